@@ -7,6 +7,7 @@ pub use selvedge_compiler::CARRIERS;
 pub use selvedge_compiler::bind;
 pub use selvedge_compiler::bind::collective::{Adapter, BACKENDS, CONTRIBUTORS};
 pub use selvedge_core::{
-    ACTORS, ActorEntry, ActorState, Arguments, AsyncDriver, BoxError, Failure, Frame, ListLevel, MethodEntry,
-    MethodTable, NoConstructor, ParamEntry, PartsProbe, PlainResult, Returned, TupleResult,
+    ACTORS, ActorEntry, ActorState, Arguments, AsyncDriver, BoxError, ErrorCodec, ErrorProbe, Failure, Frame,
+    ListLevel, MethodEntry, MethodTable, NoConstructor, OpaqueError, ParamEntry, PartsProbe, PlainResult,
+    Returned, TupleResult, TypedError,
 };

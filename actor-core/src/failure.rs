@@ -12,6 +12,7 @@ use selvedge_channels::{ChannelError, dispose};
 use serde::{Deserialize, Serialize};
 
 use crate::BoxError;
+use crate::error_codec::{ErrorCodec, SharedError};
 
 /// The reason that a method gave no value.
 pub enum Failure {
@@ -20,7 +21,9 @@ pub enum Failure {
         /// The name of the error's type, for display.
         type_name: &'static str,
         /// The error itself.
-        error: Arc<dyn Error + Send + Sync>,
+        error: SharedError,
+        /// The codec of the error's type, if serde knows the type.
+        codec: Option<&'static ErrorCodec>,
     },
     /// The method panicked.
     Panic {
@@ -47,6 +50,28 @@ impl Failure {
         Failure::Error {
             type_name: std::any::type_name::<E>(),
             error: Arc::from(error.into()),
+            codec: None,
+        }
+    }
+
+    /// Whether the method panicked, in this process or another.
+    pub(crate) fn is_panic(&self) -> bool {
+        match self {
+            Failure::Panic { .. } => true,
+            Failure::Error { error, .. } => {
+                let report = error.downcast_ref::<FailureReport>();
+                report.is_some_and(|report| report.kind == FailureKind::Panic)
+            }
+            _ => false,
+        }
+    }
+
+    /// The user's own error, if the method returned one of type `E`.
+    #[must_use]
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        match self {
+            Failure::Error { error, .. } => error.downcast_ref(),
+            _ => None,
         }
     }
 
@@ -76,7 +101,11 @@ impl Failure {
     #[must_use]
     pub fn report(&self) -> FailureReport {
         match self {
-            Failure::Error { type_name, error } => {
+            Failure::Error {
+                type_name,
+                error,
+                codec,
+            } => {
                 if let Some(remote) = error.downcast_ref::<FailureReport>() {
                     return remote.clone();
                 }
@@ -85,6 +114,7 @@ impl Failure {
                     type_name: (*type_name).to_owned(),
                     message: text(error.as_ref()),
                     sources: sources(error.as_ref()),
+                    encoded: codec.and_then(|codec| codec.encode(error)),
                 }
             }
             Failure::Panic { message } => FailureReport::new(FailureKind::Panic, message.clone()),
@@ -163,6 +193,8 @@ pub struct FailureReport {
     pub message: String,
     /// The texts of the error's sources, nearest first.
     pub sources: Vec<String>,
+    /// The error itself, encoded, if serde knows its type.
+    pub encoded: Option<Vec<u8>>,
 }
 
 selvedge_channels::debug_is_report!(FailureReport);
@@ -174,6 +206,7 @@ impl FailureReport {
             type_name: String::new(),
             message: cut(message),
             sources: Vec::new(),
+            encoded: None,
         }
     }
 }

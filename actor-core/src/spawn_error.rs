@@ -17,7 +17,7 @@ pub enum SpawnError {
         /// The actor's name.
         actor: String,
         /// The failure of the constructor.
-        failure: FailureReport,
+        failure: Box<FailureReport>,
     },
     /// The actor's thread cannot be pinned to the core that was named.
     #[error("actor `{actor}`: {reason}")]
@@ -136,6 +136,7 @@ impl SpawnError {
             let reason = failure.message;
             return SpawnError::Core { actor, reason };
         }
+        let failure = Box::new(failure);
         SpawnError::Constructor { actor, failure }
     }
 }

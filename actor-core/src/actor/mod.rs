@@ -6,6 +6,7 @@
 
 pub(crate) mod actor_type;
 pub(crate) mod arguments;
+pub(crate) mod error_probe;
 pub(crate) mod list;
 pub(crate) mod made_in;
 pub(crate) mod parts;
@@ -21,6 +22,7 @@ use crate::actor::list::ListLevel;
 use crate::cell::async_driver::AsyncDriver;
 use crate::cell::frame::Frame;
 use crate::cell::state::ActorState;
+use crate::error_codec::ErrorCodec;
 use crate::failure::Failure;
 
 /// Decodes the arguments and calls the constructor.
@@ -53,6 +55,8 @@ pub struct MethodEntry {
     pub result: fn() -> PayloadType,
     /// The types of a tuple result's parts; empty for any other result.
     pub parts: fn() -> Vec<PayloadType>,
+    /// The codec of the method's errors, if serde knows their type.
+    pub error: fn() -> Option<&'static ErrorCodec>,
     /// Runs the method inside a program.
     pub compute: Compute,
     /// Runs the method for an ordinary call.

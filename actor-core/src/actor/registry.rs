@@ -6,6 +6,7 @@
 use linkme::distributed_slice;
 
 use crate::actor::ActorEntry;
+use crate::error_codec::{ErrorCodec, SharedError};
 use crate::lane::program::ProgramLoader;
 
 /// All actor types of the program. `#[actor]` adds to the list at link time.
@@ -54,6 +55,21 @@ impl ActorEntry {
 
 fn entries() -> impl Iterator<Item = &'static ActorEntry> {
     ACTORS.iter().map(|entry| entry())
+}
+
+/// Decodes an error of the type with this name. Returns `None` if the methods of the program return no such error, or
+/// errors of two types with this name, or if the bytes are not one.
+#[must_use]
+pub fn decode_error(type_name: &str, bytes: &[u8]) -> Option<(&'static ErrorCodec, SharedError)> {
+    let methods = entries().flat_map(|entry| entry.methods);
+    let mut codecs = methods
+        .filter_map(|method| (method.error)())
+        .filter(|codec| codec.type_name() == type_name);
+    let codec = codecs.next()?;
+    if codecs.any(|other| other.id() != codec.id()) {
+        return None;
+    }
+    codec.decode(bytes).map(|error| (codec, error))
 }
 
 /// Finds the actor type with this [key](ActorEntry::key).

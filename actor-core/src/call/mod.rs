@@ -14,7 +14,7 @@ use crate::actor::arguments::Returned;
 use crate::actor_record::{ActorRecord, Liveness};
 use crate::call::request::{CALL_TIMEOUT, CallFault};
 use crate::death::Death;
-use crate::failure::{Failure, FailureKind};
+use crate::failure::Failure;
 use crate::promise::{Answer, NoAnswer};
 
 /// The reason that a call gave no value.
@@ -28,7 +28,8 @@ pub enum CallError {
         actor: String,
         /// The method's name.
         method: &'static str,
-        /// The failure. If the method ran in this process, [`Failure::Error`] holds the user's own error.
+        /// The failure. [`Failure::Error`] holds the user's own error, if the method ran in this process or serde knows
+        /// the error's type.
         #[source]
         failure: Failure,
     },
@@ -75,13 +76,19 @@ pub enum CallError {
 selvedge_channels::debug_is_report!(CallError);
 
 impl CallError {
+    /// The user's own error, if the method returned one of type `E`, and ran in this process or serde knows `E`.
+    #[must_use]
+    pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        match self {
+            CallError::Failed { failure, .. } => failure.downcast_ref(),
+            _ => None,
+        }
+    }
+
     /// Whether the method panicked.
     #[must_use]
     pub fn is_panic(&self) -> bool {
-        let CallError::Failed { failure, .. } = self else {
-            return false;
-        };
-        failure.report().kind == FailureKind::Panic
+        matches!(self, CallError::Failed { failure, .. } if failure.is_panic())
     }
 }
 

@@ -76,6 +76,7 @@ macro_rules! entry {
             params: &[],
             result: || PayloadType::of::<$result>(),
             parts: Vec::new,
+            error: || None,
             compute: |_: &mut ActorState, _: &mut Frame<'_>| Err(Box::new(Failure::Internal("not in graphs".to_owned()))),
             call: |toy, arguments, driver| {
                 let run: fn(&mut Toy, $types, &AsyncDriver) -> Result<$result, Failure> =

@@ -161,7 +161,7 @@ impl ExecError {
         }
     }
 
-    /// The user's own error value, if the method ran in this process.
+    /// The user's own error, if a method returned one of type `E`; see [`TaskError::downcast_ref`].
     pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
         self.as_task()?.downcast_ref::<E>()
     }

@@ -35,6 +35,7 @@ const fn method() -> MethodEntry {
         params: &[],
         result: || PayloadType::of::<i64>(),
         parts: Vec::new,
+        error: || None,
         compute: |_, _| Err(Box::new(Failure::Internal("the model computes".into()))),
         call: |_, _, _| Err(Failure::Internal("nobody calls".into())),
     }

@@ -225,6 +225,7 @@ fn because(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
     Failure::Error {
         type_name: name(&error),
         error: Arc::new(error),
+        codec: None,
     }
 }
 

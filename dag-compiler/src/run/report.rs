@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use selvedge_channels::error::layouts;
 use selvedge_channels::{ChannelError, Fault, TensorLayout};
-use selvedge_core::{Failure, FailureKind, panic_message};
+use selvedge_core::{Failure, FailureKind, SharedError, decode_error, panic_message};
 use serde::{Deserialize, Serialize};
 
 use crate::ir::SourceLocation;
@@ -131,6 +131,8 @@ struct Report {
     info: TaskInfo,
     execution: u64,
     cause: Cause,
+    /// The user's own error, encoded, if serde knows its type.
+    encoded: Option<Vec<u8>>,
 }
 
 /// A failure of user code in one execution. The graph goes on with the next.
@@ -166,8 +168,9 @@ impl TaskError {
         matches!(self.0.cause, Cause::Panic { .. })
     }
 
-    /// The user's own error value, if the method ran in this process. From a worker process only [`Cause::Error`]
-    /// arrives (type name and texts), and the value is `None`.
+    /// The user's own error, if the method returned one of type `E`, and ran in this process or serde knows `E`
+    /// (`#[derive(Serialize, Deserialize)]`). Of any other error of a worker process only [`Cause::Error`] arrives: its
+    /// type's name and its texts.
     pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
         self.0
             .original
@@ -178,11 +181,12 @@ impl TaskError {
     /// Reads a fault that [`fault_with`] made.
     pub(crate) fn from_fault(fault: &Fault) -> Option<TaskError> {
         let report: Report = postcard::from_bytes(fault.report()).ok()?;
+        let original = fault.original().cloned().or_else(|| report.original());
         Some(TaskError(Arc::new(Failed {
             info: report.info,
             execution: report.execution,
             cause: report.cause,
-            original: fault.original().cloned(),
+            original,
         })))
     }
 }
@@ -260,7 +264,7 @@ pub(crate) fn fault_of(info: &TaskInfo, execution: u64, failure: Failure) -> Fau
         return Fault::cancelled();
     }
     let report = failure.report();
-    let message = report.message;
+    let (message, encoded) = (report.message, report.encoded);
     let cause = match report.kind {
         FailureKind::Error => Cause::Error {
             type_name: report.type_name,
@@ -277,7 +281,11 @@ pub(crate) fn fault_of(info: &TaskInfo, execution: u64, failure: Failure) -> Fau
         Failure::Error { error, .. } => Some(error),
         _ => None,
     };
-    fault_with(info, execution, cause, original)
+    let report = Report {
+        encoded,
+        ..Report::new(info, execution, cause)
+    };
+    report.into_fault(original)
 }
 
 /// Makes a fault from a cause and, within the process, the user's own error value.
@@ -287,10 +295,28 @@ pub(crate) fn fault_with(
     cause: Cause,
     original: Option<Arc<dyn Error + Send + Sync>>,
 ) -> Fault {
-    let report = Report {
-        info: info.clone(),
-        execution,
-        cause,
-    };
-    Fault::failed(postcard::to_allocvec(&report).unwrap_or_default(), original)
+    Report::new(info, execution, cause).into_fault(original)
+}
+
+impl Report {
+    fn new(info: &TaskInfo, execution: u64, cause: Cause) -> Self {
+        Report {
+            info: info.clone(),
+            execution,
+            cause,
+            encoded: None,
+        }
+    }
+
+    /// The user's own error, if the report contains it.
+    fn original(&self) -> Option<SharedError> {
+        let Cause::Error { type_name, .. } = &self.cause else {
+            return None;
+        };
+        decode_error(type_name, self.encoded.as_deref()?).map(|(_, error)| error)
+    }
+
+    fn into_fault(self, original: Option<SharedError>) -> Fault {
+        Fault::failed(postcard::to_allocvec(&self).unwrap_or_default(), original)
+    }
 }

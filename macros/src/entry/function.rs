@@ -109,7 +109,7 @@ fn driven(operation: &Operation, driver: &TokenStream, invoked: TokenStream) -> 
 /// Generates the expression that takes the operation's value from the variable `result`.
 fn value(operation: &Operation) -> TokenStream {
     if operation.fallible {
-        quote!(result.map_err(::selvedge::__private::Failure::from_error)?)
+        quote!(result.map_err(|error| (&::selvedge::__private::ErrorProbe::of(&error)).failure(error))?)
     } else {
         quote!(result)
     }

@@ -22,7 +22,7 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
         .iter()
         .enumerate()
         .map(|(index, operation)| function::functions(index, operation, name));
-    let table = table::table(&parsed.operations);
+    let table = table::table(&parsed.operations, name);
     let record = record(name);
     let implementation = implementation(parsed);
     let registration = registration(name);
@@ -32,7 +32,7 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
             // Only traits are imported, as `_`, for their methods. Everything else has a full path, so that no
             // user-defined name can take its place.
             #[allow(unused_imports)]
-            use ::selvedge::__private::{PlainResult as _, TupleResult as _};
+            use ::selvedge::__private::{OpaqueError as _, PlainResult as _, TupleResult as _, TypedError as _};
 
             #create
 

@@ -1,18 +1,19 @@
 //! The entry's table of methods: a row for each operation.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 
+use super::argument::{passed, variables};
 use super::function::{call_name, compute_name};
 use crate::edge_type::{list_elements, travel};
 use crate::parse::{Operation, Param};
 
 /// Generates the table of methods.
-pub(super) fn table(operations: &[Operation]) -> TokenStream {
+pub(super) fn table(operations: &[Operation], actor: &Ident) -> TokenStream {
     let methods = operations
         .iter()
         .enumerate()
-        .map(|(index, operation)| method(index, operation));
+        .map(|(index, operation)| method(index, operation, actor));
     // Operations behind a `cfg` may name types that exist only under that `cfg`, so they are not listed in the bounds;
     // the bodies of their functions check their types.
     let always = operations.iter().filter(|operation| operation.cfgs.is_empty());
@@ -27,11 +28,12 @@ pub(super) fn table(operations: &[Operation]) -> TokenStream {
 }
 
 /// Generates one row of the table.
-fn method(index: usize, operation: &Operation) -> TokenStream {
+fn method(index: usize, operation: &Operation, actor: &Ident) -> TokenStream {
     let (compute, call) = (compute_name(index), call_name(index));
     let (name, result) = (operation.name.to_string(), &operation.result);
     let cfgs = &operation.cfgs;
     let params = operation.params.iter().map(param);
+    let error = error(operation, actor);
     quote! {
         #(#cfgs)*
         ::selvedge::__private::MethodEntry {
@@ -39,8 +41,38 @@ fn method(index: usize, operation: &Operation) -> TokenStream {
             params: &[#(#params),*],
             result: ::selvedge::__private::PayloadType::of::<#result>,
             parts: || (&::selvedge::__private::PartsProbe::<#result>::new()).types(),
+            error: #error,
             compute: #compute,
             call: #call,
+        }
+    }
+}
+
+/// Generates the function that tells the codec of an operation's errors. A closure that is never called gives the type of
+/// the errors, which a macro does not know.
+fn error(operation: &Operation, actor: &Ident) -> TokenStream {
+    if !operation.fallible {
+        return quote!(|| ::std::option::Option::None);
+    }
+    let (method, names, passed) = (
+        &operation.name,
+        variables(&operation.params),
+        passed(&operation.params),
+    );
+    let edges = operation.params.iter().map(|param| &param.edge);
+    let probe = if operation.is_async {
+        quote!(of_async_method)
+    } else {
+        quote!(of_method)
+    };
+    quote! {
+        || {
+            #[allow(unreachable_code, unused_variables, clippy::diverging_sub_expression)]
+            let probe = ::selvedge::__private::ErrorProbe::#probe(|| {
+                let (receiver, #(#names,)*): (&mut #actor, #(#edges,)*) = ::std::unreachable!();
+                #actor::#method(receiver, #(#passed),*)
+            });
+            (&probe).codec()
         }
     }
 }

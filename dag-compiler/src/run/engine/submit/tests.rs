@@ -28,6 +28,7 @@ static ENTRY: ActorEntry = ActorEntry {
         }],
         result: || PayloadType::of::<i64>(),
         parts: Vec::new,
+        error: || None,
         compute: |_, frame| {
             let x = frame.take::<i64>(0)?;
             frame.finish(x)
