@@ -120,8 +120,12 @@ fn errors(text: &str) -> Vec<String> {
             .then(|| name(&text[at + matched.len()..]))
     });
     let public = |error: &String| {
-        let begins = |keyword: &str| text.contains(&format!("\npub {keyword} {error}"));
-        begins("enum") || begins("struct")
+        ["\npub enum ", "\npub struct "].iter().any(|keyword| {
+            let mut declared = text
+                .match_indices(keyword)
+                .map(|(at, _)| name(&text[at + keyword.len()..]));
+            declared.any(|declared| declared == *error)
+        })
     };
     derived.chain(written).filter(public).collect()
 }
