@@ -52,7 +52,7 @@ pub use selvedge_batching as batching;
 pub use selvedge_channels::debug_is_report;
 #[cfg(feature = "cuda")]
 pub use selvedge_channels::device;
-pub use selvedge_channels::{DType, Element, Tensor, TensorError, TensorLayout, Waiting, Wire};
+pub use selvedge_channels::{DType, Element, Payload, Tensor, TensorError, TensorLayout, Waiting, Wire};
 #[cfg(feature = "dlpack")]
 pub use selvedge_channels::{DlPack, DlPackError, dlpack};
 pub use selvedge_collectives as collectives;
@@ -81,9 +81,9 @@ pub mod guide;
 pub mod prelude {
     pub use crate::batching::{Batcher, Batching};
     pub use crate::{
-        Actor, Compile, Edge, ExecError, Execution, Graph, Lanes, OnFull, OnPanic, Options, Placement,
-        ReduceOp, Restart, Result, Runtime, Tensor, Wait, Wire, actor, allgather, allreduce, constant,
-        gather,
+        Actor, Compile, Edge, ExecError, Execution, Graph, Lanes, OnFull, OnPanic, Options, Payload,
+        Placement, ReduceOp, Restart, Result, Runtime, Tensor, Wait, Wire, actor, allgather, allreduce,
+        constant, gather,
     };
 }
 

@@ -32,7 +32,7 @@ pub use actor::arguments::{Arguments, ArgumentsKind, Returned};
 pub use actor::error_probe::{ErrorProbe, MethodError, OpaqueError, TypedError};
 pub use actor::list::{Gather, ListLevel};
 pub use actor::made_in::MadeIn;
-pub use actor::parts::{Parts, PartsProbe, PlainResult, TupleResult};
+pub use actor::parts::{Parts, PartsProbe, PlainResult, TupleResult, WireParts, WireTupleResult};
 pub use actor::registry::{ACTORS, LOADERS, UnknownActorType, decode_error, find_actor, known_actors};
 pub use actor::{ActorEntry, Compute, Create, MethodEntry, MethodTable, ParamEntry};
 pub use actor_ref::ActorRef;

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use crate::actor::ActorEntry;
 use crate::actor::actor_type::Actor;
-use crate::actor::arguments::to_bytes;
 use crate::actor::registry::find_actor;
 use crate::actor_record::ActorRecord;
 use crate::actor_ref::ActorRef;
@@ -23,14 +22,14 @@ use crate::promise::promise;
 use crate::runtime::{Inner, Runtime};
 use crate::spawn_error::SpawnError;
 use crate::worker::launch::check_env;
-use crate::{ActorState, BoxError, Failure};
+use crate::{ActorState, BoxError};
 
 impl Runtime {
     /// Prepares an actor to be spawned: `runtime.spawn::<Tok>("tok", (97,)).in_thread()?`. The constructor's arguments
-    /// are encoded, so that the actor can live in a worker process.
+    /// are encoded only if the actor lives in a worker process; in this process it gets a clone of them, which shares an
+    /// `Arc`.
     pub fn spawn<A: Actor>(&self, name: impl Into<String>, args: A::Args) -> Spawn<'_, A> {
-        let factory = to_bytes(&args).map(|args| Factory::Constructor(args.into()));
-        Spawn::new(self, name.into(), factory)
+        Spawn::new(self, name.into(), Factory::arguments::<A>(args))
     }
 
     /// Prepares an actor that `make` builds, on the actor's own thread. Nothing is encoded, so the actor may hold
@@ -58,7 +57,7 @@ impl Runtime {
         make: impl FnOnce() -> Result<A, E> + Send + 'static,
     ) -> Spawn<'_, A, ThisProcess> {
         let first = Box::new(move || make().map(ActorState::new).map_err(E::into));
-        Spawn::new(self, name.into(), Ok(Factory::closure(first)))
+        Spawn::new(self, name.into(), Factory::closure(first))
     }
 }
 
@@ -75,8 +74,7 @@ pub struct ThisProcess(());
 pub struct Spawn<'r, A, P = AnyProcess> {
     runtime: &'r Runtime,
     name: String,
-    /// The failure is that of encoding the constructor's arguments.
-    factory: Result<Factory, Failure>,
+    factory: Factory,
     restart: Restart,
     on_panic: OnPanic,
     env: Vec<(String, String)>,
@@ -86,7 +84,7 @@ pub struct Spawn<'r, A, P = AnyProcess> {
 }
 
 impl<'r, A: Actor, P> Spawn<'r, A, P> {
-    fn new(runtime: &'r Runtime, name: String, factory: Result<Factory, Failure>) -> Self {
+    fn new(runtime: &'r Runtime, name: String, factory: Factory) -> Self {
         let (restart, on_panic) = (Restart::default(), OnPanic::default());
         Self {
             runtime,
@@ -151,10 +149,20 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
         }
         let (runtime, restart) = (self.runtime, self.restart);
         let home = lane.home()?;
-        let blueprint = self.blueprint()?;
-        if home.0.worker().is_some() && blueprint.factory.is_bound_to_this_process() {
-            let actor = blueprint.name.to_string();
-            return Err(SpawnError::ThisProcessOnly { actor });
+        let mut blueprint = self.blueprint()?;
+        if home.0.worker().is_some() {
+            let actor = || blueprint.name.to_string();
+            blueprint.factory = match blueprint.factory.for_worker() {
+                Some(Ok(factory)) => factory,
+                Some(Err(failure)) => {
+                    let reason = failure.to_string();
+                    return Err(SpawnError::Arguments {
+                        actor: actor(),
+                        reason,
+                    });
+                }
+                None => return Err(SpawnError::ThisProcessOnly { actor: actor() }),
+            };
         }
         let actor = runtime.inner().spawn_at(blueprint, home, restart)?;
         Ok(A::handle(actor))
@@ -164,15 +172,11 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
         // The worker runs the same program with the same registry: a type that is missing here would be missing there.
         let entry = registered::<A>()?;
         let name: Arc<str> = self.name.into();
-        let factory = self.factory.map_err(|failure| SpawnError::Arguments {
-            actor: name.to_string(),
-            reason: failure.to_string(),
-        })?;
         Ok(Blueprint {
             id: ActorId::next(),
             name,
             entry,
-            factory,
+            factory: self.factory,
             on_panic: self.on_panic,
             device: self.device,
             core: self.core,
@@ -246,9 +250,8 @@ impl<A: Actor> Spawn<'_, A, ThisProcess> {
     /// state stays as the panic left it.
     pub fn rebuild_with(mut self, mut make: impl FnMut() -> A + Send + 'static) -> Self {
         self.on_panic = OnPanic::Rebuild;
-        if let Ok(factory) = &self.factory {
-            factory.rebuild_with(Box::new(move || Ok(ActorState::new(make()))));
-        }
+        let again = move || Ok(ActorState::new(make()));
+        self.factory.rebuild_with(Box::new(again));
         self
     }
 }

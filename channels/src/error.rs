@@ -317,6 +317,30 @@ pub enum ChannelError {
     /// The last value has not been read, so no other can be written.
     #[error("the last value has not been read")]
     Unread,
+    /// A value would have to be cloned for a further reader.
+    #[error(
+        "`{type_name}` has several readers and is not `Clone` (help: derive `Clone`, or share it in an `Arc`)"
+    )]
+    NotClone {
+        /// The type of the values.
+        type_name: &'static str,
+    },
+    /// A value would have to be read by several threads at a time.
+    #[error(
+        "`{type_name}` has readers in several threads and is not `Clone` and `Sync` (help: share it in an `Arc`)"
+    )]
+    NotSync {
+        /// The type of the values.
+        type_name: &'static str,
+    },
+    /// A value would have to be encoded.
+    #[error(
+        "`{type_name}` cannot cross a process (help: #[derive(Clone, Serialize, Deserialize)], or keep its actors in one process)"
+    )]
+    NotWire {
+        /// The type of the values.
+        type_name: &'static str,
+    },
     /// The numbers of a channel's messages no longer match the executions they belong to.
     #[error("the channel is at message {found}, execution {expected} was asked for")]
     OutOfStep {

@@ -59,20 +59,24 @@ pub use fault::{Fault, FaultKind, Message};
 #[cfg(not(loom))]
 pub use kind::local::Local;
 #[cfg(not(loom))]
-pub use kind::{Arrival, Inlet, Route};
+pub use kind::{Arrival, Inlet, Route, traits::Traits};
 #[cfg(not(loom))]
 pub use memory::region::Region;
 #[cfg(not(loom))]
 pub use memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 #[cfg(not(loom))]
 pub use payload::{
-    DType, Element, Encoded, SerdeError, Tensor, TensorError, TensorLayout, Travels, Wire, bytes_of, decode,
-    encode, view_slice, view_str,
+    DType, Element, Encoded, Payload, SerdeError, Tensor, TensorError, TensorLayout, Travels, Wire, bytes_of,
+    decode, encode, view_slice, view_str,
 };
 #[cfg(all(feature = "dlpack", not(loom)))]
 pub use payload::{DlPack, DlPackError, dlpack};
 #[cfg(not(loom))]
 pub use port::outlet::{AnyOutlet, Outlet, Routes};
+#[cfg(not(loom))]
+pub use port::payload_probe::{
+    CloneablePayload, MovablePayload, PayloadProbe, ShareablePayload, WirePayload,
+};
 #[cfg(not(loom))]
 pub use port::payload_type::PayloadType;
 #[cfg(not(loom))]
@@ -81,7 +85,7 @@ pub use port::schema::TensorSchema;
 pub use port::value::{AnyValue, Readiness, Value};
 #[doc(hidden)]
 pub use report::report;
-pub use ring::{RingReader, RingWriter, ring};
+pub use ring::{RingReader, RingWriter, ring, ring_of_one};
 #[cfg(not(loom))]
 pub use shared::{SharedReader, SharedSpec, SharedWriter, format};
 pub use wait::doorbell::Doorbell;

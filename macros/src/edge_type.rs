@@ -147,6 +147,24 @@ pub(crate) fn list_elements(ty: &Type) -> Vec<Type> {
     elements
 }
 
+/// Generates the payload type of an edge type, with the traits that method lookup finds.
+pub(crate) fn payload_type(ty: &Type) -> TokenStream {
+    quote!((&&&&::selvedge::__private::PayloadProbe::<#ty>::new()).payload_type())
+}
+
+/// Generates the traits of a type, which method lookup finds.
+pub(crate) fn traits(ty: &impl ToTokens) -> TokenStream {
+    quote!((&&&&::selvedge::__private::PayloadProbe::<#ty>::new()).traits())
+}
+
+/// Generates the imports of the traits whose methods [`payload_type`] and [`traits`] call.
+pub(crate) fn probes() -> TokenStream {
+    quote! {
+        #[allow(unused_imports)]
+        use ::selvedge::__private::{CloneablePayload as _, MovablePayload as _, ShareablePayload as _, WirePayload as _};
+    }
+}
+
 /// Returns a `where` clause that requires each type to travel along edges; for a list, it requires this of the
 /// innermost elements. Each spelling is listed once. The types in `PLAIN` are left out: they always travel, and the
 /// bounds would clutter the documentation of the handle.

@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-use crate::edge_type::travel;
+use crate::edge_type::{probes, traits, travel};
 use crate::parse::{Mistaken, Operation, Parsed};
 
 /// Generates the handle of an actor and the type of its ordinary calls.
@@ -86,7 +86,7 @@ fn bind(operation: &Operation) -> TokenStream {
     let args = operation.params.iter().map(|param| {
         let name = &param.name;
         if param.constant {
-            quote!(.constant(&#name))
+            quote!(.constant(#name))
         } else {
             quote!(.arg(#name))
         }
@@ -128,10 +128,13 @@ fn call(operation: &Operation) -> TokenStream {
     let names: Vec<_> = operation.params.iter().map(|param| &param.name).collect();
     let edges: Vec<_> = operation.params.iter().map(|param| &param.edge).collect();
     let travel = travel(operation.travellers());
+    let (probes, of_arguments, of_result) = (probes(), traits(&quote!((#(#edges,)*))), traits(result));
     quote! {
         #(#attributes)*
+        #[allow(clippy::needless_borrow)]
         pub fn #name(&self, #(#names: #edges),*) -> ::selvedge::Call<#result> #travel {
-            self.actor.call::<(#(#edges,)*), #result>(#index, (#(#names,)*))
+            #probes
+            self.actor.call_with::<(#(#edges,)*), #result>(#index, (#(#names,)*), (#of_arguments, #of_result))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use selvedge_channels::{Wire, decode, dispose, encode};
+use selvedge_channels::{Payload, Traits, dispose};
 
 use crate::Failure;
 
@@ -37,7 +37,7 @@ impl<T> Drop for InFlight<T> {
 impl Arguments {
     /// Wraps a tuple, without encoding it, for an actor of this process.
     #[must_use]
-    pub fn local<T: Wire>(value: T) -> Self {
+    pub fn local<T: Payload>(value: T) -> Self {
         Arguments::Local(Box::new(InFlight(Some(value))))
     }
 
@@ -54,14 +54,14 @@ impl Arguments {
     ///
     /// # Errors
     /// [`Failure::Channel`] for bytes that do not decode to a `T`, [`Failure::Internal`] for a value of another type.
-    pub fn into<T: Wire>(self) -> Result<T, Failure> {
+    pub fn into<T: Payload>(self, traits: &Traits<T>) -> Result<T, Failure> {
         match self {
             Arguments::Local(value) => {
                 let value = value.downcast::<InFlight<T>>();
                 let value = value.ok().and_then(|mut value| value.0.take());
                 value.ok_or_else(|| another::<T>("arguments"))
             }
-            Arguments::Bytes(bytes) => from_bytes(&bytes),
+            Arguments::Bytes(bytes) => from_bytes(&bytes, traits),
         }
     }
 }
@@ -80,10 +80,10 @@ impl Returned {
     ///
     /// # Errors
     /// [`Failure::Channel`] if the value cannot be encoded.
-    pub fn new<T: Wire>(value: T, like: ArgumentsKind) -> Result<Self, Failure> {
+    pub fn new<T: Payload>(value: T, like: ArgumentsKind, traits: &Traits<T>) -> Result<Self, Failure> {
         match like {
             ArgumentsKind::Local => Ok(Returned::Local(Box::new(value))),
-            ArgumentsKind::Bytes => Ok(Returned::Bytes(to_bytes(&value)?)),
+            ArgumentsKind::Bytes => Ok(Returned::Bytes(to_bytes(&value, traits)?)),
         }
     }
 
@@ -91,24 +91,25 @@ impl Returned {
     ///
     /// # Errors
     /// The errors of [`Arguments::into`].
-    pub fn into<T: Wire>(self) -> Result<T, Failure> {
+    pub fn into<T: Payload>(self, traits: &Traits<T>) -> Result<T, Failure> {
         match self {
             Returned::Local(value) => match value.downcast::<T>() {
                 Ok(value) => Ok(*value),
                 Err(_) => Err(another::<T>("result")),
             },
-            Returned::Bytes(bytes) => from_bytes(&bytes),
+            Returned::Bytes(bytes) => from_bytes(&bytes, traits),
         }
     }
 }
 
-pub(crate) fn to_bytes<T: Wire>(value: &T) -> Result<Vec<u8>, Failure> {
-    let encoded = encode(value).map_err(|error| Failure::Channel(error.into()))?;
-    Ok(encoded.to_vec())
+pub(crate) fn to_bytes<T>(value: &T, traits: &Traits<T>) -> Result<Vec<u8>, Failure> {
+    let encoded = (traits.codec()?.encode)(value);
+    encoded.map_err(|error| Failure::Channel(error.into()))
 }
 
-fn from_bytes<T: Wire>(bytes: &[u8]) -> Result<T, Failure> {
-    decode(bytes).map_err(|error| Failure::Channel(error.into()))
+fn from_bytes<T>(bytes: &[u8], traits: &Traits<T>) -> Result<T, Failure> {
+    let decoded = (traits.codec()?.decode)(bytes);
+    decoded.map_err(|error| Failure::Channel(error.into()))
 }
 
 fn another<T>(what: &str) -> Failure {
@@ -125,15 +126,24 @@ mod tests {
     #[test]
     fn arguments_arrive_in_both_forms() {
         let local = Arguments::local((1_u32, "a".to_owned()));
-        assert_eq!(local.into::<(u32, String)>().unwrap(), (1, "a".to_owned()));
-        let bytes = Arguments::Bytes(to_bytes(&(1_u32, "a".to_owned())).unwrap());
+        assert_eq!(
+            local.into::<(u32, String)>(&Traits::WIRE).unwrap(),
+            (1, "a".to_owned())
+        );
+        let bytes = Arguments::Bytes(to_bytes(&(1_u32, "a".to_owned()), &Traits::WIRE).unwrap());
         assert_eq!(bytes.kind(), ArgumentsKind::Bytes);
-        assert_eq!(bytes.into::<(u32, String)>().unwrap(), (1, "a".to_owned()));
+        assert_eq!(
+            bytes.into::<(u32, String)>(&Traits::WIRE).unwrap(),
+            (1, "a".to_owned())
+        );
     }
 
     #[test]
     fn a_value_of_another_type_is_refused() {
         let local = Arguments::local(1_u32);
-        assert!(matches!(local.into::<(String,)>(), Err(Failure::Internal(_))));
+        assert!(matches!(
+            local.into::<(String,)>(&Traits::WIRE),
+            Err(Failure::Internal(_))
+        ));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use selvedge_channels::{AnyValue, PayloadType, Wire};
+use selvedge_channels::{AnyValue, Payload, PayloadType};
 
 use crate::{Failure, ValueIx};
 
@@ -22,15 +22,12 @@ pub struct ListLevel {
 }
 
 impl ListLevel {
-    /// The level of a `Vec<T>`.
+    /// The level of a `Vec<T>`, given the types of the list and of its elements.
     #[must_use]
-    pub fn of<T: Wire>() -> Self
-    where
-        Vec<T>: Wire,
-    {
+    pub fn of<T: Payload>(list: PayloadType, element: PayloadType) -> Self {
         ListLevel {
-            list: PayloadType::of::<Vec<T>>(),
-            element: PayloadType::of::<T>(),
+            list,
+            element,
             gather: gather::<T>,
         }
     }
@@ -43,15 +40,12 @@ impl fmt::Debug for ListLevel {
 }
 
 /// Gathers a list. An element is moved if this is its last read, else cloned.
-fn gather<T: Wire>(
+fn gather<T: Payload>(
     values: &mut [Box<dyn AnyValue>],
     members: &[ValueIx],
     into: ValueIx,
     execution: u64,
-) -> Result<(), Failure>
-where
-    Vec<T>: Wire,
-{
+) -> Result<(), Failure> {
     let wrong = || Failure::Internal("a list is put together from values of other types".to_owned());
     let mut list = Vec::with_capacity(members.len());
     for member in members {

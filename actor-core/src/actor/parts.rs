@@ -1,19 +1,19 @@
 //! Tuple results: each part is a value of its own, beside the whole.
 //!
 //! Generated code does not know whether a result type is a tuple (the type may be an alias), so it asks [`PartsProbe`]:
-//! `(&PartsProbe::<R>::new()).types()`. With both traits in scope, method lookup finds [`TupleResult`] if `R: Parts`
-//! and, one reference further, [`PlainResult`] for every other type (David Tolnay's "autoref specialization").
+//! `(&&&PartsProbe::<R>::new()).types()`. With all three traits in scope, method lookup finds [`WireTupleResult`] if
+//! `R: WireParts`, else [`TupleResult`] if `R: Parts`, and else [`PlainResult`] (David Tolnay's "autoref specialization").
 
 use std::marker::PhantomData;
 
-use selvedge_channels::{AnyOutlet, PayloadType, Wire, dispose};
+use selvedge_channels::{AnyOutlet, Payload, PayloadType, Wire, dispose};
 
 use crate::cell::frame::stage;
 use crate::{Failure, Frame};
 
 /// A tuple of two to eight values that can travel one by one.
-pub trait Parts: Wire {
-    /// The types of the parts, in order.
+pub trait Parts: Payload {
+    /// The types of the parts, in order, of which nothing is known but that they can be moved.
     fn types() -> Vec<PayloadType>;
 
     /// Stages each part into its outlet; parts without an outlet are dropped.
@@ -23,11 +23,23 @@ pub trait Parts: Wire {
     fn stage(self, parts: &mut [Option<Box<dyn AnyOutlet>>]) -> Result<(), Box<Failure>>;
 }
 
+/// A tuple whose parts may cross processes.
+pub trait WireParts: Parts {
+    /// The types of the parts, in order.
+    fn wire_types() -> Vec<PayloadType>;
+}
+
 macro_rules! parts {
     ($($name:ident)+) => {
-        impl<$($name: Wire),+> Parts for ($($name,)+) {
-            fn types() -> Vec<PayloadType> {
+        impl<$($name: Wire),+> WireParts for ($($name,)+) {
+            fn wire_types() -> Vec<PayloadType> {
                 vec![$(PayloadType::of::<$name>()),+]
+            }
+        }
+
+        impl<$($name: Payload),+> Parts for ($($name,)+) {
+            fn types() -> Vec<PayloadType> {
+                vec![$(PayloadType::of_moved::<$name>()),+]
             }
 
             #[allow(non_snake_case, reason = "the type's name names the value")]
@@ -69,6 +81,18 @@ impl<T> Default for PartsProbe<T> {
     }
 }
 
+/// The answer of [`PartsProbe`] for tuples whose parts may cross processes.
+pub trait WireTupleResult<T> {
+    /// The types of the parts.
+    fn types(&self) -> Vec<PayloadType>;
+}
+
+impl<T: WireParts> WireTupleResult<T> for &&PartsProbe<T> {
+    fn types(&self) -> Vec<PayloadType> {
+        T::wire_types()
+    }
+}
+
 /// The answers of [`PartsProbe`] for tuples.
 pub trait TupleResult<T> {
     /// The types of the parts.
@@ -81,7 +105,7 @@ pub trait TupleResult<T> {
     fn finish(&self, frame: &mut Frame<'_>, value: T) -> Result<(), Box<Failure>>;
 }
 
-impl<T: Parts> TupleResult<T> for PartsProbe<T> {
+impl<T: Parts> TupleResult<T> for &PartsProbe<T> {
     fn types(&self) -> Vec<PayloadType> {
         T::types()
     }
@@ -103,7 +127,7 @@ pub trait PlainResult<T> {
     fn finish(&self, frame: &mut Frame<'_>, value: T) -> Result<(), Box<Failure>>;
 }
 
-impl<T: Wire> PlainResult<T> for &PartsProbe<T> {
+impl<T: Payload> PlainResult<T> for PartsProbe<T> {
     fn types(&self) -> Vec<PayloadType> {
         Vec::new()
     }
@@ -115,13 +139,21 @@ impl<T: Wire> PlainResult<T> for &PartsProbe<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::Sender;
+
     use super::*;
 
     #[test]
     fn the_probe_tells_tuples_from_plain_values() {
-        assert_eq!((&PartsProbe::<u32>::new()).types(), Vec::new());
-        assert_eq!((&PartsProbe::<Vec<(u8, u8)>>::new()).types(), Vec::new());
-        let types = PartsProbe::<(u32, String)>::new().types();
+        assert_eq!((&&&PartsProbe::<u32>::new()).types(), Vec::new());
+        assert_eq!((&&&PartsProbe::<Vec<(u8, u8)>>::new()).types(), Vec::new());
+        let types = (&&&PartsProbe::<(u32, String)>::new()).types();
         assert_eq!(types, vec![PayloadType::of::<u32>(), PayloadType::of::<String>()]);
+        assert!(types.iter().all(PayloadType::is_wire));
+        let types = (&&&PartsProbe::<(u32, Sender<u8>)>::new()).types();
+        assert_eq!(
+            types,
+            vec![PayloadType::of::<u32>(), PayloadType::of_moved::<Sender<u8>>()]
+        );
     }
 }

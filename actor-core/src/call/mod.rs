@@ -3,12 +3,11 @@
 pub(crate) mod request;
 
 use std::future::{Future, IntoFuture};
-use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use selvedge_channels::Wire;
+use selvedge_channels::{Payload, Traits};
 
 use crate::actor::arguments::Returned;
 use crate::actor_record::{ActorRecord, Liveness};
@@ -95,24 +94,25 @@ impl CallError {
 /// A call in flight. Wait for it, or `.await` it. The call continues if this object is dropped, and its result is then
 /// discarded.
 #[must_use = "a call's errors show in its result"]
-pub struct Call<R> {
+pub struct Call<R: 'static> {
     answer: Answer<Result<Returned, CallFault>>,
     callee: Arc<ActorRecord>,
     method: &'static str,
-    result: PhantomData<fn() -> R>,
+    traits: &'static Traits<R>,
 }
 
-impl<R: Wire> Call<R> {
+impl<R: Payload> Call<R> {
     pub(crate) fn new(
         answer: Answer<Result<Returned, CallFault>>,
         callee: Arc<ActorRecord>,
         method: &'static str,
+        traits: &'static Traits<R>,
     ) -> Self {
         Self {
             answer,
             callee,
             method,
-            result: PhantomData,
+            traits,
         }
     }
 
@@ -160,7 +160,7 @@ impl<R: Wire> Call<R> {
         let (actor, method) = (self.callee.name().to_owned(), self.method);
         let fault = match answer {
             // User code runs here: `Deserialize`.
-            Ok(returned) => match Failure::catch(|| returned.into::<R>()) {
+            Ok(returned) => match Failure::catch(|| returned.into::<R>(self.traits)) {
                 Ok(value) => return Ok(value),
                 Err(failure) => CallFault::Failed(failure),
             },
@@ -182,7 +182,7 @@ impl<R: Wire> Call<R> {
     }
 }
 
-impl<R: Wire> IntoFuture for Call<R> {
+impl<R: Payload> IntoFuture for Call<R> {
     type Output = Result<R, CallError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 

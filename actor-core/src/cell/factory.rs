@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use selvedge_channels::dispose;
+use selvedge_channels::{Traits, dispose};
 
 use crate::actor::ActorEntry;
+use crate::actor::actor_type::Actor;
+use crate::actor::arguments::to_bytes;
 use crate::{ActorState, BoxError, Failure};
 
 /// A closure that builds the state once. It may hold what cannot be copied.
@@ -17,10 +19,48 @@ type Again = Box<dyn FnMut() -> Result<ActorState, BoxError> + Send>;
 /// The source of an actor's state. A clone builds the same actor.
 #[derive(Clone)]
 pub(crate) enum Factory {
-    /// The constructor of the actor's type, with its encoded arguments. Works in every process of the program.
+    /// The constructor of the actor's type, with its encoded arguments: the factory of a worker process.
     Constructor(Arc<[u8]>),
+    /// The constructor of the actor's type, with its arguments as they are. Each use clones them, so that an `Arc` among
+    /// them is shared.
+    Arguments(Arc<dyn KeptArguments>),
     /// Closures of this process.
     Closures(Arc<Mutex<Closures>>),
+}
+
+/// The arguments of a constructor, with their type erased.
+pub(crate) trait KeptArguments: Send + Sync {
+    /// Builds the actor's state from a clone of the arguments.
+    fn create(&self) -> Result<ActorState, BoxError>;
+
+    /// Encodes the arguments.
+    fn encode(&self) -> Result<Vec<u8>, Failure>;
+}
+
+/// The arguments of the constructor of `A`. Dropping them may run user code, whose panics are caught.
+struct Kept<A: Actor>(Option<A::Args>);
+
+impl<A: Actor> Kept<A> {
+    fn args(&self) -> Result<&A::Args, Failure> {
+        let gone = || Failure::Internal("the arguments of a constructor are gone".to_owned());
+        self.0.as_ref().ok_or_else(gone)
+    }
+}
+
+impl<A: Actor> KeptArguments for Kept<A> {
+    fn create(&self) -> Result<ActorState, BoxError> {
+        Ok(ActorState::new(A::create(self.args()?.clone())?))
+    }
+
+    fn encode(&self) -> Result<Vec<u8>, Failure> {
+        to_bytes(self.args()?, &Traits::WIRE)
+    }
+}
+
+impl<A: Actor> Drop for Kept<A> {
+    fn drop(&mut self) {
+        dispose(self.0.take());
+    }
 }
 
 /// The closures that build one actor.
@@ -32,6 +72,11 @@ pub(crate) struct Closures {
 }
 
 impl Factory {
+    /// Creates the factory of an actor that its constructor builds from `args`.
+    pub(crate) fn arguments<A: Actor>(args: A::Args) -> Self {
+        Factory::Arguments(Arc::new(Kept::<A>(Some(args))))
+    }
+
     /// Creates the factory of an actor that `first` builds.
     pub(crate) fn closure(first: First) -> Self {
         let first = Some(first);
@@ -46,15 +91,23 @@ impl Factory {
         }
     }
 
-    /// Whether only this process can build the actor.
-    pub(crate) fn is_bound_to_this_process(&self) -> bool {
-        matches!(self, Factory::Closures(_))
+    /// The factory for a worker process, which is sent as bytes. `None` if only this process can build the actor.
+    pub(crate) fn for_worker(&self) -> Option<Result<Self, Failure>> {
+        match self {
+            Factory::Closures(_) => None,
+            Factory::Constructor(_) => Some(Ok(self.clone())),
+            Factory::Arguments(args) => {
+                let bytes = Failure::catch(|| args.encode());
+                Some(bytes.map(|bytes| Factory::Constructor(bytes.into())))
+            }
+        }
     }
 
     /// Builds the state. User code runs here; a panic in it is a failure.
     pub(crate) fn build(&self, entry: &ActorEntry) -> Result<ActorState, Failure> {
         match self {
             Factory::Constructor(args) => run(|| (entry.create)(args)),
+            Factory::Arguments(args) => run(|| args.create()),
             Factory::Closures(closures) => Closures::build(closures),
         }
     }

@@ -6,7 +6,7 @@
 use std::any::type_name;
 use std::future::Future;
 
-use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Outlet, Value, Wire, dispose};
+use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Outlet, Payload, Value, dispose};
 
 use crate::{AsyncDriver, Failure, Parts};
 
@@ -96,7 +96,7 @@ impl Frame<'_> {
     /// # Errors
     /// [`Failure::Channel`] if the value cannot be read, [`Failure::Internal`] for a wrong position or type.
     #[inline]
-    pub fn take<T: Wire>(&mut self, i: usize) -> Result<T, Box<Failure>> {
+    pub fn take<T: Payload>(&mut self, i: usize) -> Result<T, Box<Failure>> {
         let argument = match &mut self.operands {
             Operands::ToLocal { argument, .. } | Operands::ToOutlet { argument, .. } if i == 0 => {
                 &mut **argument
@@ -119,7 +119,7 @@ impl Frame<'_> {
     /// # Errors
     /// The errors of [`take`](Self::take).
     #[inline]
-    pub fn get<T: Wire>(&self, i: usize) -> Result<&T, Box<Failure>> {
+    pub fn get<T: Payload>(&self, i: usize) -> Result<&T, Box<Failure>> {
         self.argument::<T>(i)?.get().map_err(unread)
     }
 
@@ -128,7 +128,7 @@ impl Frame<'_> {
     /// # Errors
     /// The errors of [`take`](Self::take).
     #[inline]
-    pub fn slice<E: Wire>(&self, i: usize) -> Result<&[E], Box<Failure>> {
+    pub fn slice<E: Payload>(&self, i: usize) -> Result<&[E], Box<Failure>> {
         self.argument::<Vec<E>>(i)?.slice().map_err(unread)
     }
 
@@ -142,7 +142,7 @@ impl Frame<'_> {
     }
 
     #[inline]
-    fn argument<T: Wire>(&self, i: usize) -> Result<&Value<T>, Box<Failure>> {
+    fn argument<T: Payload>(&self, i: usize) -> Result<&Value<T>, Box<Failure>> {
         let argument = match &self.operands {
             Operands::ToLocal { argument, .. } | Operands::ToOutlet { argument, .. } if i == 0 => &**argument,
             Operands::ByPosition { values, params, .. } => {
@@ -168,7 +168,7 @@ impl Frame<'_> {
     /// # Errors
     /// [`Failure::Channel`] if the destination is of another type.
     #[inline]
-    pub fn finish<T: Wire>(&mut self, value: T) -> Result<(), Box<Failure>> {
+    pub fn finish<T: Payload>(&mut self, value: T) -> Result<(), Box<Failure>> {
         let Operands::ToLocal { local, .. } = &mut self.operands else {
             return self.leave(value);
         };
@@ -196,7 +196,7 @@ impl Frame<'_> {
 
     /// Hands over a result that is not for a known value of the lane.
     #[inline(never)]
-    fn leave<T: Wire>(&mut self, value: T) -> Result<(), Box<Failure>> {
+    fn leave<T: Payload>(&mut self, value: T) -> Result<(), Box<Failure>> {
         match &mut self.operands {
             Operands::ToLocal { .. } => return Err(wrong_outlet::<T>()),
             Operands::ToOutlet { argument, outlet } => {
@@ -235,14 +235,14 @@ impl Frame<'_> {
 }
 
 #[inline(never)]
-fn take_other<T: Wire>(argument: &mut Value<T>) -> Result<T, Box<Failure>> {
+fn take_other<T: Payload>(argument: &mut Value<T>) -> Result<T, Box<Failure>> {
     argument.take().map_err(unread)
 }
 
 /// Sends a result if `at_once` is `true`, the result goes to one channel with a free slot, and the send runs no user
 /// code; else stages it. Returns whether it was sent.
 #[inline]
-fn send<T: Wire>(outlet: &mut dyn AnyOutlet, value: T, at_once: bool) -> Result<bool, Box<Failure>> {
+fn send<T: Payload>(outlet: &mut dyn AnyOutlet, value: T, at_once: bool) -> Result<bool, Box<Failure>> {
     let outlet = outlet.typed_mut::<T>().ok_or_else(wrong_outlet::<T>)?;
     let left = if at_once {
         outlet.try_put(value)
@@ -264,18 +264,20 @@ fn stage_parts<T: Parts>(outlets: &mut [Option<Box<dyn AnyOutlet>>], value: T) -
         return Ok(());
     };
     if let Some(whole) = whole {
-        stage(whole.as_mut(), value.clone())?;
+        let whole = whole.typed_mut::<T>().ok_or_else(wrong_outlet::<T>)?;
+        let copy = whole.copy(&value).map_err(unread)?;
+        stage_typed(whole, copy);
     }
     value.stage(parts)
 }
 
 #[inline(never)]
-fn stage_typed<T: Wire>(outlet: &mut Outlet<T>, value: T) {
+fn stage_typed<T: Payload>(outlet: &mut Outlet<T>, value: T) {
     outlet.stage(value);
 }
 
 /// Stages a result.
-pub(crate) fn stage<T: Wire>(outlet: &mut dyn AnyOutlet, value: T) -> Result<(), Box<Failure>> {
+pub(crate) fn stage<T: Payload>(outlet: &mut dyn AnyOutlet, value: T) -> Result<(), Box<Failure>> {
     stage_typed(outlet.typed_mut::<T>().ok_or_else(wrong_outlet::<T>)?, value);
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use selvedge_channels::{Doorbell, PayloadType, Waiting, decode, encode};
+use selvedge_channels::{Doorbell, PayloadType, Traits, Waiting, decode, encode};
 use selvedge_core::{
     ACTORS, Actor, ActorEntry, ActorId, ActorRef, ActorState, Arguments, AsyncDriver, BoxError, Call,
     Failure, Frame, LOADERS, LaneHost, LaneId, LoadedPrograms, MethodEntry, Program, ProgramLoader, Returned,
@@ -83,7 +83,7 @@ macro_rules! entry {
                     |$toy, ($($arg,)*), $driver| $body;
                 let kind = arguments.kind();
                 let toy = toy.receiver::<Toy>().unwrap();
-                Returned::new(run(toy, arguments.into()?, driver)?, kind)
+                Returned::new(run(toy, arguments.into(&Traits::WIRE)?, driver)?, kind, &Traits::WIRE)
             },
         }
     };
@@ -242,7 +242,10 @@ fn add(lane: &mut LaneHost<'_>, actor: ActorId, x: i64) -> i64 {
     let driver = lane.driver();
     let cell = lane.actor(actor).unwrap();
     let arguments = Arguments::local((x,));
-    cell.call(ADD, arguments, &driver).unwrap().into::<i64>().unwrap()
+    cell.call(ADD, arguments, &driver)
+        .unwrap()
+        .into::<i64>(&Traits::WIRE)
+        .unwrap()
 }
 
 #[linkme::distributed_slice(LOADERS)]

@@ -10,6 +10,7 @@ use super::peers::Peers;
 use super::reader::Reader;
 use super::writer::Writer;
 use crate::error::{ChannelError, End, SegmentError};
+use crate::kind::traits::Traits;
 use crate::kind::{AnySink, AnySource, Inlet, Route, Sink, Source};
 use crate::memory::process::Process;
 use crate::memory::region::Region;
@@ -171,7 +172,7 @@ impl<T: Wire> SharedChannel<T> {
         let line = self.options.line(bell.clone());
         let peers = Peers::of(End::Writer, region, spec, bells)?;
         Ok(Writer::new(
-            AnySink::typed(Route::Shared(writer))?,
+            AnySink::typed(Route::Shared(writer), &Traits::WIRE)?,
             line.with_peers(peers),
         ))
     }
@@ -190,7 +191,7 @@ impl<T: Wire> SharedChannel<T> {
         let bell = bells.get(index as usize + 1).cloned().ok_or_else(no_bell)?;
         let reader = SharedReader::attach(region.clone(), spec, index, writer_bell)?;
         let peers = Peers::of(End::Reader(index), region, spec, bells)?;
-        let source = AnySource::typed(Inlet::Shared(reader))?;
+        let source = AnySource::typed(Inlet::Shared(reader), &Traits::WIRE)?;
         Ok(Reader::new(source, self.options.line(bell).with_peers(peers)))
     }
 }

@@ -26,6 +26,12 @@ pub trait Accompanied<T>: Send {
     /// [`ChannelError::Decode`], and the errors of the companion.
     fn get(&self) -> Result<&T, ChannelError>;
 
+    /// A copy of the value.
+    ///
+    /// # Errors
+    /// The errors of [`get`](Self::get).
+    fn copy(&self) -> Result<T, ChannelError>;
+
     /// Takes the value out.
     ///
     /// # Errors

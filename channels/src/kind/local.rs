@@ -1,6 +1,7 @@
 //! Values within a lane: the port that reads the value keeps it, and the port that writes it puts it there. So there is
 //! no channel in between, and nothing is ever received.
 
+use super::traits::Traits;
 use super::{Arrival, Source};
 use crate::error::ChannelError;
 use crate::fault::Fault;
@@ -12,7 +13,7 @@ pub struct Local;
 impl<T> Source<T> for Local {
     type Erased = Local;
 
-    fn typed(local: Local) -> Result<Self, ChannelError> {
+    fn typed(local: Local, _: &Traits<T>) -> Result<Self, ChannelError> {
         Ok(local)
     }
 

@@ -5,26 +5,31 @@
 //! - [`Source`] is a reading end, [`Sink`] is a writing end. Ports and stand-alone channels know only these traits and
 //!   the enums [`AnySource`] and [`AnySink`], which dispatch statically. The list at the end of this file is the only
 //!   list of kinds: a new kind is a file and a line.
+//! - [`traits`]: what values of a payload type can do beside moving between threads. [`codec`]: the functions that take
+//!   values across processes.
 //! - [`companion`]: what travels beside a channel, for parts of values that no encoding can carry.
 //!
 //! - `FAST-1` a word that begins with `try_` is the fast path of the word without it. `try_x` gives no reason and
 //!   changes nothing when it fails; `x` does both.
 
+pub mod codec;
 pub mod companion;
 pub mod local;
 mod ring;
 mod shared;
+pub mod traits;
 
 use std::any::{Any, type_name};
 
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
-use crate::payload::{Wire, view_slice, view_str};
+use crate::payload::{Payload, view_slice, view_str};
 use crate::ring::{RingReader, RingWriter};
 use crate::shared::{SharedReader, SharedWriter};
 use companion::{SinkCompanion, SourceCompanion};
 use local::Local;
 use shared::{SharedSink, SharedSource};
+use traits::Traits;
 
 /// The outcome of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +53,9 @@ pub trait Source<T>: Sized {
     /// Gives the end its type.
     ///
     /// # Errors
-    /// [`ChannelError::WrongType`] for an end of another type.
-    fn typed(erased: Self::Erased) -> Result<Self, ChannelError>;
+    /// [`ChannelError::WrongType`] for an end of another type, [`ChannelError::NotWire`] if values of the type cannot be
+    /// encoded and the end encodes them.
+    fn typed(erased: Self::Erased, traits: &Traits<T>) -> Result<Self, ChannelError>;
 
     /// The number of the next message.
     fn position(&self) -> u64;
@@ -155,8 +161,9 @@ pub trait Sink<T>: Sized {
     /// Gives the end its type.
     ///
     /// # Errors
-    /// [`ChannelError::WrongType`] for an end of another type.
-    fn typed(erased: Self::Erased) -> Result<Self, ChannelError>;
+    /// [`ChannelError::WrongType`] for an end of another type, [`ChannelError::NotWire`] if values of the type cannot be
+    /// encoded and the end encodes them.
+    fn typed(erased: Self::Erased, traits: &Traits<T>) -> Result<Self, ChannelError>;
 
     /// The number of the next message.
     fn position(&self) -> u64;
@@ -293,13 +300,13 @@ macro_rules! kinds {
             };
         }
 
-        impl<T: Wire> Source<T> for AnySource<T> {
+        impl<T: Payload> Source<T> for AnySource<T> {
             type Erased = Inlet;
 
-            fn typed(inlet: Inlet) -> Result<Self, ChannelError> {
+            fn typed(inlet: Inlet, traits: &Traits<T>) -> Result<Self, ChannelError> {
                 Ok(match inlet {
-                    $(Inlet::$local(end) => AnySource::$local(Source::<T>::typed(end)?),)*
-                    $(Inlet::$kind(end) => AnySource::$kind(Source::<T>::typed(end)?),)*
+                    $(Inlet::$local(end) => AnySource::$local(Source::<T>::typed(end, traits)?),)*
+                    $(Inlet::$kind(end) => AnySource::$kind(Source::<T>::typed(end, traits)?),)*
                 })
             }
 
@@ -326,12 +333,12 @@ macro_rules! kinds {
             }
         }
 
-        impl<T: Wire> Sink<T> for AnySink<T> {
+        impl<T: Payload> Sink<T> for AnySink<T> {
             type Erased = Route;
 
-            fn typed(route: Route) -> Result<Self, ChannelError> {
+            fn typed(route: Route, traits: &Traits<T>) -> Result<Self, ChannelError> {
                 Ok(match route {
-                    $(Route::$kind(end) => AnySink::$kind(Sink::<T>::typed(end)?),)*
+                    $(Route::$kind(end) => AnySink::$kind(Sink::<T>::typed(end, traits)?),)*
                 })
             }
 
@@ -369,7 +376,7 @@ kinds! {
     }
 }
 
-impl<E: Wire> AnySource<Vec<E>> {
+impl<E: Payload> AnySource<Vec<E>> {
     /// The elements of the received value. Primitive numbers are read in place, without a copy.
     ///
     /// # Errors

@@ -1,15 +1,16 @@
 //! Channels within a process: values move by pointer through a [`ring`](mod@crate::ring).
 
+use super::traits::Traits;
 use super::{Arrival, ErasedEnd, Sink, Source, downcast};
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
-use crate::payload::Wire;
+use crate::payload::Payload;
 use crate::ring::{RingReader, RingWriter};
 
-impl<T: Wire> Source<T> for RingReader<T> {
+impl<T: Payload> Source<T> for RingReader<T> {
     type Erased = ErasedEnd;
 
-    fn typed(erased: ErasedEnd) -> Result<Self, ChannelError> {
+    fn typed(erased: ErasedEnd, _: &Traits<T>) -> Result<Self, ChannelError> {
         downcast(erased)
     }
 
@@ -51,7 +52,7 @@ impl<T: Wire> Source<T> for RingReader<T> {
     }
 
     fn copy(&self) -> Result<T, ChannelError> {
-        self.get().cloned()
+        self.copy()
     }
 
     #[inline]
@@ -84,10 +85,10 @@ impl<T: Wire> Source<T> for RingReader<T> {
     }
 }
 
-impl<T: Wire> Sink<T> for RingWriter<T> {
+impl<T: Payload> Sink<T> for RingWriter<T> {
     type Erased = ErasedEnd;
 
-    fn typed(erased: ErasedEnd) -> Result<Self, ChannelError> {
+    fn typed(erased: ErasedEnd, _: &Traits<T>) -> Result<Self, ChannelError> {
         downcast(erased)
     }
 
@@ -124,8 +125,7 @@ impl<T: Wire> Sink<T> for RingWriter<T> {
     }
 
     fn put_ref(&mut self, message: Result<&T, &Fault>) -> Result<bool, ChannelError> {
-        let copy = message.cloned().map_err(Clone::clone);
-        self.put(&mut Some(copy))
+        self.put(&mut Some(self.copy(message)?))
     }
 
     fn is_drained(&mut self) -> Result<bool, ChannelError> {

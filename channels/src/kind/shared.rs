@@ -7,12 +7,14 @@
 use std::any::Any;
 use std::cell::OnceCell;
 
+use super::codec::InPlace;
 use super::companion::{Accompanied, SinkCompanion, SourceCompanion};
+use super::traits::Traits;
 use super::{Arrival, Sink, Source};
 use crate::dispose::dispose;
-use crate::error::ChannelError;
+use crate::error::{ChannelError, DecodeError};
 use crate::fault::{Fault, Message};
-use crate::payload::{Wire, decode, decode_in_place};
+use crate::payload::Payload;
 use crate::shared::{SharedReader, SharedWriter};
 
 /// The reading end of a channel between processes. In a box, so that the ends of other kinds, which share a place with
@@ -26,10 +28,12 @@ struct Decoder<T> {
     /// The received value, if a companion has received parts of it.
     accompanied: Option<Box<dyn Accompanied<T>>>,
     reader: SharedReader,
+    decode: fn(&[u8]) -> Result<T, DecodeError>,
+    decode_in_place: InPlace<T>,
     companion: Option<Box<dyn SourceCompanion<T>>>,
 }
 
-impl<T: Wire> SharedSource<T> {
+impl<T: Payload> SharedSource<T> {
     #[inline]
     fn bytes(&self) -> Result<&[u8], ChannelError> {
         self.0.reader.seen()?.map_err(|_| ChannelError::NoValue)
@@ -48,14 +52,16 @@ impl<T: Wire> SharedSource<T> {
     }
 }
 
-impl<T: Wire> Source<T> for SharedSource<T> {
+impl<T: Payload> Source<T> for SharedSource<T> {
     type Erased = SharedReader;
 
-    fn typed(reader: SharedReader) -> Result<Self, ChannelError> {
+    fn typed(reader: SharedReader, traits: &Traits<T>) -> Result<Self, ChannelError> {
         Ok(SharedSource(Box::new(Decoder {
             value: OnceCell::new(),
             accompanied: None,
             reader,
+            decode: traits.codec()?.decode,
+            decode_in_place: traits.codec()?.decode_in_place,
             companion: None,
         })))
     }
@@ -104,14 +110,14 @@ impl<T: Wire> Source<T> for SharedSource<T> {
         }
         // SAFETY: this end holds the slot until `pass`, which drops the value first (VAL-1). Data that borrows from the
         // slot leaves this end by reference only (VAL-2): `copy` and `take` decode the bytes again.
-        let value = unsafe { decode_in_place::<T>(self.bytes()?) }?;
+        let value = unsafe { (self.0.decode_in_place)(self.bytes()?) }?;
         Ok(self.0.value.get_or_init(|| value))
     }
 
     fn copy(&self) -> Result<T, ChannelError> {
         match &self.0.accompanied {
-            Some(accompanied) => accompanied.get().cloned(),
-            None => Ok(decode::<T>(self.bytes()?)?),
+            Some(accompanied) => accompanied.copy(),
+            None => Ok((self.0.decode)(self.bytes()?)?),
         }
     }
 
@@ -132,7 +138,7 @@ impl<T: Wire> Source<T> for SharedSource<T> {
         let Ok(Some(Ok(bytes))) = self.0.reader.current() else {
             return None;
         };
-        let value = decode::<T>(bytes).ok()?;
+        let value = (self.0.decode)(bytes).ok()?;
         // The message has arrived, so it can be passed.
         let _ = self.pass();
         Some(value)
@@ -141,7 +147,7 @@ impl<T: Wire> Source<T> for SharedSource<T> {
     fn take(&mut self) -> Result<T, ChannelError> {
         let value = match &mut self.0.accompanied {
             Some(accompanied) => accompanied.take()?,
-            None => decode::<T>(self.bytes()?)?,
+            None => (self.0.decode)(self.bytes()?)?,
         };
         self.pass()?;
         Ok(value)
@@ -177,15 +183,19 @@ impl<T: Wire> Source<T> for SharedSource<T> {
 /// The writing end of a channel between processes.
 pub struct SharedSink<T> {
     writer: SharedWriter,
+    put: fn(&mut SharedWriter, T) -> Option<T>,
+    write: fn(&mut SharedWriter, &T) -> Result<bool, ChannelError>,
     companion: Option<Box<dyn SinkCompanion<T>>>,
 }
 
-impl<T: Wire> Sink<T> for SharedSink<T> {
+impl<T: Payload> Sink<T> for SharedSink<T> {
     type Erased = SharedWriter;
 
-    fn typed(writer: SharedWriter) -> Result<Self, ChannelError> {
+    fn typed(writer: SharedWriter, traits: &Traits<T>) -> Result<Self, ChannelError> {
         Ok(SharedSink {
             writer,
+            put: traits.codec()?.put,
+            write: traits.codec()?.write,
             companion: None,
         })
     }
@@ -208,7 +218,7 @@ impl<T: Wire> Sink<T> for SharedSink<T> {
     #[inline]
     fn try_put(&mut self, value: T) -> Option<T> {
         match &self.companion {
-            None => self.writer.try_put(value),
+            None => (self.put)(&mut self.writer, value),
             Some(_) => Some(value),
         }
     }
@@ -229,7 +239,7 @@ impl<T: Wire> Sink<T> for SharedSink<T> {
     #[inline]
     fn put_ref(&mut self, message: Result<&T, &Fault>) -> Result<bool, ChannelError> {
         match (message, &mut self.companion) {
-            (Ok(value), None) => self.writer.try_write(value),
+            (Ok(value), None) => (self.write)(&mut self.writer, value),
             (Ok(value), Some(companion)) => companion.put(&mut self.writer, value),
             (Err(fault), _) => self.writer.try_write_fault(fault),
         }

@@ -56,7 +56,22 @@ pub use tensor::Tensor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A value that may travel along an edge: owned, cloneable data that serde can serialise.
+/// A value that may travel along an edge between threads: it may be sent, and borrows nothing.
+///
+/// The trait is implemented for every such type: a `Sender`, a file or a `Box<dyn Fn() + Send>` is a payload. A payload
+/// with several readers must be `Clone`, and `Sync` if they are in several threads. A payload that crosses a process must
+/// be [`Wire`]. A graph that asks for more than the type of an edge can do is refused when it is compiled.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot travel along an edge",
+    label = "no payload",
+    note = "its type must be `Send` and borrow nothing"
+)]
+pub trait Payload: Send + 'static {}
+
+#[diagnostic::do_not_recommend] // else the compiler reports each of these bounds as an error of its own
+impl<T: Send + 'static> Payload for T {}
+
+/// A payload that may cross processes: owned, cloneable data that serde can serialise.
 ///
 /// The trait is implemented for every such type; derive `Serialize`, `Deserialize` and `Clone`. A value is either
 /// decoded as the same value, or refused with an error that names its type. This holds for all types that serde allows,
@@ -64,25 +79,25 @@ use serde::de::DeserializeOwned;
 /// sent, the type's `Deserialize` is run on made-up values, to find out how its values have to be encoded. Fields that
 /// serde never writes (`#[serde(skip)]`) are not sent.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot travel along an edge",
+    message = "`{Self}` cannot cross a process",
     label = "not a wire type",
     note = "its type needs `#[derive(Clone, Serialize, Deserialize)]`, and must be `Send` and `Sync` and borrow nothing"
 )]
 pub trait Wire: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {}
 
-#[diagnostic::do_not_recommend] // else the compiler reports each of these bounds as an error of its own
+#[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Wire for T {}
 
-/// [`Wire`] for bounds on concrete types in generated code. The compiler checks a bound with a lifetime where it is
+/// [`Payload`] for bounds on concrete types in generated code. The compiler checks a bound with a lifetime where it is
 /// used, and not where it is written. So a type that cannot travel is one error, and not one for every function that
 /// names it.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel along an edge",
     label = "an operation takes or gives `{Self}`",
-    note = "its type needs `#[derive(Clone, Serialize, Deserialize)]`, and must be `Send` and `Sync` and borrow nothing"
+    note = "its type must be `Send` and borrow nothing"
 )]
-pub trait Travels<'a>: Wire {}
+pub trait Travels<'a>: Payload {}
 
 #[diagnostic::do_not_recommend]
-impl<T: Wire> Travels<'_> for T {}
+impl<T: Payload> Travels<'_> for T {}

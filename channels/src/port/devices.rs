@@ -2,9 +2,13 @@
 //! band, as companions of channels. Without the feature `cuda`, no type has such tensors.
 
 #[cfg(not(feature = "cuda"))]
-pub(super) use absent::{DeviceOperations, accompany_sink, accompany_source, explained, is_of_tensors};
+pub(super) use absent::{
+    DeviceOperations, Devices, accompany_sink, accompany_source, explained, is_of_tensors,
+};
 #[cfg(feature = "cuda")]
-pub(super) use present::{DeviceOperations, accompany_sink, accompany_source, explained, is_of_tensors};
+pub(super) use present::{
+    DeviceOperations, Devices, accompany_sink, accompany_source, explained, is_of_tensors,
+};
 
 #[cfg(feature = "cuda")]
 mod present {
@@ -15,19 +19,61 @@ mod present {
     use crate::error::ChannelError;
     use crate::kind::companion::{Accompanied, SinkCompanion, SourceCompanion};
     use crate::kind::{AnySink, AnySource, Sink, Source};
-    use crate::payload::Wire;
+    use crate::payload::{Payload, Wire};
     use crate::port::payload_type::{PayloadType, Typed};
     use crate::port::value::AnyValue;
     use crate::shared::SharedWriter;
 
-    /// Prepares a source to receive tensors of devices out of band.
-    pub(in crate::port) fn accompany_source<T: Wire>(source: &mut AnySource<T>) {
-        source.accompany(|reader| Box::new(OutOfBandReader::new(reader)));
+    /// The ways of a type's values to and from devices.
+    pub(in crate::port) struct Devices<T> {
+        /// Makes the companion of a reading end, if the values may carry device tensors.
+        source: Option<fn(u32) -> Box<dyn SourceCompanion<T>>>,
+        /// Makes the companion of a writing end, if the values may carry device tensors.
+        sink: Option<fn() -> Box<dyn SinkCompanion<T>>>,
+        /// Copies a value with its tensors to the device of a crossing, if they are elsewhere.
+        bring: Option<BringFn<T>>,
     }
 
-    /// Prepares a sink to send tensors of devices out of band.
-    pub(in crate::port) fn accompany_sink<T: Wire>(sink: &mut AnySink<T>) {
-        sink.accompany(|| Box::<OutOfBandWriter>::default());
+    type BringFn<T> = fn(&mut Crossing, &T) -> Result<Option<T>, ChannelError>;
+
+    impl<T> Devices<T> {
+        pub(in crate::port) const NONE: Self = Devices {
+            source: None,
+            sink: None,
+            bring: None,
+        };
+
+        /// Whether the values may carry device tensors to other processes.
+        pub(in crate::port) fn carries(&self) -> bool {
+            self.sink.is_some()
+        }
+    }
+
+    impl<T: Wire> Devices<T> {
+        pub(in crate::port) const OF_WIRE: Self = Devices {
+            bring: Some(Crossing::bring_value::<T>),
+            ..Devices::NONE
+        };
+
+        pub(in crate::port) const OF_TENSORS: Self = Devices {
+            source: Some(|reader| Box::new(OutOfBandReader::new(reader))),
+            sink: Some(|| Box::<OutOfBandWriter>::default()),
+            ..Devices::OF_WIRE
+        };
+    }
+
+    /// Prepares a source to receive tensors of devices out of band, if its values may carry any.
+    pub(in crate::port) fn accompany_source<T: Payload>(source: &mut AnySource<T>, devices: &Devices<T>) {
+        if let Some(make) = devices.source {
+            source.accompany(make);
+        }
+    }
+
+    /// Prepares a sink to send tensors of devices out of band, if its values may carry any.
+    pub(in crate::port) fn accompany_sink<T: Payload>(sink: &mut AnySink<T>, devices: &Devices<T>) {
+        if let Some(make) = devices.sink {
+            sink.accompany(make);
+        }
     }
 
     impl<T: Wire> SourceCompanion<T> for OutOfBandReader {
@@ -43,6 +89,10 @@ mod present {
     impl<T: Wire> Accompanied<T> for OutOfBandValue<T> {
         fn get(&self) -> Result<&T, ChannelError> {
             self.get()
+        }
+
+        fn copy(&self) -> Result<T, ChannelError> {
+            self.get().cloned()
         }
 
         fn take(&mut self) -> Result<T, ChannelError> {
@@ -67,7 +117,7 @@ mod present {
         ) -> Result<bool, ChannelError>;
     }
 
-    impl<T: Wire, const TENSORS: bool> DeviceOperations for Typed<T, TENSORS> {
+    impl<T: Payload> DeviceOperations for Typed<T> {
         fn bring(
             &self,
             crossing: &mut Crossing,
@@ -82,7 +132,10 @@ mod present {
             let (Some(from), Some(into)) = (from.typed::<T>(), into.typed_mut::<T>()) else {
                 return Err(wrong);
             };
-            match crossing.bring_value(from.get()?)? {
+            let Some(bring) = self.devices.bring else {
+                return Ok(false);
+            };
+            match bring(crossing, from.get()?)? {
                 None => Ok(false),
                 Some(brought) => {
                     into.release()?;
@@ -131,6 +184,8 @@ mod present {
 
 #[cfg(not(feature = "cuda"))]
 mod absent {
+    use std::marker::PhantomData;
+
     use crate::error::ChannelError;
     use crate::kind::{AnySink, AnySource};
 
@@ -138,9 +193,23 @@ mod absent {
 
     impl<T> DeviceOperations for T {}
 
-    pub(in crate::port) fn accompany_source<T>(_source: &mut AnySource<T>) {}
+    /// The ways of a type's values to and from devices: there are none.
+    pub(in crate::port) struct Devices<T>(PhantomData<fn() -> T>);
 
-    pub(in crate::port) fn accompany_sink<T>(_sink: &mut AnySink<T>) {}
+    impl<T> Devices<T> {
+        pub(in crate::port) const NONE: Self = Devices(PhantomData);
+        pub(in crate::port) const OF_WIRE: Self = Devices(PhantomData);
+        pub(in crate::port) const OF_TENSORS: Self = Devices(PhantomData);
+
+        #[expect(clippy::unused_self, reason = "the signature is that of the feature `cuda`")]
+        pub(in crate::port) fn carries(&self) -> bool {
+            false
+        }
+    }
+
+    pub(in crate::port) fn accompany_source<T>(_: &mut AnySource<T>, _: &Devices<T>) {}
+
+    pub(in crate::port) fn accompany_sink<T>(_: &mut AnySink<T>, _: &Devices<T>) {}
 
     pub(in crate::port) fn explained(error: ChannelError) -> ChannelError {
         error

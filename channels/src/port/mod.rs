@@ -3,6 +3,7 @@
 mod devices;
 pub(crate) mod head;
 pub mod outlet;
+pub mod payload_probe;
 pub mod payload_type;
 pub(crate) mod schema;
 pub mod value;

@@ -12,8 +12,9 @@ use std::ptr;
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
+use crate::kind::traits::Traits;
 use crate::kind::{AnySink, Route, Sink};
-use crate::payload::{Wire, is_plain, way_of};
+use crate::payload::{Payload, is_plain};
 use crate::port::devices::explained;
 use crate::port::head::OutletHead;
 use crate::port::schema::{Agreed, TensorSchema};
@@ -30,7 +31,7 @@ pub struct Routes {
 
 /// The writing end of a composite channel. A message is staged, then published on every route.
 #[repr(C)]
-pub struct Outlet<T> {
+pub struct Outlet<T: 'static> {
     // The first field (OUT-1).
     head: OutletHead,
     staged: Option<Message<T>>,
@@ -40,13 +41,14 @@ pub struct Outlet<T> {
     encoder: Option<AnySink<T>>,
     /// The schema of the tensors in its values, if one is set.
     agreed: Option<Box<Agreed>>,
+    traits: &'static Traits<T>,
 }
 
 mod sealed {
     /// A marker that only [`Outlet`](super::Outlet) implements (`OUT-1`).
     pub trait SealedOutlet {}
 
-    impl<T> SealedOutlet for super::Outlet<T> {}
+    impl<T: 'static> SealedOutlet for super::Outlet<T> {}
 }
 
 /// An [`Outlet`] with its type erased.
@@ -91,7 +93,7 @@ impl dyn AnyOutlet + '_ {
 
     /// The typed outlet, if its type is `T`.
     #[inline]
-    pub fn typed_mut<T: Wire>(&mut self) -> Option<&mut Outlet<T>> {
+    pub fn typed_mut<T: Payload>(&mut self) -> Option<&mut Outlet<T>> {
         if self.head().id != TypeId::of::<T>() {
             return None;
         }
@@ -115,8 +117,12 @@ impl dyn AnyOutlet + '_ {
     }
 }
 
-impl<T: Wire> Outlet<T> {
-    pub(crate) fn new(local: Option<usize>, channels: Vec<AnySink<T>>) -> Result<Self, ChannelError> {
+impl<T: Payload> Outlet<T> {
+    pub(crate) fn new(
+        local: Option<usize>,
+        channels: Vec<AnySink<T>>,
+        traits: &'static Traits<T>,
+    ) -> Result<Self, ChannelError> {
         let routes = channels.len() + usize::from(local.is_some());
         let (mut mover, mut encoder) = (None, None);
         for channel in channels {
@@ -129,8 +135,7 @@ impl<T: Wire> Outlet<T> {
             }
         }
         if encoder.is_some() && !is_plain::<T>() {
-            // Runs the trial of the type before its first value is sent.
-            way_of::<T>();
+            (traits.codec()?.prepare)();
         }
         Ok(Outlet {
             head: OutletHead {
@@ -143,11 +148,20 @@ impl<T: Wire> Outlet<T> {
             mover,
             encoder,
             agreed: None,
+            traits,
         })
     }
 
     fn channels(&mut self) -> impl Iterator<Item = &mut AnySink<T>> {
         self.mover.iter_mut().chain(&mut self.encoder)
+    }
+
+    /// A copy of a value, for another outlet.
+    ///
+    /// # Errors
+    /// [`ChannelError::NotClone`].
+    pub fn copy(&self, value: &T) -> Result<T, ChannelError> {
+        self.traits.copy(value)
     }
 
     /// Stages a value.
@@ -187,7 +201,10 @@ impl<T: Wire> Outlet<T> {
             return Err(ChannelError::NoValue);
         };
         let mut copy = match (&self.mover, &local) {
-            (Some(_), Some(_)) => Some(staged.clone()),
+            (Some(_), Some(_)) => Some(match staged {
+                Ok(value) => Ok(self.traits.copy(value)?),
+                Err(fault) => Err(fault.clone()),
+            }),
             _ => None,
         };
         if let Some(encoder) = &mut self.encoder
@@ -236,7 +253,7 @@ impl<T: Wire> Outlet<T> {
     }
 }
 
-impl<T: Wire> AnyOutlet for Outlet<T> {
+impl<T: Payload> AnyOutlet for Outlet<T> {
     fn agree(&mut self, terms: TensorSchema) {
         self.agreed = Some(Box::new(Agreed::new(terms)));
         self.head.within = false;
@@ -281,7 +298,7 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
             return self.publish_staged(execution, values);
         };
         if let Some(Ok(value)) = &self.staged {
-            agreed.check(value)?;
+            agreed.check(value, self.traits)?;
         }
         let published = self.publish_staged(execution, values);
         if let (Ok(Readiness::Ready), Some(agreed)) = (&published, &mut self.agreed) {
@@ -295,7 +312,7 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
     }
 }
 
-impl<T: Wire> Outlet<T> {
+impl<T: Payload> Outlet<T> {
     /// Publishes the staged message, which was checked against the schema.
     #[inline]
     fn publish_staged(

@@ -1,46 +1,52 @@
 //! Payload types at run time: makes typed ends from type-erased parts.
 
-use std::any::{TypeId, type_name};
+use std::any::{Any, TypeId, type_name};
 use std::fmt;
-use std::marker::PhantomData;
 
 use crate::error::ChannelError;
-use crate::kind::{AnySink, AnySource, ErasedEnd, Inlet, Route, Sink, Source};
-use crate::payload::{Wire, decode, is_plain};
-use crate::port::devices::{self, DeviceOperations};
+use crate::kind::traits::{ErasedRing, Traits};
+use crate::kind::{AnySink, AnySource, Inlet, Route, Sink, Source};
+use crate::payload::{Payload, Wire, is_plain};
+use crate::port::devices::{self, DeviceOperations, Devices};
 use crate::port::outlet::{AnyOutlet, Outlet, Routes};
 use crate::port::value::{AnyValue, Value};
-use crate::ring::ring;
 use crate::wait::doorbell::Doorbell;
-
-/// Both sides of a ring, type-erased: a `RingWriter<T>` and the `RingReader<T>`s.
-pub type ErasedRing = (ErasedEnd, Vec<ErasedEnd>);
 
 pub(super) trait Operations: DeviceOperations + Send + Sync {
     fn name(&self) -> &'static str;
     fn id(&self) -> TypeId;
     fn len_bytes(&self) -> usize;
     fn is_plain(&self) -> bool;
+    fn is_clone(&self) -> bool;
+    fn is_shared(&self) -> bool;
+    fn is_wire(&self) -> bool;
+    fn carries(&self) -> bool;
     fn ring(
         &self,
         slots: usize,
         writer: Doorbell,
         readers: Vec<Doorbell>,
     ) -> Result<ErasedRing, ChannelError>;
-    fn value(&self, inlet: Inlet, reads: u32) -> Result<Box<dyn AnyValue>, ChannelError>;
-    fn constant(&self, bytes: &[u8]) -> Result<Box<dyn AnyValue>, ChannelError>;
-    fn outlet(&self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError>;
-    fn carries(&self) -> bool;
+    fn value(&'static self, inlet: Inlet, reads: u32) -> Result<Box<dyn AnyValue>, ChannelError>;
+    fn constant(&'static self, bytes: &[u8]) -> Result<Box<dyn AnyValue>, ChannelError>;
+    fn copied(&'static self, value: &dyn Any) -> Result<Box<dyn AnyValue>, ChannelError>;
+    fn encode(&self, value: &dyn Any) -> Result<Vec<u8>, ChannelError>;
+    fn outlet(&'static self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError>;
 }
 
 /// The type of a payload, as a value.
+///
+/// Equal types are equal, also if one of them was made from less knowledge of the type's traits than the other.
 #[derive(Clone, Copy)]
 pub struct PayloadType(pub(super) &'static dyn Operations);
 
-/// A payload type. `TENSORS` is true if its values may carry device tensors to other processes.
-pub(super) struct Typed<T, const TENSORS: bool>(PhantomData<fn() -> T>);
+/// A payload type: its traits, and its ways to and from devices.
+pub(super) struct Typed<T> {
+    pub(super) traits: Traits<T>,
+    pub(super) devices: Devices<T>,
+}
 
-impl<T: Wire, const TENSORS: bool> Operations for Typed<T, TENSORS> {
+impl<T: Payload> Operations for Typed<T> {
     fn name(&self) -> &'static str {
         type_name::<T>()
     }
@@ -57,58 +63,132 @@ impl<T: Wire, const TENSORS: bool> Operations for Typed<T, TENSORS> {
         is_plain::<T>()
     }
 
+    fn is_clone(&self) -> bool {
+        self.traits.clone.is_some()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.traits.is_shared
+    }
+
+    fn is_wire(&self) -> bool {
+        self.traits.codec.is_some()
+    }
+
+    fn carries(&self) -> bool {
+        self.devices.carries()
+    }
+
     fn ring(
         &self,
         slots: usize,
         writer: Doorbell,
         readers: Vec<Doorbell>,
     ) -> Result<ErasedRing, ChannelError> {
-        let (writer, readers) = ring::<T>(slots, writer, readers)?;
-        let readers = readers.into_iter().map(|reader| Box::new(reader) as ErasedEnd);
-        Ok((Box::new(writer), readers.collect()))
+        (self.traits.ring)(slots, writer, readers)
     }
 
-    fn value(&self, inlet: Inlet, reads: u32) -> Result<Box<dyn AnyValue>, ChannelError> {
-        let mut source = AnySource::<T>::typed(inlet)?;
-        if TENSORS {
-            devices::accompany_source(&mut source);
-        }
-        Ok(Box::new(Value::new(source, reads)?))
+    fn value(&'static self, inlet: Inlet, reads: u32) -> Result<Box<dyn AnyValue>, ChannelError> {
+        let mut source = AnySource::<T>::typed(inlet, &self.traits)?;
+        devices::accompany_source(&mut source, &self.devices);
+        Ok(Box::new(Value::new(source, reads, self)?))
     }
 
-    fn constant(&self, bytes: &[u8]) -> Result<Box<dyn AnyValue>, ChannelError> {
-        Ok(Box::new(Value::<T>::constant(decode::<T>(bytes)?)))
+    fn constant(&'static self, bytes: &[u8]) -> Result<Box<dyn AnyValue>, ChannelError> {
+        let value = (self.traits.codec()?.decode)(bytes)?;
+        Ok(Box::new(Value::constant(value, self)))
     }
 
-    fn outlet(&self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError> {
+    fn copied(&'static self, value: &dyn Any) -> Result<Box<dyn AnyValue>, ChannelError> {
+        let value = self.traits.copy(typed::<T>(value)?)?;
+        Ok(Box::new(Value::constant(value, self)))
+    }
+
+    fn encode(&self, value: &dyn Any) -> Result<Vec<u8>, ChannelError> {
+        let value = typed::<T>(value)?;
+        Ok((self.traits.codec()?.encode)(value)?)
+    }
+
+    fn outlet(&'static self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError> {
         let channel = |route: Route| {
-            let mut sink = AnySink::<T>::typed(route)?;
-            if TENSORS {
-                devices::accompany_sink(&mut sink);
-            }
+            let mut sink = AnySink::<T>::typed(route, &self.traits)?;
+            devices::accompany_sink(&mut sink, &self.devices);
             Ok(sink)
         };
         let channels: Result<_, ChannelError> = routes.channels.into_iter().map(channel).collect();
-        Ok(Box::new(Outlet::new(routes.local, channels?)?))
-    }
-
-    fn carries(&self) -> bool {
-        TENSORS
+        Ok(Box::new(Outlet::new(routes.local, channels?, &self.traits)?))
     }
 }
 
+fn typed<T: 'static>(value: &dyn Any) -> Result<&T, ChannelError> {
+    value.downcast_ref().ok_or(ChannelError::WrongType {
+        expected: type_name::<T>(),
+        found: "a value of another type",
+    })
+}
+
 impl PayloadType {
-    /// The type `T`.
+    /// The type `T`, which may cross processes.
     pub fn of<T: Wire>() -> Self {
         if devices::is_of_tensors::<T>() {
             return PayloadType::of_guests::<T>();
         }
-        PayloadType(const { &Typed::<T, false>(PhantomData) })
+        PayloadType(
+            const {
+                &Typed::<T> {
+                    traits: Traits::WIRE,
+                    devices: Devices::OF_WIRE,
+                }
+            },
+        )
     }
 
     /// The type `T`, whose values may carry device tensors to other processes.
     pub(super) fn of_guests<T: Wire>() -> Self {
-        PayloadType(const { &Typed::<T, true>(PhantomData) })
+        PayloadType(
+            const {
+                &Typed::<T> {
+                    traits: Traits::WIRE,
+                    devices: Devices::OF_TENSORS,
+                }
+            },
+        )
+    }
+
+    /// The type `T`, of which nothing is known but that its values may be sent to another thread.
+    pub fn of_moved<T: Payload>() -> Self {
+        PayloadType(
+            const {
+                &Typed::<T> {
+                    traits: Traits::MOVED,
+                    devices: Devices::NONE,
+                }
+            },
+        )
+    }
+
+    /// The type `T`, whose values may be cloned. They stay in their process.
+    pub fn of_cloned<T: Payload + Clone>() -> Self {
+        PayloadType(
+            const {
+                &Typed::<T> {
+                    traits: Traits::CLONED,
+                    devices: Devices::NONE,
+                }
+            },
+        )
+    }
+
+    /// The type `T`, whose values several threads may read. They stay in their process.
+    pub fn of_shared<T: Payload + Clone + Sync>() -> Self {
+        PayloadType(
+            const {
+                &Typed::<T> {
+                    traits: Traits::SHARED,
+                    devices: Devices::NONE,
+                }
+            },
+        )
     }
 
     /// The name of the type.
@@ -127,6 +207,32 @@ impl PayloadType {
         self.0.is_plain()
     }
 
+    /// Whether the type is known to be `Clone`, so that a value may have several readers.
+    pub fn is_clone(&self) -> bool {
+        self.0.is_clone()
+    }
+
+    /// Returns an error unless the type is known to be `Clone`.
+    ///
+    /// # Errors
+    /// [`ChannelError::NotClone`].
+    pub fn check_clone(&self) -> Result<(), ChannelError> {
+        let type_name = self.name();
+        self.is_clone()
+            .then_some(())
+            .ok_or(ChannelError::NotClone { type_name })
+    }
+
+    /// Whether the type is known to be `Clone` and `Sync`, so that a value may have readers in several threads.
+    pub fn is_shared(&self) -> bool {
+        self.0.is_shared()
+    }
+
+    /// Whether the type is known to be [`Wire`], so that a value may cross processes.
+    pub fn is_wire(&self) -> bool {
+        self.0.is_wire()
+    }
+
     /// The size of a value itself in bytes, without the memory it points to.
     pub fn len_bytes(&self) -> usize {
         self.0.len_bytes()
@@ -135,7 +241,8 @@ impl PayloadType {
     /// Makes a ring of this type: a boxed `RingWriter` and its `RingReader`s.
     ///
     /// # Errors
-    /// The errors of [`ring`].
+    /// The errors of [`ring`](crate::ring()), and [`ChannelError::NotSync`] for several readers of a type that is not
+    /// [shared](Self::is_shared).
     pub fn ring(
         &self,
         slots: usize,
@@ -148,7 +255,8 @@ impl PayloadType {
     /// Makes a lane's value that comes from `inlet` and is read `reads` times in every execution.
     ///
     /// # Errors
-    /// [`ChannelError::WrongType`] for a ring of another type, [`ChannelError::InvalidSpec`] if `reads` is 0.
+    /// [`ChannelError::WrongType`] for a ring of another type, [`ChannelError::NotWire`] for a channel between processes
+    /// if the type is not [wire](Self::is_wire), [`ChannelError::InvalidSpec`] if `reads` is 0.
     pub fn value(&self, inlet: Inlet, reads: u32) -> Result<Box<dyn AnyValue>, ChannelError> {
         self.0.value(inlet, reads)
     }
@@ -156,15 +264,31 @@ impl PayloadType {
     /// Makes a value that is the same in every execution.
     ///
     /// # Errors
-    /// [`ChannelError::Decode`] when the bytes are not a value of this type.
+    /// [`ChannelError::Decode`] when the bytes are not a value of this type, [`ChannelError::NotWire`].
     pub fn constant(&self, bytes: &[u8]) -> Result<Box<dyn AnyValue>, ChannelError> {
         self.0.constant(bytes)
+    }
+
+    /// Makes a value that is a copy of `value` in every execution.
+    ///
+    /// # Errors
+    /// [`ChannelError::WrongType`], [`ChannelError::NotClone`].
+    pub fn copied(&self, value: &dyn Any) -> Result<Box<dyn AnyValue>, ChannelError> {
+        self.0.copied(value)
+    }
+
+    /// Encodes a value of this type.
+    ///
+    /// # Errors
+    /// [`ChannelError::WrongType`], [`ChannelError::NotWire`], [`ChannelError::Encode`].
+    pub fn encode(&self, value: &dyn Any) -> Result<Vec<u8>, ChannelError> {
+        self.0.encode(value)
     }
 
     /// Makes an output that goes to `routes`.
     ///
     /// # Errors
-    /// [`ChannelError::WrongType`] for a ring of another type, [`ChannelError::TooManyRoutes`].
+    /// [`ChannelError::WrongType`] for a ring of another type, [`ChannelError::NotWire`], [`ChannelError::TooManyRoutes`].
     pub fn outlet(&self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError> {
         self.0.outlet(routes)
     }

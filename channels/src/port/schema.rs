@@ -2,7 +2,8 @@
 //! value checks it, so a violation is reported where it was made, before anything is sent.
 
 use crate::error::ChannelError;
-use crate::payload::{Seen, TensorLayout, Wire, survey};
+use crate::kind::traits::Traits;
+use crate::payload::{Seen, TensorLayout};
 
 /// The schema of the tensors in a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,9 +37,11 @@ impl Agreed {
 
     /// Returns an error if the value violates the schema. Each value is inspected only once, even if it is checked
     /// several times before it is sent.
-    pub(crate) fn check<T: Wire>(&mut self, value: &T) -> Result<(), ChannelError> {
+    pub(crate) fn check<T>(&mut self, value: &T, traits: &Traits<T>) -> Result<(), ChannelError> {
         if self.sends.is_none() {
-            self.check_seen(survey(value)?)?;
+            // A value that serde does not know has no tensors that could be seen.
+            let seen = traits.codec.as_ref().map(|codec| (codec.survey)(value));
+            self.check_seen(seen.transpose()?.unwrap_or_default())?;
         }
         Ok(())
     }
@@ -100,6 +103,10 @@ mod tests {
         })
     }
 
+    fn check(agreed: &mut Agreed, tensors: &Vec<Tensor>) -> Result<(), ChannelError> {
+        agreed.check(tensors, &Traits::WIRE)
+    }
+
     fn seen(len: usize, device: Option<u32>) -> Seen {
         (TensorLayout::new(DType::U8, [len]).unwrap(), device)
     }
@@ -123,14 +130,14 @@ mod tests {
         let mut agreed = agreed(None, true);
         let tensor = |shape: &[usize]| Tensor::zeros::<f32>(shape).unwrap();
         // A value that was checked but not sent fixes nothing.
-        agreed.check(&vec![tensor(&[9])]).unwrap();
+        check(&mut agreed, &vec![tensor(&[9])]).unwrap();
         agreed.forget();
         for _ in 0..2 {
-            agreed.check(&vec![tensor(&[2, 3]), tensor(&[])]).unwrap();
+            check(&mut agreed, &vec![tensor(&[2, 3]), tensor(&[])]).unwrap();
             agreed.sent();
         }
         for other in [vec![], vec![tensor(&[2, 3])], vec![tensor(&[3, 2]), tensor(&[])]] {
-            let refused = agreed.check(&other).unwrap_err();
+            let refused = check(&mut agreed, &other).unwrap_err();
             let ChannelError::StaticShape {
                 edge,
                 expected,
@@ -151,6 +158,6 @@ mod tests {
             );
             assert!(refused.refuses_value());
         }
-        agreed.check(&vec![tensor(&[2, 3]), tensor(&[])]).unwrap();
+        check(&mut agreed, &vec![tensor(&[2, 3]), tensor(&[])]).unwrap();
     }
 }

@@ -18,9 +18,9 @@ use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
 use crate::kind::local::Local;
 use crate::kind::{AnySource, Arrival, Source, each_source};
-use crate::payload::Wire;
+use crate::payload::Payload;
 use crate::port::head::{ALWAYS, AfterRead, ValueHead};
-use crate::port::payload_type::PayloadType;
+use crate::port::payload_type::{PayloadType, Typed};
 
 /// The outcome of an operation that does not block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +65,12 @@ impl<T> HeldValue<T> {
 
 /// A lane's cached end of a channel.
 #[repr(C)]
-pub struct Value<T> {
+pub struct Value<T: 'static> {
     // The first field (VAL-3).
     head: ValueHead,
     held: HeldValue<T>,
     source: AnySource<T>,
+    typed: &'static Typed<T>,
 }
 
 /// The error that a reader gets for a value that could not be received.
@@ -84,7 +85,7 @@ mod sealed {
     /// A marker that only [`Value`](super::Value) implements (`VAL-3`).
     pub trait SealedValue {}
 
-    impl<T> SealedValue for super::Value<T> {}
+    impl<T: 'static> SealedValue for super::Value<T> {}
 }
 
 /// A [`Value`] with its type erased.
@@ -133,7 +134,7 @@ impl dyn AnyValue + '_ {
 
     /// The typed value, if its type is `T`.
     #[inline]
-    pub fn typed<T: Wire>(&self) -> Option<&Value<T>> {
+    pub fn typed<T: Payload>(&self) -> Option<&Value<T>> {
         if self.head().id != TypeId::of::<T>() {
             return None;
         }
@@ -143,7 +144,7 @@ impl dyn AnyValue + '_ {
 
     /// The typed value, if its type is `T`.
     #[inline]
-    pub fn typed_mut<T: Wire>(&mut self) -> Option<&mut Value<T>> {
+    pub fn typed_mut<T: Payload>(&mut self) -> Option<&mut Value<T>> {
         if self.head().id != TypeId::of::<T>() {
             return None;
         }
@@ -204,8 +205,12 @@ impl dyn AnyValue + '_ {
     }
 }
 
-impl<T: Wire> Value<T> {
-    pub(crate) fn new(source: AnySource<T>, reads: u32) -> Result<Self, ChannelError> {
+impl<T: Payload> Value<T> {
+    pub(super) fn new(
+        source: AnySource<T>,
+        reads: u32,
+        typed: &'static Typed<T>,
+    ) -> Result<Self, ChannelError> {
         if reads == 0 {
             return Err(ChannelError::InvalidSpec {
                 what: "reads",
@@ -221,16 +226,18 @@ impl<T: Wire> Value<T> {
             head: ValueHead::new(TypeId::of::<T>(), reads, local, at_home),
             held: HeldValue::Nothing,
             source,
+            typed,
         })
     }
 
-    pub(crate) fn constant(value: T) -> Self {
+    pub(super) fn constant(value: T, typed: &'static Typed<T>) -> Self {
         let mut head = ValueHead::new(TypeId::of::<T>(), ALWAYS, true, true);
         head.arrived(0, Arrival::Value);
         Value {
             head,
             held: HeldValue::Owned(value),
             source: AnySource::Local(Local),
+            typed,
         }
     }
 
@@ -341,7 +348,7 @@ impl<T: Wire> Value<T> {
                 Ok(taken)
             }
             HeldValue::InChannel => self.source.copy(),
-            _ => self.get().cloned(),
+            _ => self.typed.traits.copy(self.get()?),
         }
     }
 
@@ -453,7 +460,7 @@ impl<T: Wire> Value<T> {
     }
 }
 
-impl<E: Wire> Value<Vec<E>> {
+impl<E: Payload> Value<Vec<E>> {
     /// The elements. Primitive numbers are read in place, without a copy.
     ///
     /// # Errors
@@ -483,7 +490,7 @@ impl Value<String> {
 
 /// Receives the value of `execution` on the fast path (`FAST-1`).
 #[inline]
-fn try_arrive<T: Wire>(
+fn try_arrive<T: Payload>(
     head: &mut ValueHead,
     held: &mut HeldValue<T>,
     source: &mut impl Source<T>,
@@ -508,7 +515,7 @@ fn try_arrive<T: Wire>(
     true
 }
 
-impl<T: Wire> AnyValue for Value<T> {
+impl<T: Payload> AnyValue for Value<T> {
     fn fetch(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
         if !self.head.local {
             return self.receive_from(execution);
@@ -561,6 +568,6 @@ impl<T: Wire> AnyValue for Value<T> {
     }
 
     fn payload_type(&self) -> PayloadType {
-        PayloadType::of::<T>()
+        PayloadType(self.typed)
     }
 }

@@ -17,18 +17,22 @@
 //!   several readers, they are the slots whose countdown is not 0.
 //! - `RING-8` the slot of a cursor is below the number of slots: both ends make their cursor with the number of slots of
 //!   the ring, which is not 0, and a cursor counts its slot modulo that number.
+//! - `RING-9` a ring with several readers holds values that several threads may read at a time (`Sync`) and that can be
+//!   cloned: [`ring`] asks for both. A ring of [`ring_of_one`] has one reader.
 
 #![allow(unsafe_code)] // the slots are `UnsafeCell`s
 
 pub(crate) mod cursor;
 
+use std::any::type_name;
 use std::io;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
 use crate::dispose::dispose;
 use crate::error::{ChannelError, SegmentError};
-use crate::fault::Message;
+use crate::fault::{Fault, Message};
 use crate::ring::cursor::{ReadCursor, Sight, WriteCursor};
 use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Cell, Ordering};
 use crate::wait::doorbell::Doorbell;
@@ -107,6 +111,8 @@ impl TailLine {
 
 struct RingShared<T> {
     slots: Box<[Slot<T>]>,
+    /// Clones a value, in a ring that may have several readers (RING-9).
+    clone: Option<fn(&T) -> T>,
     tails: Box<[TailLine]>,
     closed: AtomicBool,
     /// The number of messages that were written to slots. Set when the writer is dropped.
@@ -116,10 +122,11 @@ struct RingShared<T> {
 }
 
 // SAFETY: RING-2 to RING-4 say which end may access a slot's cell at a time, and the stamps and tails hand it over with
-// release and acquire. `T` moves between threads (Send) and is read by several threads at once (Sync).
-unsafe impl<T: Send + Sync> Sync for RingShared<T> {}
+// release and acquire. `T` moves between threads (Send). Several threads read it at once only through several readers,
+// and then it is Sync (RING-9), or through a shared reference to one reader, which is Sync only if `T` is.
+unsafe impl<T: Send> Sync for RingShared<T> {}
 // SAFETY: all fields except the cells are Send; the cells hold `T: Send`.
-unsafe impl<T: Send + Sync> Send for RingShared<T> {}
+unsafe impl<T: Send> Send for RingShared<T> {}
 
 /// The writing end of a ring. Dropping it closes the ring.
 pub struct RingWriter<T> {
@@ -128,6 +135,8 @@ pub struct RingWriter<T> {
     quiet: bool,
     /// The number of the first message that was not written because no reader was left.
     alone_at: Option<u64>,
+    /// An end is `Sync` only if its values are.
+    values: PhantomData<T>,
 }
 
 /// A reading end of a ring. Dropping it releases every message, including later ones: the writer never waits for it
@@ -137,6 +146,8 @@ pub struct RingReader<T> {
     index: usize,
     cursor: ReadCursor,
     quiet: bool,
+    /// An end is `Sync` only if its values are.
+    values: PhantomData<T>,
 }
 
 /// Returns an empty vector with room for `many` elements, or an error if there is not enough memory.
@@ -162,6 +173,36 @@ pub fn ring<T: Clone + Send + Sync + 'static>(
     writer_bell: Doorbell,
     reader_bells: Vec<Doorbell>,
 ) -> Result<(RingWriter<T>, Vec<RingReader<T>>), ChannelError> {
+    of_readers(slots, writer_bell, reader_bells, Some(T::clone))
+}
+
+/// Makes a ring of `slots` slots with one reader, for values that need not be `Clone` or `Sync`.
+///
+/// # Errors
+/// The errors of [`ring`].
+pub fn ring_of_one<T: Send + 'static>(
+    slots: usize,
+    writer_bell: Doorbell,
+    reader_bell: Doorbell,
+) -> Result<(RingWriter<T>, RingReader<T>), ChannelError> {
+    let (writer, readers) = of_readers(slots, writer_bell, vec![reader_bell], None)?;
+    let reader = readers.into_iter().next();
+    reader
+        .map(|reader| (writer, reader))
+        .ok_or(ChannelError::InvalidSpec {
+            what: "readers",
+            value: 0,
+            least: 1,
+        })
+}
+
+/// Makes a ring. The caller keeps RING-9.
+fn of_readers<T>(
+    slots: usize,
+    writer_bell: Doorbell,
+    reader_bells: Vec<Doorbell>,
+    clone: Option<fn(&T) -> T>,
+) -> Result<(RingWriter<T>, Vec<RingReader<T>>), ChannelError> {
     for (what, value) in [("slots", slots), ("readers", reader_bells.len())] {
         if value == 0 {
             return Err(ChannelError::InvalidSpec {
@@ -186,6 +227,7 @@ pub fn ring<T: Clone + Send + Sync + 'static>(
     cells.extend((0..slots).map(slot));
     let shared = Arc::new(RingShared {
         slots: cells.into_boxed_slice(),
+        clone,
         tails: (0..readers).map(tail).collect(),
         closed: AtomicBool::new(false),
         written: AtomicU64::new(0),
@@ -197,6 +239,7 @@ pub fn ring<T: Clone + Send + Sync + 'static>(
         index,
         cursor: ReadCursor::new(slots),
         quiet: false,
+        values: PhantomData,
     };
     let ends = (0..readers).map(reader).collect();
     let cursor = WriteCursor::new(slots, readers);
@@ -205,6 +248,7 @@ pub fn ring<T: Clone + Send + Sync + 'static>(
         cursor,
         quiet: false,
         alone_at: None,
+        values: PhantomData,
     };
     Ok((writer, ends))
 }
@@ -239,6 +283,14 @@ impl<T> RingShared<T> {
     #[inline]
     fn sole(&self) -> bool {
         self.tails.len() == 1
+    }
+
+    /// A copy of a message, if its values can be cloned.
+    fn copy(&self, message: Result<&T, &Fault>) -> Option<Message<T>> {
+        match message {
+            Ok(value) => self.clone.map(|clone| Ok(clone(value))),
+            Err(fault) => Some(Err(fault.clone())),
+        }
     }
 }
 
@@ -287,6 +339,13 @@ impl<T> RingWriter<T> {
         }
         self.write(|| message);
         Ok(())
+    }
+
+    /// A copy of a message, or the reason why there is none: the ring has one reader, and its values need not be `Clone`.
+    pub(crate) fn copy(&self, message: Result<&T, &Fault>) -> Result<Message<T>, ChannelError> {
+        self.shared.copy(message).ok_or(ChannelError::NotClone {
+            type_name: type_name::<T>(),
+        })
     }
 
     /// Writes `value` if a slot is free, else returns it without the reason. Inlined for the usual case: one reader,
@@ -483,7 +542,19 @@ impl<T> RingReader<T> {
     }
 }
 
-impl<T: Clone> RingReader<T> {
+impl<T> RingReader<T> {
+    /// A copy of the current value.
+    #[cfg_attr(loom, allow(dead_code))] // for `kind`, which is not built under loom
+    pub(crate) fn copy(&self) -> Result<T, ChannelError> {
+        let Some(Ok(value)) = self.current() else {
+            return Err(ChannelError::NoValue);
+        };
+        let clone = self.shared.clone.ok_or(ChannelError::NotClone {
+            type_name: type_name::<T>(),
+        })?;
+        Ok(clone(value))
+    }
+
     /// Moves the next value out and passes it, if this is the sole reader. Returns `None` for a fault, which stays in
     /// the slot.
     #[inline]
@@ -518,9 +589,11 @@ impl<T: Clone> RingReader<T> {
         if last {
             return self.pass();
         }
-        let cloned = self.current().cloned();
+        let current = self.current()?;
+        // Several readers, so the values can be cloned (RING-9).
+        let copy = self.shared.copy(current.as_ref());
         dispose(self.pass());
-        cloned
+        copy
     }
 }
 

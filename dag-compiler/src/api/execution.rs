@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use selvedge_channels::{Fault, Wire};
+use selvedge_channels::{Fault, Payload};
 
 use crate::bind::ports::collect::{Collected, Take};
 use crate::run::clock::coarse_ns;
@@ -203,7 +203,7 @@ impl<Out> Execution<Out> {
     }
 
     /// The part of this handle at `position`, with the type that the caller names.
-    fn part<T: Wire>(&self, position: usize) -> Execution<T> {
+    fn part<T: Payload>(&self, position: usize) -> Execution<T> {
         let leaf = self.leaves.start + position;
         let engine = Arc::clone(&self.engine);
         let mut part = Execution::submitted(engine, self.number, leaf..leaf + 1, take_one::<T>);
@@ -211,16 +211,16 @@ impl<Out> Execution<Out> {
         part
     }
 
-    fn refused_part<T: Wire>(&self, error: &ExecError) -> Execution<T> {
+    fn refused_part<T: Payload>(&self, error: &ExecError) -> Execution<T> {
         Execution::refused(Arc::clone(&self.engine), error.clone(), take_one::<T>)
     }
 }
 
-fn is_leaf_of<T: Wire>(leaf: &mut dyn AnyLeaf) -> bool {
+fn is_leaf_of<T: Payload>(leaf: &mut dyn AnyLeaf) -> bool {
     leaf.as_any_mut().is::<Leaf<T>>()
 }
 
-fn take_one<T: Wire>(collected: &mut Collected<'_>) -> Result<T, Fault> {
+fn take_one<T: Payload>(collected: &mut Collected<'_>) -> Result<T, Fault> {
     collected.next::<T>()
 }
 
@@ -265,7 +265,7 @@ impl<Out> Future for Execution<Out> {
 
 macro_rules! split {
     ($($name:ident $position:tt),+ ; $count:literal) => {
-        impl<$($name: Wire),+> Execution<($($name,)+)> {
+        impl<$($name: Payload),+> Execution<($($name,)+)> {
             /// Returns one handle per output of the graph, each to be waited for by itself: a failure reaches only the
             /// outputs that depend on it.
             ///

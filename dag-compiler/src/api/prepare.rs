@@ -41,6 +41,7 @@ pub(crate) fn prepare(plan: &Plan, recipe: &RuntimeParts) -> Result<Prepared, Lo
         control: &control,
         process: ProcessId::DRIVER,
         payload: &payload,
+        constants: &recipe.constants,
         index: Index::of(plan),
     };
     let Built {

@@ -8,12 +8,13 @@ use std::rc::Rc;
 use selvedge_channels::PayloadType;
 use selvedge_core::{ActorId, ActorRef};
 
+use super::constant::Constant;
 use super::ports::submit::Splitter;
 use super::transport::Transport;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{
     ArgIr, BindIndex, BufferIr, CollectiveIr, GraphIr, Origin, SourceLocation, TaskId, TaskIr, TensorsIr,
-    ValueId, ValueIr,
+    TraitsIr, ValueId, ValueIr,
 };
 
 /// Returns `name` if no other object of its kind has that name, else `name` with a number. `taken` maps each name to
@@ -37,6 +38,8 @@ pub(super) fn numbered(taken: &mut BTreeMap<String, u32>, name: String) -> Strin
 #[derive(Default)]
 pub(crate) struct Builder {
     pub(super) actors: Vec<ActorRef>,
+    /// The position of each actor in `actors`.
+    pub(super) places: BTreeMap<ActorId, usize>,
     /// The names of actors in messages. If several actors have one name, all but the first get a number.
     pub(super) names: BTreeMap<ActorId, String>,
     /// The names of actors that are taken, each with the last number that was given with it.
@@ -58,6 +61,8 @@ pub(crate) struct Builder {
     /// A cache for `order`: the task that was last ordered after an input of the graph, and the origins of its
     /// arguments.
     pub(super) inputs_read: (Option<TaskId>, BTreeSet<Origin>),
+    /// The constants among the arguments, by task and position of the argument.
+    pub(super) constants: BTreeMap<(TaskId, u32), Constant>,
     /// The transports that edges ask for, by task and position of the argument.
     pub(super) asked: BTreeMap<(TaskId, u32), Transport>,
     pub(super) mistakes: Vec<Diagnostic>,
@@ -71,6 +76,7 @@ impl Builder {
             part,
             type_name: Cow::Borrowed(payload.name()),
             signal: false,
+            traits: TraitsIr::default(),
             tensors: TensorsIr::default(),
             buffer: BufferIr::default(),
         });
@@ -211,6 +217,7 @@ impl Builder {
         if !self.names.contains_key(&actor.id()) {
             let name = numbered(&mut self.taken, actor.name().to_owned());
             self.names.insert(actor.id(), name);
+            self.places.insert(actor.id(), self.actors.len());
             self.actors.push(actor.clone());
         }
     }

@@ -4,11 +4,12 @@ use std::cell::RefCell;
 use std::panic::Location;
 use std::rc::Rc;
 
-use selvedge_channels::{PayloadType, Wire};
-use selvedge_core::ActorRef;
+use selvedge_channels::{Payload, PayloadType};
+use selvedge_core::{ActorRef, ListLevel, ParamEntry, ProcessId};
 
 use super::builder::{Builder, current};
-use super::edge::{Edge, Source, encoded};
+use super::constant::Constant;
+use super::edge::{Edge, Source};
 use super::transport::Transport;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{ArgGroup, ArgIr, SourceLocation, ValueId};
@@ -39,10 +40,8 @@ impl Bind {
 
     /// Adds a constant as the next argument.
     #[must_use]
-    #[track_caller]
-    pub fn constant<T: Wire>(mut self, value: &T) -> Self {
-        let location = SourceLocation::from(Location::caller());
-        self.args.push((encoded(value, location), None));
+    pub fn constant<T: Payload>(mut self, value: T) -> Self {
+        self.args.push((Source::Constant(Constant::new(value)), None));
         self
     }
 
@@ -76,6 +75,10 @@ impl Bind {
         graph
             .asked
             .extend(asked.map(|(position, transport)| ((task, position), transport)));
+        let constants = flat.constants.into_iter();
+        graph
+            .constants
+            .extend(constants.map(|(position, constant)| ((task, position), constant)));
         let method = entry.method(self.method);
         let payload = method.map_or_else(PayloadType::of::<()>, |method| (method.result)());
         graph.result(task, payload)
@@ -88,8 +91,7 @@ impl Bind {
         source: &Source,
         location: &SourceLocation,
     ) -> Result<(), Diagnostic> {
-        let method = self.actor.entry().method(self.method);
-        let param = method.and_then(|method| method.params.get(position));
+        let param = self.param(position);
         let levels = param.map_or(0, |param| (param.lists)().len());
         if source.depth() <= levels {
             return Ok(());
@@ -97,6 +99,11 @@ impl Bind {
         let (name, method) = (param.map_or("?", |param| param.name), self.name());
         let message = format!("parameter `{name}` of `{method}` is not written as a `Vec` or a slice");
         Err(Diagnostic::new(Code::NoList, message, location.clone()).labelled("takes a list of edges here"))
+    }
+
+    fn param(&self, position: usize) -> Option<&'static ParamEntry> {
+        let method = self.actor.entry().method(self.method);
+        method.and_then(|method| method.params.get(position))
     }
 
     fn name(&self) -> String {
@@ -109,6 +116,7 @@ impl Bind {
 struct Flat {
     args: Vec<ArgIr>,
     asked: Vec<(u32, Transport)>,
+    constants: Vec<(u32, Constant)>,
     /// The grouping of the arguments; empty if no argument is a list.
     groups: Vec<ArgGroup>,
     mistakes: Vec<Diagnostic>,
@@ -119,6 +127,7 @@ impl Flat {
         let mut flat = Flat {
             args: Vec::with_capacity(bind.args.len()),
             asked: Vec::new(),
+            constants: Vec::new(),
             groups: Vec::new(),
             mistakes: Vec::new(),
         };
@@ -136,7 +145,16 @@ impl Flat {
                 flat.mistakes.push(mistake);
                 continue;
             }
-            let group = flat.add(source, *transport, builder, &mixed);
+            let param = bind.param(position);
+            let site = ArgSite {
+                builder,
+                mixed: &mixed,
+                bind,
+                location,
+                payload: param.map(|param| (param.payload)()),
+                lists: &param.map_or_else(Vec::new, |param| (param.lists)()),
+            };
+            let group = flat.add(source, *transport, &site);
             if has_lists {
                 flat.groups.push(group);
             }
@@ -148,34 +166,75 @@ impl Flat {
     }
 
     /// Adds one argument, or all arguments of a list.
-    fn add(
-        &mut self,
-        source: &Source,
-        transport: Option<Transport>,
-        builder: &Rc<RefCell<Builder>>,
-        mixed: &dyn Fn() -> Diagnostic,
-    ) -> ArgGroup {
+    fn add(&mut self, source: &Source, transport: Option<Transport>, site: &ArgSite<'_>) -> ArgGroup {
+        let position = self.args.len() as u32;
         match source {
             Source::List(members) => {
+                let inner = site.element();
                 let members = members.iter();
-                let add = |(source, own): &(Source, Option<Transport>)| {
-                    self.add(source, own.or(transport), builder, mixed)
-                };
+                let add =
+                    |(source, own): &(Source, Option<Transport>)| self.add(source, own.or(transport), &inner);
                 return ArgGroup::List(members.map(add).collect());
             }
             Source::Value {
                 builder: other,
                 value,
-            } if Rc::ptr_eq(other, builder) => {
-                let position = self.args.len() as u32;
+            } if Rc::ptr_eq(other, site.builder) => {
                 self.asked
                     .extend(transport.map(|transport| (position, transport)));
                 self.args.push(ArgIr::Value(*value));
             }
-            Source::Value { .. } => self.mistakes.push(mixed()),
-            Source::Constant(bytes) => self.args.push(ArgIr::Constant(bytes.as_ref().clone())),
+            Source::Value { .. } => self.mistakes.push((site.mixed)()),
+            Source::Constant(constant) => match site.constant(constant) {
+                Ok(bytes) => {
+                    self.args.push(ArgIr::Constant(bytes));
+                    self.constants.push((position, constant.clone()));
+                }
+                Err(mistake) => self.mistakes.push(mistake),
+            },
             Source::Broken(diagnostic) => self.mistakes.push(diagnostic.as_ref().clone()),
         }
         ArgGroup::One
+    }
+}
+
+/// The place of an argument: its task, and the type of its parameter or of an element of its parameter.
+struct ArgSite<'a> {
+    builder: &'a Rc<RefCell<Builder>>,
+    mixed: &'a dyn Fn() -> Diagnostic,
+    bind: &'a Bind,
+    location: &'a SourceLocation,
+    payload: Option<PayloadType>,
+    /// The list levels of the parameter, from here inwards.
+    lists: &'a [ListLevel],
+}
+
+impl ArgSite<'_> {
+    /// Returns the place of an element of the list that is here.
+    fn element(&self) -> Self {
+        let (level, lists) = self.lists.split_first().unzip();
+        ArgSite {
+            payload: level.map(|level| level.element),
+            lists: lists.unwrap_or_default(),
+            ..*self
+        }
+    }
+
+    /// Encodes a constant for an actor of another process; an actor of this process gets the constant itself, so the
+    /// bytes are empty. A constant must be `Clone`.
+    fn constant(&self, constant: &Constant) -> Result<Vec<u8>, Diagnostic> {
+        let mistake = |type_name: &str, reason: String| {
+            let message = format!("a constant of type `{type_name}` cannot be given to a task: {reason}");
+            Diagnostic::new(Code::BadConstant, message, self.location.clone())
+        };
+        let Some(payload) = self.payload else {
+            return Err(mistake("?", "the method has no such parameter".to_owned()));
+        };
+        let result = if self.bind.actor.process() == ProcessId::DRIVER {
+            payload.check_clone().map(|()| Vec::new())
+        } else {
+            constant.encode(payload)
+        };
+        result.map_err(|error| mistake(payload.name(), error.to_string()))
     }
 }

@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::panic::Location;
 use std::rc::Rc;
 
-use selvedge_channels::{PayloadType, Wire};
+use selvedge_channels::{Payload, PayloadType, Wire};
 use selvedge_collectives::{Collective, Contribute, ReduceOp};
 use selvedge_core::ActorId;
 
@@ -40,7 +40,7 @@ pub trait Ranks<T>: Sized {
     fn from_edges(edges: Vec<Edge<T>>, location: &SourceLocation) -> Self;
 }
 
-impl<T: Wire> Ranks<T> for Vec<Edge<T>> {
+impl<T: Payload> Ranks<T> for Vec<Edge<T>> {
     fn into_edges(self) -> Vec<Edge<T>> {
         self
     }
@@ -50,7 +50,7 @@ impl<T: Wire> Ranks<T> for Vec<Edge<T>> {
     }
 }
 
-impl<T: Wire, const N: usize> Ranks<T> for [Edge<T>; N] {
+impl<T: Payload, const N: usize> Ranks<T> for [Edge<T>; N] {
     fn into_edges(self) -> Vec<Edge<T>> {
         self.into()
     }
@@ -136,7 +136,7 @@ fn bind<T: Contribution, R: Ranks<T>>(operation: Collective, edges: R) -> R {
 }
 
 /// Returns a broken edge for a rank that the collective does not have.
-fn no_rank<T: Wire>(location: &SourceLocation) -> Edge<T> {
+fn no_rank<T>(location: &SourceLocation) -> Edge<T> {
     let message = "a rank that the collective does not have";
     Edge::new(Source::Broken(Rc::new(Diagnostic::new(
         Code::BadRanks,

@@ -6,9 +6,10 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
-use selvedge_channels::{PayloadType, Wire};
+use selvedge_channels::{Payload, PayloadType};
 
 use crate::bind::builder::Builder;
+use crate::bind::constant::{Constant, PartOf};
 use crate::bind::ports::submit::Splitter;
 use crate::bind::transport::Transport;
 use crate::diagnostic::{Code, Diagnostic};
@@ -35,8 +36,7 @@ pub(crate) enum Source {
     },
     /// Several edges as one list, each with the transport that was asked for.
     List(Rc<Vec<(Source, Option<Transport>)>>),
-    /// An encoded constant.
-    Constant(Rc<Vec<u8>>),
+    Constant(Constant),
     /// The result of a task that could not be bound. The mistake is reported where the edge is used.
     Broken(Rc<Diagnostic>),
 }
@@ -81,10 +81,10 @@ impl<T> std::fmt::Debug for Edge<T> {
 
 /// Returns an edge with the same value in every execution.
 ///
-/// A task needs at least one edge that is not constant.
-#[track_caller]
-pub fn constant<T: Wire>(value: T) -> Edge<T> {
-    Edge::new(encoded(&value, SourceLocation::from(Location::caller())))
+/// A task needs at least one edge that is not constant. The type must be `Clone` (D0114), and serde must know it if the
+/// task runs in another process.
+pub fn constant<T: Payload>(value: T) -> Edge<T> {
+    Edge::new(Source::Constant(Constant::new(value)))
 }
 
 /// Makes the task of `value` wait for the maker of `before`. If `before` is a list, the task waits for the makers of
@@ -116,29 +116,12 @@ fn wait_for(builder: &Rc<RefCell<Builder>>, value: ValueId, before: &Source, loc
 ///
 /// The result can only be an argument. A graph returns a `Vec` of edges instead. The type of the parameter must be
 /// written as `Vec` or as a slice (D0116).
-pub fn gather<T: Wire>(edges: impl IntoIterator<Item = Edge<T>>) -> Edge<Vec<T>>
-where
-    Vec<T>: Wire,
-{
+pub fn gather<T: Payload>(edges: impl IntoIterator<Item = Edge<T>>) -> Edge<Vec<T>> {
     let members = edges
         .into_iter()
         .map(|edge| (edge.source, edge.transport))
         .collect();
     Edge::new(Source::List(Rc::new(members)))
-}
-
-/// Encodes a constant, or returns a broken source with the reason.
-pub(crate) fn encoded<T: Wire>(value: &T, location: SourceLocation) -> Source {
-    match selvedge_channels::encode(value).map(|encoded| encoded.to_vec()) {
-        Ok(bytes) => Source::Constant(Rc::new(bytes)),
-        Err(error) => {
-            let message = format!(
-                "a constant of type `{}` cannot be encoded: {error}",
-                std::any::type_name::<T>()
-            );
-            Source::Broken(Rc::new(Diagnostic::new(Code::BadConstant, message, location)))
-        }
-    }
 }
 
 impl<T> Edge<T> {
@@ -192,15 +175,23 @@ impl<T> Edge<T> {
     }
 }
 
-impl<T: Wire> Edge<T> {
+impl<T: Payload> Edge<T> {
     /// Returns part number `index` of this edge's tuple.
-    fn part<P: Wire>(&self, index: u16, splitter: Splitter, location: &SourceLocation) -> Edge<P> {
-        let Source::Value { builder, value } = &self.source else {
-            return Edge::new(self.source.clone());
+    fn part<P: Payload>(
+        &self,
+        index: u16,
+        of: PartOf,
+        splitter: Splitter,
+        location: &SourceLocation,
+    ) -> Edge<P> {
+        let (builder, value) = match &self.source {
+            Source::Value { builder, value } => (builder, value),
+            Source::Constant(constant) => return Edge::new(Source::Constant(constant.part(of))),
+            Source::List(_) | Source::Broken(_) => return Edge::new(self.source.clone()),
         };
         let part = builder
             .borrow_mut()
-            .part(*value, index, PayloadType::of::<P>(), splitter);
+            .part(*value, index, PayloadType::of_moved::<P>(), splitter);
         let source = part.map(|value| Source::Value {
             builder: Rc::clone(builder),
             value,
@@ -213,38 +204,30 @@ impl<T: Wire> Edge<T> {
         edge.transport = self.transport;
         edge
     }
-
-    /// Returns the constant of this edge, if the edge is a constant.
-    fn as_constant(&self) -> Option<T> {
-        match &self.source {
-            Source::Constant(bytes) => selvedge_channels::decode(bytes).ok(),
-            _ => None,
-        }
-    }
 }
 
 macro_rules! split {
-    ($($name:ident $index:tt),+) => {
-        impl<$($name: Wire),+> Edge<($($name,)+)> {
+    ($tuple:ty: $($name:ident $index:tt),+) => {
+        impl<$($name: Payload),+> Edge<$tuple> {
             /// Splits a tuple into its parts. Each part is an edge with a channel of its own. A part cannot be split
             /// again (D0113). Every part must be used, unless the whole is used too (D0103).
             #[track_caller]
             pub fn split(&self) -> ($(Edge<$name>,)+) {
                 let location = SourceLocation::from(Location::caller());
-                if let Some(constants) = self.as_constant() {
-                    return ($(Edge::new(encoded(&constants.$index, location.clone())),)+);
-                }
-                let splitter = crate::bind::ports::submit::splitter::<($($name,)+)>();
-                ($(self.part::<$name>($index, splitter, &location),)+)
+                let splitter = crate::bind::ports::submit::splitter::<$tuple>();
+                ($({
+                    let of: PartOf = |whole| Some(&whole.downcast_ref::<$tuple>()?.$index);
+                    self.part::<$name>($index, of, splitter, &location)
+                },)+)
             }
         }
     };
 }
 
-split!(A 0, B 1);
-split!(A 0, B 1, C 2);
-split!(A 0, B 1, C 2, D 3);
-split!(A 0, B 1, C 2, D 3, E 4);
-split!(A 0, B 1, C 2, D 3, E 4, F 5);
-split!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
-split!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+split!((A, B): A 0, B 1);
+split!((A, B, C): A 0, B 1, C 2);
+split!((A, B, C, D): A 0, B 1, C 2, D 3);
+split!((A, B, C, D, E): A 0, B 1, C 2, D 3, E 4);
+split!((A, B, C, D, E, F): A 0, B 1, C 2, D 3, E 4, F 5);
+split!((A, B, C, D, E, F, G): A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+split!((A, B, C, D, E, F, G, H): A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);

@@ -7,8 +7,10 @@
 mod builder;
 mod call;
 pub mod collective;
+pub(crate) mod constant;
 pub(crate) mod edge;
 mod hints;
+mod payloads;
 pub(crate) mod ports;
 pub(crate) mod transport;
 
@@ -21,12 +23,13 @@ use selvedge_core::{ActorId, ActorRef};
 
 use crate::bind::builder::{Builder, Scope};
 pub use crate::bind::call::{Bind, bind};
+use crate::bind::constant::Constant;
 use crate::bind::edge::Source;
 use crate::bind::ports::submit::Splitter;
 use crate::bind::ports::{InputPorts, Inputs, OutputList, Outputs};
 use crate::bind::transport::Transport;
 use crate::diagnostic::{Code, Diagnostic};
-use crate::ir::{ActorIr, GraphIr, SourceLocation, ValueId};
+use crate::ir::{ActorIr, GraphIr, SourceLocation, TaskId, ValueId};
 use crate::run::driver::leaf::AnyLeaf;
 
 /// A bound graph.
@@ -42,6 +45,8 @@ pub(crate) struct RuntimeParts {
     pub(crate) payloads: Vec<PayloadType>,
     pub(crate) actors: Vec<ActorRef>,
     pub(crate) splitters: BTreeMap<ValueId, Splitter>,
+    /// The constants among the arguments, by task and position of the argument.
+    pub(crate) constants: BTreeMap<(TaskId, u32), Constant>,
     /// The constructor of each output leaf, which stores the results of that leaf.
     pub(crate) leaves: Vec<fn(usize) -> Box<dyn AnyLeaf>>,
     /// The lengths of the `Vec`s in the output.
@@ -68,6 +73,7 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
     output.list(&mut list);
     let mut graph = builder.take();
     graph.start_tasks();
+    graph.resolve_payloads();
     graph.resolve(default);
     graph.note_hints();
     let outputs = outputs(&mut graph, &builder, &list, &compiled_at);
@@ -88,6 +94,7 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
         payloads: graph.payloads,
         actors: graph.actors,
         splitters: graph.splitters,
+        constants: graph.constants,
         leaves: list.leaves.iter().map(|leaf| leaf.leaf).collect(),
         lengths: list.lengths,
     };

@@ -5,7 +5,7 @@ pub(crate) mod collect;
 mod shapes;
 pub(crate) mod submit;
 
-use selvedge_channels::{AnyOutlet, Fault, PayloadType, Wire};
+use selvedge_channels::{AnyOutlet, Fault, Payload, PayloadType};
 
 use crate::bind::builder::Builder;
 use crate::bind::edge::{Edge, Source};
@@ -20,8 +20,8 @@ pub struct InputPorts {
 }
 
 impl InputPorts {
-    fn open<T: Wire>(&mut self) -> Edge<T> {
-        let value = self.builder.borrow_mut().input(PayloadType::of::<T>());
+    fn open<T: Payload>(&mut self) -> Edge<T> {
+        let value = self.builder.borrow_mut().input(PayloadType::of_moved::<T>());
         Edge::new(Source::Value {
             builder: std::rc::Rc::clone(&self.builder),
             value,

@@ -73,9 +73,9 @@ codes! {
     /// D0113: a part of a tuple that is split again.
     NestedSplit = "D0113":
         "return one flat tuple, or give the part to a task that takes it whole",
-    /// D0114: a constant that cannot be encoded.
+    /// D0114: a constant that can be neither copied nor encoded.
     BadConstant = "D0114":
-        "mend the type's `Serialize`",
+        "derive `Clone`; for an actor in another process also `Serialize` and `Deserialize`",
     /// D0115: a task that is to run after one that is bound later.
     OrderedLater = "D0115":
         "bind first what is to run first: give it a `let` before this line",
@@ -91,6 +91,12 @@ codes! {
     /// D0119: tensors that cannot lie on the device that was declared for them.
     BadDevice = "D0119":
         "say it of an edge whose type carries tensors of a device, and the same of an edge as of the actor that makes it",
+    /// D0120: a value that would cross processes, and whose type serde does not know.
+    NotWire = "D0120":
+        "give its type `#[derive(Clone, Serialize, Deserialize)]`, or spawn both actors in one process",
+    /// D0121: a value with several readers, and whose type cannot be shared by them.
+    NotShared = "D0121":
+        "derive `Clone` for its type, or share the value in an `Arc`",
     /// D0199: a violated invariant of selvedge itself.
     Internal = "D0199":
         "please report this with the graph that shows it",

@@ -87,6 +87,9 @@ pub struct ValueIr {
     /// True if the value only signals that its maker is done. The value is then a unit, whatever the maker's result is.
     /// Its readers run after the maker and receive no data.
     pub signal: bool,
+    /// The known traits of the value's type.
+    #[serde(default)]
+    pub traits: TraitsIr,
     /// The properties of the tensors in the value.
     #[serde(default)]
     pub tensors: TensorsIr,
@@ -103,6 +106,27 @@ pub struct BufferIr {
     pub slots: Option<u32>,
     /// Bytes of a slot before a channel in shared memory grows.
     pub slot_bytes: Option<u64>,
+}
+
+/// The known traits of a value's type. By default a type has all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraitsIr {
+    /// True if the value may have several readers: its type is `Clone`.
+    pub clone: bool,
+    /// True if the value may have readers on several lanes: its type is `Clone` and `Sync`.
+    pub shared: bool,
+    /// True if the value may cross processes: its type is `Wire`.
+    pub wire: bool,
+}
+
+impl Default for TraitsIr {
+    fn default() -> Self {
+        TraitsIr {
+            clone: true,
+            shared: true,
+            wire: true,
+        }
+    }
 }
 
 /// The properties of the tensors in a value: known from its type, or declared by the user.
@@ -147,7 +171,8 @@ pub struct ActorIr {
 pub enum ArgIr {
     /// A value of the graph.
     Value(ValueId),
-    /// An encoded constant, which is the same in every execution.
+    /// An encoded constant, which is the same in every execution. Empty if the task runs in the driver's process, which
+    /// has the constant itself.
     Constant(Vec<u8>),
 }
 

@@ -12,7 +12,7 @@ pub use collective::{CollectiveIr, CommunicatorPlan, RankPlan};
 pub use endpoint::Endpoint;
 pub use graph::{
     ActorIr, ArgGroup, ArgIr, BindIndex, BufferIr, CollectiveId, GraphIr, Origin, SourceLocation, TaskId,
-    TaskIr, TensorsIr, ValueId, ValueIr,
+    TaskIr, TensorsIr, TraitsIr, ValueId, ValueIr,
 };
 pub use operation::{EdgeKind, LaneSchedule, OpKind, Operation, OperationEdge, OperationGraph, Schedule};
 pub use plan::{ChannelId, ChannelKind, ChannelPlan, LaneProgram, LaneValue, Lanes, Plan, Settings, Writer};

@@ -26,9 +26,10 @@ use self::index::Places;
 pub(crate) use self::segment::create_segment;
 #[cfg(feature = "cuda")]
 pub use self::types::CARRIERS;
-pub(crate) use self::types::carries_tensors;
 use self::types::registered_payload;
-use crate::ir::{Plan, ValueId, Writer};
+pub(crate) use self::types::{argument_type, carries_tensors};
+use crate::bind::constant::Constant;
+use crate::ir::{Plan, TaskId, ValueId, Writer};
 use crate::run::control::{Control, GraphState};
 use crate::run::lane::LaneLoop;
 use crate::run::layout::Layout;
@@ -92,6 +93,7 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
             control: &control,
             process: shipment.process,
             payload: &payload,
+            constants: &BTreeMap::new(),
             index: Index::of(&shipment.plan),
         };
         Ok(programs(&shipment.plan, site.lanes()?.lanes))
@@ -127,6 +129,8 @@ pub(crate) struct LoadSite<'a> {
     pub(crate) control: &'a Control,
     pub(crate) process: ProcessId,
     pub(crate) payload: &'a dyn Fn(ValueId) -> Option<PayloadType>,
+    /// The constants of this process, by task and position of the argument. All others are encoded in the plan.
+    pub(crate) constants: &'a BTreeMap<(TaskId, u32), Constant>,
     pub(crate) index: Index,
 }
 

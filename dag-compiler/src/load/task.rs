@@ -27,7 +27,7 @@ impl LoadSite<'_> {
         let actor = actor.and_then(|index| self.plan.ir.actors.get(*index));
         let actor = actor.ok_or(LoadError::Inconsistent("a task without an actor"))?;
         let method = method(task, actor)?;
-        let args = arguments(task, method, places, values)?;
+        let args = self.arguments((id, task), method, places, values)?;
         let (params, gathers) = lists(task, method, &args, values)?;
         let brings = self.brings(task, actor, &args, values)?;
         let results = 1 + method.map_or(0, |method| (method.parts)().len());
@@ -84,6 +84,31 @@ impl LoadSite<'_> {
         }
         Ok(outlets)
     }
+
+    /// The values of a task's arguments. Each constant becomes a value of its own.
+    fn arguments(
+        &self,
+        (id, task): (TaskId, &TaskIr),
+        method: Option<&MethodEntry>,
+        places: &Places,
+        values: &mut LaneValues,
+    ) -> Result<Vec<ValueIx>, LoadError> {
+        let argument = |(position, arg): (u32, &ArgIr)| match arg {
+            ArgIr::Value(value) => {
+                let place = places.value(*value);
+                place.ok_or(LoadError::Inconsistent("an argument that its lane does not read"))
+            }
+            ArgIr::Constant(bytes) => {
+                let payload = method.and_then(|method| argument_type(task, method, position));
+                let payload = payload.ok_or(LoadError::Inconsistent("too many arguments"))?;
+                Ok(values.push(match self.constants.get(&(id, position)) {
+                    Some(constant) => constant.value(payload)?,
+                    None => payload.constant(bytes)?,
+                }))
+            }
+        };
+        (0..).zip(&task.args).map(argument).collect()
+    }
 }
 
 /// The method of a task; `None` for a rank of a collective.
@@ -96,27 +121,6 @@ fn method(task: &TaskIr, actor: &ActorIr) -> Result<Option<&'static MethodEntry>
     method
         .map(Some)
         .ok_or(LoadError::Inconsistent("an unknown method"))
-}
-
-/// The values of a task's arguments. Each constant becomes a value of its own.
-fn arguments(
-    task: &TaskIr,
-    method: Option<&MethodEntry>,
-    places: &Places,
-    values: &mut LaneValues,
-) -> Result<Vec<ValueIx>, LoadError> {
-    let argument = |(position, arg): (usize, &ArgIr)| match arg {
-        ArgIr::Value(value) => {
-            let place = places.value(*value);
-            place.ok_or(LoadError::Inconsistent("an argument that its lane does not read"))
-        }
-        ArgIr::Constant(bytes) => {
-            let payload = method.and_then(|method| argument_type(task, method, position));
-            let payload = payload.ok_or(LoadError::Inconsistent("too many arguments"))?;
-            Ok(values.push(payload.constant(bytes)?))
-        }
-    };
-    task.args.iter().enumerate().map(argument).collect()
 }
 
 /// The index of the only outlet, if there is only one and publishing to it runs no user code.

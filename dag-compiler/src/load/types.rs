@@ -50,15 +50,22 @@ pub(super) fn registered_payload(plan: &Plan, value: ValueId) -> Option<PayloadT
             Some(part) => (method.parts)().get(usize::from(part)).copied(),
         };
     }
-    plan.ir.tasks.iter().enumerate().find_map(|(index, task)| {
+    let mut named = plan.ir.tasks.iter().enumerate().filter_map(|(index, task)| {
         let position = task.args.iter().position(|arg| *arg == ArgIr::Value(value))?;
         let (entry, method) = entry_of(plan, TaskId(index as u32))?;
-        argument_type(task, entry.methods.get(usize::from(method))?, position)
-    })
+        argument_type(task, entry.methods.get(usize::from(method))?, position as u32)
+    });
+    // A generic actor may know less of the type than another reader.
+    let first = named.next()?;
+    if first.is_wire() {
+        return Some(first);
+    }
+    Some(named.find(PayloadType::is_wire).unwrap_or(first))
 }
 
 /// The type of argument number `position` of a task: the type of a parameter, or of an element of a list parameter.
-pub(super) fn argument_type(task: &TaskIr, method: &MethodEntry, position: usize) -> Option<PayloadType> {
+pub(crate) fn argument_type(task: &TaskIr, method: &MethodEntry, position: u32) -> Option<PayloadType> {
+    let position = position as usize;
     if task.groups.is_empty() {
         return Some((method.params.get(position)?.payload)());
     }

@@ -18,6 +18,7 @@ pub mod lower;
 mod rendezvous;
 
 pub mod order;
+mod payloads;
 
 pub(crate) mod cost;
 

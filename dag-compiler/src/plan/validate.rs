@@ -8,6 +8,7 @@ use selvedge_core::ActorId;
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{CollectiveIr, GraphIr, Origin, TaskId, TaskIr, ValueId};
+use crate::plan::payloads;
 
 /// Returns all mistakes, in the order of the program. A malformed graph, which no binding makes (a number out of range,
 /// a task before its inputs), is also a mistake, and then the only one that is returned.
@@ -40,6 +41,7 @@ pub fn validate(graph: &GraphIr) -> Vec<Diagnostic> {
     }
     let values = (0..graph.values.len()).map(|index| ValueId(index as u32));
     found.extend(values.filter_map(|value| misplaced(graph, value)));
+    found.extend(payloads::check(graph));
     if graph.outputs.is_empty() {
         found.push(Diagnostic::new(
             Code::NoOutput,

@@ -93,6 +93,7 @@ fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
         part: None,
         type_name: "i64".into(),
         signal: false,
+        traits: Default::default(),
         tensors: Default::default(),
         buffer: Default::default(),
     };
@@ -401,6 +402,7 @@ impl Machine for Loop {
             payloads: vec![PayloadType::of::<i64>(); self.plan.ir.values.len()],
             actors: Vec::new(),
             splitters: BTreeMap::new(),
+            constants: BTreeMap::new(),
             leaves: vec![leaf; self.plan.ir.outputs.len()],
             lengths: Vec::new(),
         };

@@ -93,6 +93,7 @@ impl Sketch {
             part,
             type_name: "i64".into(),
             signal: false,
+            traits: Default::default(),
             tensors: TensorsIr::default(),
             buffer: BufferIr::default(),
         });

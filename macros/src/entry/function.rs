@@ -4,7 +4,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 use super::argument::{borrowed, passed, taken, variables};
-use crate::edge_type::travel;
+use crate::edge_type::{traits, travel};
 use crate::parse::Operation;
 
 /// Returns the name of the function that runs an operation in a graph.
@@ -58,7 +58,7 @@ fn compute(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStrea
                 #(#borrowed)*
                 #returned
             };
-            (&::selvedge::__private::PartsProbe::<#result>::new()).finish(frame, #value)
+            (&&::selvedge::__private::PartsProbe::<#result>::new()).finish(frame, #value)
         }
     }
 }
@@ -73,7 +73,8 @@ fn call(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStream {
         ..
     } = operation;
     let (names, passed) = (variables(params), passed(params));
-    let edges = params.iter().map(|param| &param.edge);
+    let edges: Vec<_> = params.iter().map(|param| &param.edge).collect();
+    let (of_arguments, of_result) = (traits(&quote!((#(#edges,)*))), traits(result));
     let returned = driven(
         operation,
         &quote!(driver),
@@ -90,9 +91,9 @@ fn call(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStream {
         ) -> ::std::result::Result<::selvedge::__private::Returned, ::selvedge::__private::Failure> #travel {
             let receiver = actor.receiver::<#actor>().map_err(|failure| *failure)?;
             let kind = arguments.kind();
-            let (#(#names,)*) = arguments.into::<(#(#edges,)*)>()?;
+            let (#(#names,)*) = arguments.into::<(#(#edges,)*)>(#of_arguments)?;
             let result = #returned;
-            ::selvedge::__private::Returned::new::<#result>(#value, kind)
+            ::selvedge::__private::Returned::new::<#result>(#value, kind, #of_result)
         }
     }
 }

@@ -11,6 +11,7 @@ mod table;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
+use crate::edge_type::probes;
 use crate::parse::{Constructor, Parsed};
 
 /// Generates the entry, its functions, and its registration.
@@ -26,13 +27,15 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
     let record = record(name);
     let implementation = implementation(parsed);
     let registration = registration(name);
+    let probes = probes();
     quote! {
-        #[allow(deprecated)]
+        #[allow(deprecated, clippy::needless_borrow)]
         const _: () = {
             // Only traits are imported, as `_`, for their methods. Everything else has a full path, so that no
             // user-defined name can take its place.
             #[allow(unused_imports)]
-            use ::selvedge::__private::{OpaqueError as _, PlainResult as _, TupleResult as _, TypedError as _};
+            use ::selvedge::__private::{OpaqueError as _, PlainResult as _, TupleResult as _, TypedError as _, WireTupleResult as _};
+            #probes
 
             #create
 

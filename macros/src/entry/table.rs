@@ -2,10 +2,11 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
+use syn::Type;
 
 use super::argument::{passed, variables};
 use super::function::{call_name, compute_name};
-use crate::edge_type::{list_elements, travel};
+use crate::edge_type::{list_elements, payload_type, travel};
 use crate::parse::{Operation, Param};
 
 /// Generates the table of methods.
@@ -33,14 +34,14 @@ fn method(index: usize, operation: &Operation, actor: &Ident) -> TokenStream {
     let (name, result) = (operation.name.to_string(), &operation.result);
     let cfgs = &operation.cfgs;
     let params = operation.params.iter().map(param);
-    let error = error(operation, actor);
+    let (error, of_result, parts) = (error(operation, actor), payload_type(result), parts(result));
     quote! {
         #(#cfgs)*
         ::selvedge::__private::MethodEntry {
             name: #name,
             params: &[#(#params),*],
-            result: ::selvedge::__private::PayloadType::of::<#result>,
-            parts: || (&::selvedge::__private::PartsProbe::<#result>::new()).types(),
+            result: || #of_result,
+            parts: || #parts,
             error: #error,
             compute: #compute,
             call: #call,
@@ -77,13 +78,28 @@ fn error(operation: &Operation, actor: &Ident) -> TokenStream {
     }
 }
 
+/// Generates the types of a result's parts: of a tuple that is written as one, with the traits of each part; of any other
+/// type, whatever a probe finds.
+fn parts(result: &Type) -> TokenStream {
+    match result {
+        Type::Tuple(tuple) if (2..=8).contains(&tuple.elems.len()) => {
+            let parts = tuple.elems.iter().map(payload_type);
+            quote!(::std::vec![#(#parts),*])
+        }
+        _ => quote!((&&&::selvedge::__private::PartsProbe::<#result>::new()).types()),
+    }
+}
+
 /// Generates the description of one parameter of a row.
 fn param(param: &Param) -> TokenStream {
     let (name, edge) = (param.name.to_string(), &param.edge);
-    let levels = list_elements(edge);
+    let elements = list_elements(edge);
+    let of_lists = std::iter::once(edge).chain(&elements).map(payload_type);
+    let of_elements = elements.iter().map(payload_type);
+    let payload = payload_type(edge);
     quote!(::selvedge::__private::ParamEntry {
         name: #name,
-        payload: ::selvedge::__private::PayloadType::of::<#edge>,
-        lists: || ::std::vec![#(::selvedge::__private::ListLevel::of::<#levels>()),*],
+        payload: || #payload,
+        lists: || ::std::vec![#(::selvedge::__private::ListLevel::of::<#elements>(#of_lists, #of_elements)),*],
     })
 }

@@ -1,6 +1,6 @@
 //! Fetch time: leaves become a user's output.
 
-use selvedge_channels::{AnyValue, Fault, Value, Wire};
+use selvedge_channels::{AnyValue, Fault, Payload, Value};
 
 use crate::run::driver::leaf::{AnyLeaf, Leaf};
 
@@ -56,7 +56,7 @@ impl<'a> Collected<'a> {
         reason = "each call gives another type, so it is no iterator"
     )]
     #[inline]
-    pub fn next<T: Wire>(&mut self) -> Result<T, Fault> {
+    pub fn next<T: Payload>(&mut self) -> Result<T, Fault> {
         if let Some(coming) = &mut self.coming {
             let value = coming.typed_mut::<T>().and_then(Value::try_next);
             self.taken |= value.is_some();
@@ -66,7 +66,7 @@ impl<'a> Collected<'a> {
     }
 
     #[inline(never)]
-    fn next_leaf<T: Wire>(&mut self) -> Result<T, Fault> {
+    fn next_leaf<T: Payload>(&mut self) -> Result<T, Fault> {
         let leaf = self
             .leaves
             .next()

@@ -1,6 +1,6 @@
 //! The shapes of inputs and outputs: an edge, and arrays, `Vec`s and tuples of shapes.
 
-use selvedge_channels::{AnyOutlet, ChannelError, Fault, Wire};
+use selvedge_channels::{AnyOutlet, ChannelError, Fault, Payload};
 
 use crate::bind::edge::Edge;
 use crate::bind::ports::collect::Collected;
@@ -17,7 +17,7 @@ impl Inputs for () {
     fn write((): (), _: &mut Submitter<'_>) {}
 }
 
-impl<T: Wire> Inputs for Edge<T> {
+impl<T: Payload> Inputs for Edge<T> {
     type Value = T;
 
     fn open(ports: &mut InputPorts) -> Self {
@@ -36,7 +36,7 @@ impl<T: Wire> Inputs for Edge<T> {
     }
 }
 
-impl<T: Wire> Outputs for Edge<T> {
+impl<T: Payload> Outputs for Edge<T> {
     type Value = T;
 
     fn list(&self, out: &mut OutputList) {

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use selvedge_channels::{AnyOutlet, ChannelError, Wire, dispose};
+use selvedge_channels::{AnyOutlet, ChannelError, Outlet, Payload, dispose};
 use selvedge_core::Parts;
 
 use crate::run::report::{Cause, TaskInfo, fault_with};
@@ -16,22 +16,25 @@ pub(crate) fn splitter<T: Parts>() -> Splitter {
     |value, port| {
         let value = value.downcast_mut::<Option<T>>().ok_or(ChannelError::NoValue)?;
         if let (Some(whole), Some(value)) = (&mut port.whole, &*value) {
-            stage(whole.as_mut(), value.clone())?;
+            let whole = typed::<T>(whole.as_mut())?;
+            let copy = whole.copy(value)?;
+            whole.stage(copy);
         }
         let value = value.take().ok_or(ChannelError::NoValue)?;
         value.stage(&mut port.parts).map_err(|_| ChannelError::NoValue)
     }
 }
 
-fn stage<T: Wire>(outlet: &mut dyn AnyOutlet, value: T) -> Result<(), ChannelError> {
-    let Some(outlet) = outlet.typed_mut::<T>() else {
-        return Err(ChannelError::WrongType {
-            expected: std::any::type_name::<T>(),
-            found: "an outlet of another type",
-        });
-    };
-    outlet.stage(value);
+fn stage<T: Payload>(outlet: &mut dyn AnyOutlet, value: T) -> Result<(), ChannelError> {
+    typed(outlet)?.stage(value);
     Ok(())
+}
+
+fn typed<T: Payload>(outlet: &mut dyn AnyOutlet) -> Result<&mut Outlet<T>, ChannelError> {
+    outlet.typed_mut::<T>().ok_or(ChannelError::WrongType {
+        expected: std::any::type_name::<T>(),
+        found: "an outlet of another type",
+    })
 }
 
 /// One leaf of the graph's input.
@@ -48,7 +51,7 @@ pub(crate) struct InputPort {
 impl InputPort {
     /// Stages a value and the signal of its arrival. Taking a value apart may run user code. If that code panics, the
     /// panic is staged as a failure in every outlet.
-    fn stage<T: Wire>(&mut self, value: T, from: &FailureOrigin<'_>) -> Result<(), ChannelError> {
+    fn stage<T: Payload>(&mut self, value: T, from: &FailureOrigin<'_>) -> Result<(), ChannelError> {
         if let Some(done) = &mut self.done {
             stage(done.as_mut(), ())?;
         }
@@ -126,7 +129,7 @@ impl<'a> Submitter<'a> {
     }
 
     /// Stages the value of the next leaf.
-    pub fn next<T: Wire>(&mut self, value: T) {
+    pub fn next<T: Payload>(&mut self, value: T) {
         let staged = match self.ports.next() {
             None => Err(ChannelError::NoValue),
             Some(port) => port.stage(value, &self.from),

@@ -6,7 +6,7 @@ use crate::run::driver::leaf::Leaf;
 use crate::run::report::TaskInfo;
 
 /// Returns an outlet and the reader at its other end.
-fn wire<T: Wire>() -> (Box<dyn AnyOutlet>, RingReader<T>) {
+fn wire<T: selvedge_channels::Wire>() -> (Box<dyn AnyOutlet>, RingReader<T>) {
     let payload = PayloadType::of::<T>();
     let (writer, mut readers) = payload.ring(4, Doorbell::heap(), vec![Doorbell::heap()]).unwrap();
     let routes = Routes {

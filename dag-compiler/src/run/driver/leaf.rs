@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use selvedge_channels::{AnyValue, ChannelError, Fault, Message, PayloadType, Value, Wire, dispose};
+use selvedge_channels::{AnyValue, ChannelError, Fault, Message, Payload, PayloadType, Value, dispose};
 
 use crate::run::driver::window::Window;
 use crate::run::report::{Cause, TaskInfo, fault_with};
@@ -69,7 +69,7 @@ pub(crate) struct Leaf<T>(Window<Entry<T>>);
 /// The largest number of results that a leaf has room for from the start; a leaf grows if more results wait.
 const ROOM: usize = 64;
 
-impl<T: Wire> Leaf<T> {
+impl<T: Payload> Leaf<T> {
     pub(crate) fn with_capacity(executions: usize) -> Self {
         Leaf(Window::with_capacity(executions.min(ROOM)))
     }
@@ -97,7 +97,7 @@ impl<T: Wire> Leaf<T> {
 }
 
 /// The message of `execution`, whatever it is: a value that cannot be decoded is a fault.
-fn received<T: Wire>(
+fn received<T: Payload>(
     value: &mut Value<T>,
     execution: u64,
     info: &TaskInfo,
@@ -114,7 +114,7 @@ fn received<T: Wire>(
     Ok(Err(fault_with(info, execution, cause, None)))
 }
 
-impl<T: Wire> AnyLeaf for Leaf<T> {
+impl<T: Payload> AnyLeaf for Leaf<T> {
     fn open(&mut self, execution: u64) {
         // Executions without an entry may have run since the last one.
         self.0.skip_to(execution);

@@ -1,0 +1,41 @@
+//! The functions that take values of one type across processes, for code that does not know that serde knows the type.
+
+use crate::error::{ChannelError, DecodeError, EncodeError};
+use crate::payload::{Seen, Wire, decode, decode_in_place, encode, survey, way_of};
+use crate::shared::SharedWriter;
+
+/// The functions that encode and decode values of type `T`.
+pub struct Codec<T> {
+    /// Encodes a value into bytes of its own.
+    pub encode: fn(&T) -> Result<Vec<u8>, EncodeError>,
+    /// Decodes a value.
+    pub decode: fn(&[u8]) -> Result<T, DecodeError>,
+    /// Decodes a value that may borrow from the bytes.
+    pub(super) decode_in_place: InPlace<T>,
+    /// Writes a value without running user code, else returns it.
+    pub(super) put: fn(&mut SharedWriter, T) -> Option<T>,
+    /// Writes a value, if a slot is free.
+    pub(super) write: fn(&mut SharedWriter, &T) -> Result<bool, ChannelError>,
+    /// Lists the tensors in a value.
+    pub(crate) survey: fn(&T) -> Result<Vec<Seen>, EncodeError>,
+    /// Runs the trial of the type, so that the first value is not delayed by it.
+    pub(crate) prepare: fn(),
+}
+
+/// Decodes a value that may borrow from the bytes: the caller keeps them as long as the value.
+pub(super) type InPlace<T> = unsafe fn(&[u8]) -> Result<T, DecodeError>;
+
+impl<T: Wire> Codec<T> {
+    /// The codec of a type that serde knows.
+    pub(super) const OF_WIRE: Self = Codec {
+        encode: |value| encode(value).map(|encoded| encoded.to_vec()),
+        decode: decode::<T>,
+        decode_in_place: decode_in_place::<T>,
+        put: SharedWriter::try_put::<T>,
+        write: SharedWriter::try_write::<T>,
+        survey: survey::<T>,
+        prepare: || {
+            way_of::<T>();
+        },
+    };
+}

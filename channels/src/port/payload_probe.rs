@@ -1,0 +1,149 @@
+//! The traits of a concrete type, found by method lookup.
+//!
+//! Generated code names the types of a method and does not know their traits, so it asks a [`PayloadProbe`]:
+//! `(&&&&PayloadProbe::<T>::new()).payload_type()`. With all four traits in scope, method lookup takes the first of
+//! [`WirePayload`], [`ShareablePayload`], [`CloneablePayload`] and [`MovablePayload`] that `T` has, because each is
+//! implemented for one reference less than the one before (David Tolnay's "autoref specialization").
+
+use std::marker::PhantomData;
+
+use crate::kind::traits::Traits;
+use crate::payload::{Payload, Wire};
+use crate::port::payload_type::PayloadType;
+
+/// A probe that tells the traits of a payload type. See the documentation of the module.
+pub struct PayloadProbe<T>(PhantomData<fn() -> T>);
+
+impl<T> PayloadProbe<T> {
+    /// Creates a probe, which has no data.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T> Default for PayloadProbe<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The answer of [`PayloadProbe`] for types that may cross processes.
+pub trait WirePayload<T> {
+    /// The traits of the type.
+    fn traits(&self) -> &'static Traits<T>;
+
+    /// The type, with these traits.
+    fn payload_type(&self) -> PayloadType;
+}
+
+impl<T: Wire> WirePayload<T> for &&&PayloadProbe<T> {
+    fn traits(&self) -> &'static Traits<T> {
+        const { &Traits::WIRE }
+    }
+
+    fn payload_type(&self) -> PayloadType {
+        PayloadType::of::<T>()
+    }
+}
+
+/// The answer of [`PayloadProbe`] for types that several threads may read.
+pub trait ShareablePayload<T> {
+    /// The traits of the type.
+    fn traits(&self) -> &'static Traits<T>;
+
+    /// The type, with these traits.
+    fn payload_type(&self) -> PayloadType;
+}
+
+impl<T: Payload + Clone + Sync> ShareablePayload<T> for &&PayloadProbe<T> {
+    fn traits(&self) -> &'static Traits<T> {
+        const { &Traits::SHARED }
+    }
+
+    fn payload_type(&self) -> PayloadType {
+        PayloadType::of_shared::<T>()
+    }
+}
+
+/// The answer of [`PayloadProbe`] for types that can be cloned.
+pub trait CloneablePayload<T> {
+    /// The traits of the type.
+    fn traits(&self) -> &'static Traits<T>;
+
+    /// The type, with these traits.
+    fn payload_type(&self) -> PayloadType;
+}
+
+impl<T: Payload + Clone> CloneablePayload<T> for &PayloadProbe<T> {
+    fn traits(&self) -> &'static Traits<T> {
+        const { &Traits::CLONED }
+    }
+
+    fn payload_type(&self) -> PayloadType {
+        PayloadType::of_cloned::<T>()
+    }
+}
+
+/// The answer of [`PayloadProbe`] for all other types.
+pub trait MovablePayload<T> {
+    /// The traits of the type.
+    fn traits(&self) -> &'static Traits<T>;
+
+    /// The type, with these traits.
+    fn payload_type(&self) -> PayloadType;
+}
+
+impl<T: Payload> MovablePayload<T> for PayloadProbe<T> {
+    fn traits(&self) -> &'static Traits<T> {
+        const { &Traits::MOVED }
+    }
+
+    fn payload_type(&self) -> PayloadType {
+        PayloadType::of_moved::<T>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::mpsc::Sender;
+
+    use super::*;
+
+    /// Whether the type can be cloned, shared and sent to another process.
+    fn known(payload: PayloadType) -> [bool; 3] {
+        [payload.is_clone(), payload.is_shared(), payload.is_wire()]
+    }
+
+    #[test]
+    fn the_probe_finds_the_traits_of_a_type() {
+        assert_eq!(
+            known((&&&&PayloadProbe::<Vec<String>>::new()).payload_type()),
+            [true; 3]
+        );
+        assert_eq!(
+            known((&&&&PayloadProbe::<Sender<u8>>::new()).payload_type()),
+            [true, true, false]
+        );
+        assert_eq!(
+            known((&&&&PayloadProbe::<Option<Cell<Sender<u8>>>>::new()).payload_type()),
+            [false; 3]
+        );
+        #[derive(Clone)]
+        struct Lonely(std::marker::PhantomData<Cell<u8>>);
+        assert_eq!(
+            known((&&&&PayloadProbe::<Lonely>::new()).payload_type()),
+            [true, false, false]
+        );
+        assert_eq!(
+            known((&&&&PayloadProbe::<Box<dyn Fn() + Send>>::new()).payload_type()),
+            [false; 3]
+        );
+    }
+
+    #[test]
+    fn a_type_is_itself_whatever_is_known_of_it() {
+        assert_eq!(PayloadType::of::<u8>(), PayloadType::of_moved::<u8>());
+    }
+}

@@ -1,0 +1,76 @@
+//! The payload types of values: what their traits allow is known where a method names them.
+//!
+//! Code that is generic over `T`, such as an input `Edge<T>` of a graph, knows nothing of `T` but that it can be moved. The
+//! entry of an actor knows the traits of the types that its methods name. So a graph's input gets its type from the first
+//! task that takes it, and a part of a tuple from the method that returns the tuple.
+
+use selvedge_channels::PayloadType;
+use selvedge_core::MethodEntry;
+
+use super::builder::Builder;
+use crate::ir::{GraphIr, Origin, TaskIr, TraitsIr, ValueId};
+use crate::load::argument_type;
+
+impl Builder {
+    /// Gives each value the most knowing form of its type, and notes the type's traits in the graph.
+    pub(super) fn resolve_payloads(&mut self) {
+        for value in 0..self.values.len() {
+            if let Some(found) = self.named_by_maker(value) {
+                self.know(value, found);
+            }
+        }
+        for (value, found) in self.named_by_readers() {
+            self.know(value.index(), found);
+        }
+        for (value, payload) in self.values.iter_mut().zip(&self.payloads) {
+            value.traits = TraitsIr {
+                clone: payload.is_clone(),
+                shared: payload.is_shared(),
+                wire: payload.is_wire(),
+            };
+        }
+    }
+
+    /// The type of a part of a tuple, as the method that returns the tuple names it.
+    fn named_by_maker(&self, value: usize) -> Option<PayloadType> {
+        let value = self.values.get(value)?;
+        let (Some(part), Origin::Task(task)) = (value.part, value.origin) else {
+            return None;
+        };
+        let method = self.method(self.tasks.get(task.index())?)?;
+        (method.parts)().get(usize::from(part)).copied()
+    }
+
+    /// The types of values of which little is known, as the methods name them that read the values.
+    fn named_by_readers(&self) -> Vec<(ValueId, PayloadType)> {
+        let mut named = Vec::new();
+        for task in &self.tasks {
+            let unknown = |(_, value): &(u32, ValueId)| {
+                let payload = self.payloads.get(value.index());
+                payload.is_some_and(|payload| !payload.is_wire())
+            };
+            for (position, value) in GraphIr::reads(task).filter(unknown) {
+                let method = self.method(task);
+                let found = method.and_then(|method| argument_type(task, method, position));
+                named.extend(found.map(|found| (value, found)));
+            }
+        }
+        named
+    }
+
+    /// The method of a task; `None` for a rank of a collective.
+    fn method(&self, task: &TaskIr) -> Option<&'static MethodEntry> {
+        let actor = self.places.get(&task.actor)?;
+        self.actors.get(*actor)?.entry().method(task.method)
+    }
+
+    /// Replaces the type of a value by a more knowing form of it.
+    fn know(&mut self, value: usize, found: PayloadType) {
+        if let Some(known) = self.payloads.get_mut(value)
+            && *known == found
+            && !known.is_wire()
+        {
+            *known = found;
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The check of payloads: whether each value's type has the traits that its readers ask for.
+//!
+//! A value that crosses processes must be `Wire`, one with several readers `Clone`, and one with readers on several lanes
+//! of a process `Clone` and `Sync`. Lanes count as they were spawned, so that the verdict does not depend on the number of
+//! cores.
+//!
+//! O(tasks + edges log lanes).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_core::{ActorId, Address};
+
+use crate::diagnostic::{Code, Diagnostic};
+use crate::ir::{ActorIr, GraphIr, Origin, SourceLocation, ValueId};
+
+/// The readers of a value whose type lacks a trait.
+struct Readers<'a> {
+    count: usize,
+    lanes: BTreeSet<Address>,
+    /// The reader in another process: its name, its place, and its line.
+    far: Option<(String, String, &'a SourceLocation)>,
+    /// The last reader in the order of the program.
+    last: Option<(String, &'a SourceLocation)>,
+}
+
+/// Returns the mistakes, in the order of the values.
+pub(super) fn check(graph: &GraphIr) -> Vec<Diagnostic> {
+    let lacking = |value: ValueId| {
+        let traits = graph.value(value).map(|value| value.traits);
+        traits.is_some_and(|traits| !(traits.clone && traits.shared && traits.wire))
+    };
+    if !(0..graph.values.len() as u32).map(ValueId).any(lacking) {
+        return Vec::new();
+    }
+    let actors: BTreeMap<ActorId, &ActorIr> = graph.actors.iter().map(|actor| (actor.id, actor)).collect();
+    let mut readers: BTreeMap<ValueId, Readers<'_>> = BTreeMap::new();
+    let mut parted: BTreeSet<Origin> = BTreeSet::new();
+    let mut note = |value: ValueId, name: &dyn Fn() -> String, place: (Address, String), line| {
+        if let Some(part) = graph.value(value).filter(|value| value.part.is_some()) {
+            parted.insert(part.origin);
+        }
+        if !lacking(value) {
+            return;
+        }
+        let readers = readers.entry(value).or_insert_with(|| Readers {
+            count: 0,
+            lanes: BTreeSet::new(),
+            far: None,
+            last: None,
+        });
+        readers.count += 1;
+        readers.lanes.insert(place.0);
+        if !place.0.is_near(home(graph, &actors, value)) && readers.far.is_none() {
+            readers.far = Some((name(), place.1, line));
+        }
+        readers.last = Some((name(), line));
+    };
+    for task in &graph.tasks {
+        let Some(actor) = actors.get(&task.actor) else {
+            continue;
+        };
+        for (_, value) in GraphIr::reads(task) {
+            let name = || format!("`{}`", task.label);
+            note(
+                value,
+                &name,
+                (actor.home, actor.placement.clone()),
+                &task.bound_at,
+            );
+        }
+    }
+    for output in &graph.outputs {
+        let name = || "an output of the graph".to_owned();
+        let place = (Address::DRIVER, "the driver's process".to_owned());
+        note(*output, &name, place, &graph.compiled_at);
+    }
+    for (value, readers) in &mut readers {
+        // The whole of a tuple is copied if its parts are used too.
+        let whole = graph.value(*value).filter(|value| value.part.is_none());
+        if whole.is_some_and(|whole| parted.contains(&whole.origin)) {
+            readers.count += 1;
+        }
+    }
+    readers
+        .iter()
+        .filter_map(|(value, readers)| mistake(graph, *value, readers))
+        .collect()
+}
+
+/// The place where a value is made.
+fn home(graph: &GraphIr, actors: &BTreeMap<ActorId, &ActorIr>, value: ValueId) -> Address {
+    let maker = graph.maker(value).and_then(|task| graph.task(task));
+    let actor = maker.and_then(|task| actors.get(&task.actor));
+    actor.map_or(Address::DRIVER, |actor| actor.home)
+}
+
+fn mistake(graph: &GraphIr, id: ValueId, readers: &Readers<'_>) -> Option<Diagnostic> {
+    let value = graph.value(id)?;
+    let (traits, type_name) = (value.traits, &value.type_name);
+    let made = match graph.maker(id) {
+        Some(task) => format!("the result of `{}`", graph.label(task)),
+        None => "an input of the graph".to_owned(),
+    };
+    if let (Some((reader, place, line)), false) = (&readers.far, traits.wire) {
+        let message = format!("{made} crosses to {place}, and its type `{type_name}` is not known to serde");
+        let label = format!("{reader} reads a `{type_name}` from another process");
+        return Some(Diagnostic::new(Code::NotWire, message, (*line).clone()).labelled(label));
+    }
+    let (reader, line) = readers.last.as_ref()?;
+    let lacks = match (readers.count > 1, readers.lanes.len() > 1) {
+        (true, _) if !traits.clone => "has several readers, and its type `{}` is not `Clone`",
+        (_, true) if !traits.shared => {
+            "has readers on several lanes, and its type `{}` is not `Clone` and `Sync`"
+        }
+        _ => return None,
+    };
+    let message = format!("{made} {}", lacks.replace("{}", type_name));
+    let label = format!("{reader} is a further reader");
+    Some(Diagnostic::new(Code::NotShared, message, (*line).clone()).labelled(label))
+}
