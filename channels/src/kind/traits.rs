@@ -1,4 +1,4 @@
-//! What values of a payload type can do beside moving between threads.
+//! Traits of payload types: the functions on values of a type beside moving them between threads.
 
 use std::any::type_name;
 use std::fmt;
