@@ -17,6 +17,8 @@ use crate::ir::{ActorIr, GraphIr, Origin, SourceLocation, ValueId};
 struct Readers<'a> {
     count: usize,
     lanes: BTreeSet<Address>,
+    /// Whether a task is among them.
+    by_tasks: bool,
     /// The reader in another process: its name, its place, and its line.
     far: Option<(String, String, &'a SourceLocation)>,
     /// The last reader in the order of the program.
@@ -35,7 +37,7 @@ pub(super) fn check(graph: &GraphIr) -> Vec<Diagnostic> {
     let actors: BTreeMap<ActorId, &ActorIr> = graph.actors.iter().map(|actor| (actor.id, actor)).collect();
     let mut readers: BTreeMap<ValueId, Readers<'_>> = BTreeMap::new();
     let mut parted: BTreeSet<Origin> = BTreeSet::new();
-    let mut note = |value: ValueId, name: &dyn Fn() -> String, place: (Address, String), line| {
+    let mut note = |value: ValueId, name: &dyn Fn() -> String, place: (Address, String), line, is_task| {
         if let Some(part) = graph.value(value).filter(|value| value.part.is_some()) {
             parted.insert(part.origin);
         }
@@ -45,10 +47,12 @@ pub(super) fn check(graph: &GraphIr) -> Vec<Diagnostic> {
         let readers = readers.entry(value).or_insert_with(|| Readers {
             count: 0,
             lanes: BTreeSet::new(),
+            by_tasks: false,
             far: None,
             last: None,
         });
         readers.count += 1;
+        readers.by_tasks |= is_task;
         readers.lanes.insert(place.0);
         if !place.0.is_near(home(graph, &actors, value)) && readers.far.is_none() {
             readers.far = Some((name(), place.1, line));
@@ -66,13 +70,14 @@ pub(super) fn check(graph: &GraphIr) -> Vec<Diagnostic> {
                 &name,
                 (actor.home, actor.placement.clone()),
                 &task.bound_at,
+                true,
             );
         }
     }
     for output in &graph.outputs {
         let name = || "an output of the graph".to_owned();
         let place = (Address::DRIVER, "the driver's process".to_owned());
-        note(*output, &name, place, &graph.compiled_at);
+        note(*output, &name, place, &graph.compiled_at, false);
     }
     for (value, readers) in &mut readers {
         // The whole of a tuple is copied if its parts are used too.
@@ -114,7 +119,11 @@ fn mistake(graph: &GraphIr, id: ValueId, readers: &Readers<'_>) -> Option<Diagno
         }
         _ => return None,
     };
-    let message = format!("{made} {}", lacks.replace("{}", type_name));
+    let mut message = format!("{made} {}", lacks.replace("{}", type_name));
+    if !readers.by_tasks && graph.maker(id).is_none() {
+        // Only a method of an actor can tell the compiler what a type can do.
+        message.push_str(", as far as is known: no method of the graph's actors names it");
+    }
     let label = format!("{reader} is a further reader");
     Some(Diagnostic::new(Code::NotShared, message, (*line).clone()).labelled(label))
 }

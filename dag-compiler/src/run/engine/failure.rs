@@ -63,14 +63,10 @@ impl Engine {
     pub(crate) fn died(&self, death: &Death) {
         if death.exit == Exit::Shutdown {
             let graph = self.graph();
-            return self.failed(
-                LaneId::DRIVER,
-                ExecError::Shutdown { graph },
-                "the runtime was shut down",
-            );
+            return self.failed(LaneId::DRIVER, ExecError::Shutdown { graph });
         }
         if let Some((lane, died)) = self.culprit(death) {
-            self.failed(lane, ExecError::ActorDied(Arc::new(died)), "an actor died");
+            self.failed(lane, ExecError::ActorDied(Arc::new(died)));
         }
     }
 
@@ -117,7 +113,7 @@ impl Engine {
     }
 
     /// Records a failure and ends the graph. The first failure counts; later deaths are added to a first death.
-    fn failed(&self, lane: LaneId, error: ExecError, why: &str) {
+    fn failed(&self, lane: LaneId, error: ExecError) {
         match (&mut *self.failure.lock(), error) {
             (Some(ExecError::ActorDied(first)), ExecError::ActorDied(later)) => {
                 Arc::make_mut(first).also.push(later.as_ref().clone());
@@ -127,7 +123,7 @@ impl Engine {
         }
         self.failed.notify_all();
         self.lease.ending();
-        self.control.fail(lane, why);
+        self.control.mark_failed(lane);
         self.interrupt();
         self.tell_watchers();
     }
