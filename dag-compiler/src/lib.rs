@@ -47,9 +47,7 @@ pub use bind::collective::{
     reduce_scatter, scatter,
 };
 pub use bind::edge::{Edge, constant, gather};
-pub use bind::ports::collect::Collected;
-pub use bind::ports::submit::Submitter;
-pub use bind::ports::{InputPorts, Inputs, OutputList, Outputs};
+pub use bind::ports::{Collected, InputPorts, Inputs, OutputList, Outputs, Submitter};
 pub use bind::transport::Transport;
 #[doc(hidden)] // used by the code that `#[actor]` generates
 pub use bind::{Bind, bind};

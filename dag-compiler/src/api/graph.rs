@@ -11,18 +11,16 @@ use selvedge_channels::AnyOutlet;
 use crate::api::execution::Execution;
 use crate::api::options::OnFull;
 use crate::api::start::plan_and_start;
-use crate::bind::ports::collect::Take;
-use crate::bind::ports::submit::{FailureOrigin, Submitter};
+use crate::bind::ports::{FailureOrigin, Submitter, Take};
 use crate::error::CompileError;
 use crate::ir::Plan;
 use crate::plan::profile::Profile;
 use crate::run::driver::Driver;
-use crate::run::engine::Engine;
-use crate::run::engine::stuck::suspects;
+use crate::run::engine::failure::suspects;
 use crate::run::engine::submit::{Outcome, Submission};
 use crate::run::engine::teardown::Teardown;
-use crate::run::engine::time_limit::TimeLimit;
 use crate::run::engine::wait::moment;
+use crate::run::engine::{Engine, TimeLimit};
 use crate::run::error::{ExecError, Refused, Suspect};
 
 /// The functions of an input type: `Inputs::write`, `Inputs::send` and `Inputs::fits`.

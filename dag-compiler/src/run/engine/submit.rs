@@ -6,12 +6,11 @@
 use selvedge_channels::AnyOutlet;
 
 use crate::api::options::OnFull;
-use crate::bind::ports::collect::Take;
+use crate::bind::ports::Take;
 use crate::run::driver::Driver;
 use crate::run::driver::books::NoRoom;
-use crate::run::engine::Engine;
-use crate::run::engine::stuck::suspects;
-use crate::run::engine::time_limit::TimeLimit;
+use crate::run::engine::failure::suspects;
+use crate::run::engine::{Engine, TimeLimit};
 use crate::run::error::ExecError;
 
 /// An input value that is to be submitted.
