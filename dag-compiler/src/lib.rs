@@ -38,10 +38,9 @@ mod error;
 
 pub use api::execution::Execution;
 pub use api::graph::{Counters, Graph};
-pub use api::map::Map;
+pub use api::map::{Map, Streamed};
 pub use api::options::{OnFull, Options, Slots, Wait};
 pub use api::start::Compile;
-pub use api::stream::Streamed;
 pub use bind::collective::{
     Contribution, Ranks, all_to_all, allgather, allreduce, barrier, broadcast, gather_to, reduce,
     reduce_scatter, scatter,

@@ -4,8 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::endpoint_waiter::EndpointWaiter;
-use super::loan::Loan;
-use super::tensor_loan::TensorLoan;
+use super::loan::{Loan, TensorLoan};
 use crate::error::ChannelError;
 use crate::fault::Message;
 use crate::kind::{AnySink, Sink};
