@@ -9,24 +9,40 @@ use crate::kind::{AnySink, Sink};
 use crate::payload::{Element, NumbersFrame, Tensor, Wire};
 use crate::shared::{Lent, SharedWriter};
 
+/// The place of a message before it is sent: a value of the sender's own, or, between processes, a slot.
+enum LoanPlace<'w, T: Wire> {
+    Own { sink: &'w mut AnySink<T>, value: T },
+    Slot(SlotLoan<'w>),
+}
+
+impl<T: Wire> LoanPlace<'_, T> {
+    /// Sends what was written into the next slot, which is free.
+    fn publish(self) -> Result<(), ChannelError> {
+        match self {
+            LoanPlace::Slot(slot) => slot.publish(),
+            LoanPlace::Own { sink, value } => match sink.put(&mut Some(Ok(value)))? {
+                true => Ok(()),
+                false => Err(ChannelError::Full),
+            },
+        }
+    }
+}
+
+/// The error for `count` numbers that no memory has room for.
+fn too_large<E>(count: u64) -> ChannelError {
+    ChannelError::TooLarge {
+        need_bytes: count.saturating_mul(size_of::<E>() as u64),
+        max_bytes: isize::MAX as u64,
+    }
+}
+
 /// The memory for the numbers of the next message, as a slice of them. Dropping it sends nothing.
 #[must_use = "`publish` sends what is written here"]
 pub struct Loan<'w, E: Element>
 where
     Vec<E>: Wire,
 {
-    place: LoanPlace<'w, E>,
-}
-
-enum LoanPlace<'w, E: Element>
-where
-    Vec<E>: Wire,
-{
-    Own {
-        sink: &'w mut AnySink<Vec<E>>,
-        numbers: Vec<E>,
-    },
-    Slot(SlotLoan<'w>),
+    place: LoanPlace<'w, Vec<E>>,
 }
 
 impl<E: Element> fmt::Debug for Loan<'_, E>
@@ -44,20 +60,14 @@ where
 {
     /// Lends the memory for `len` numbers in the next slot, which must be free.
     pub(super) fn of(sink: &'w mut AnySink<Vec<E>>, len: usize) -> Result<Self, ChannelError> {
+        let too_large = || too_large::<E>(len as u64);
         let place = if sink.lender().is_none() {
-            let mut numbers = Vec::new();
-            let too_large = |_| ChannelError::TooLarge {
-                need_bytes: (len as u64).saturating_mul(size_of::<E>() as u64),
-                max_bytes: isize::MAX as u64,
-            };
-            numbers.try_reserve_exact(len).map_err(too_large)?;
-            numbers.resize(len, E::default());
-            LoanPlace::Own { sink, numbers }
+            let mut value = Vec::new();
+            value.try_reserve_exact(len).map_err(|_| too_large())?;
+            value.resize(len, E::default());
+            LoanPlace::Own { sink, value }
         } else {
-            let frame = NumbersFrame::of::<E>(len).ok_or(ChannelError::TooLarge {
-                need_bytes: u64::MAX,
-                max_bytes: isize::MAX as u64,
-            })?;
+            let frame = NumbersFrame::of::<E>(len).ok_or_else(too_large)?;
             LoanPlace::Slot(SlotLoan::of(sink.lender(), frame)?)
         };
         Ok(Loan { place })
@@ -68,10 +78,7 @@ where
     /// # Errors
     /// The errors of the channel. [`ChannelError::Full`] never occurs, because the slot is free.
     pub fn publish(self) -> Result<(), ChannelError> {
-        match self.place {
-            LoanPlace::Own { sink, numbers } => put(sink, numbers),
-            LoanPlace::Slot(slot) => slot.publish(),
-        }
+        self.place.publish()
     }
 }
 
@@ -83,7 +90,7 @@ where
 
     fn deref(&self) -> &[E] {
         match &self.place {
-            LoanPlace::Own { numbers, .. } => numbers,
+            LoanPlace::Own { value, .. } => value,
             LoanPlace::Slot(slot) => slot.numbers(),
         }
     }
@@ -95,7 +102,7 @@ where
 {
     fn deref_mut(&mut self) -> &mut [E] {
         match &mut self.place {
-            LoanPlace::Own { numbers, .. } => numbers,
+            LoanPlace::Own { value, .. } => value,
             LoanPlace::Slot(slot) => slot.numbers_mut(),
         }
     }
@@ -104,16 +111,8 @@ where
 /// The memory for the elements of the next tensor, row-major, as a slice of them. Dropping it sends nothing.
 #[must_use = "`publish` sends what is written here"]
 pub struct TensorLoan<'w, E: Element> {
-    place: TensorLoanPlace<'w, E>,
-}
-
-enum TensorLoanPlace<'w, E: Element> {
-    Own {
-        sink: &'w mut AnySink<Tensor>,
-        tensor: Tensor,
-        elements: PhantomData<E>,
-    },
-    Slot(SlotLoan<'w>),
+    place: LoanPlace<'w, Tensor>,
+    elements: PhantomData<E>,
 }
 
 impl<E: Element> fmt::Debug for TensorLoan<'_, E> {
@@ -125,23 +124,21 @@ impl<E: Element> fmt::Debug for TensorLoan<'_, E> {
 impl<'w, E: Element> TensorLoan<'w, E> {
     /// Lends the memory for a tensor of `shape` in the next slot, which must be free.
     pub(super) fn of(sink: &'w mut AnySink<Tensor>, shape: &[usize]) -> Result<Self, ChannelError> {
-        let too_large = || ChannelError::TooLarge {
-            need_bytes: shape.iter().fold(size_of::<E>() as u64, |bytes, size| {
-                bytes.saturating_mul(*size as u64)
-            }),
-            max_bytes: isize::MAX as u64,
-        };
+        let count = shape
+            .iter()
+            .fold(1, |count: u64, size| count.saturating_mul(*size as u64));
+        let too_large = || too_large::<E>(count);
         let place = if sink.lender().is_none() {
-            TensorLoanPlace::Own {
-                sink,
-                tensor: Tensor::zeros::<E>(shape).map_err(|_| too_large())?,
-                elements: PhantomData,
-            }
+            let value = Tensor::zeros::<E>(shape).map_err(|_| too_large())?;
+            LoanPlace::Own { sink, value }
         } else {
             let frame = NumbersFrame::of_tensor::<E>(shape).ok_or_else(too_large)?;
-            TensorLoanPlace::Slot(SlotLoan::of(sink.lender(), frame)?)
+            LoanPlace::Slot(SlotLoan::of(sink.lender(), frame)?)
         };
-        Ok(TensorLoan { place })
+        Ok(TensorLoan {
+            place,
+            elements: PhantomData,
+        })
     }
 
     /// Sends the elements that were written, without a copy.
@@ -149,10 +146,7 @@ impl<'w, E: Element> TensorLoan<'w, E> {
     /// # Errors
     /// The errors of the channel. [`ChannelError::Full`] never occurs, because the slot is free.
     pub fn publish(self) -> Result<(), ChannelError> {
-        match self.place {
-            TensorLoanPlace::Own { sink, tensor, .. } => put(sink, tensor),
-            TensorLoanPlace::Slot(slot) => slot.publish(),
-        }
+        self.place.publish()
     }
 }
 
@@ -163,8 +157,8 @@ impl<E: Element> Deref for TensorLoan<'_, E> {
         match &self.place {
             // The access cannot fail: `of` has made the tensor with this element type and length, in memory of the
             // host.
-            TensorLoanPlace::Own { tensor, .. } => tensor.as_slice().unwrap_or_default(),
-            TensorLoanPlace::Slot(slot) => slot.numbers(),
+            LoanPlace::Own { value, .. } => value.as_slice().unwrap_or_default(),
+            LoanPlace::Slot(slot) => slot.numbers(),
         }
     }
 }
@@ -172,8 +166,8 @@ impl<E: Element> Deref for TensorLoan<'_, E> {
 impl<E: Element> DerefMut for TensorLoan<'_, E> {
     fn deref_mut(&mut self) -> &mut [E] {
         match &mut self.place {
-            TensorLoanPlace::Own { tensor, .. } => tensor.as_mut_slice().unwrap_or_default(),
-            TensorLoanPlace::Slot(slot) => slot.numbers_mut(),
+            LoanPlace::Own { value, .. } => value.as_mut_slice().unwrap_or_default(),
+            LoanPlace::Slot(slot) => slot.numbers_mut(),
         }
     }
 }
@@ -213,12 +207,4 @@ impl<'w> SlotLoan<'w> {
     pub(super) fn publish(self) -> Result<(), ChannelError> {
         self.writer.publish_lent(&self.lent)
     }
-}
-
-/// Sends a value into the next slot, which is free.
-pub(super) fn put<T: Wire>(sink: &mut AnySink<T>, value: T) -> Result<(), ChannelError> {
-    if sink.put(&mut Some(Ok(value)))? {
-        return Ok(());
-    }
-    Err(ChannelError::Full)
 }
