@@ -24,28 +24,19 @@ impl<T> fmt::Debug for Writer<T> {
 }
 
 /// A value that was not sent, with the reason.
+#[derive(thiserror::Error)]
+#[error("{error}")]
 pub struct SendError<T> {
     /// The value, unchanged.
     pub value: T,
     /// The reason that the value was not sent.
+    #[source]
     pub error: ChannelError,
-}
-
-impl<T> fmt::Display for SendError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
 }
 
 impl<T> fmt::Debug for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.error, f)
-    }
-}
-
-impl<T> std::error::Error for SendError<T> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
     }
 }
 
