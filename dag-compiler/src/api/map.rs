@@ -25,7 +25,7 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// oldest one are buffered.
     pub(crate) fn window(&self) -> usize {
         let inflight = self.plan().settings.max_inflight as usize;
-        inflight.min(self.engine.options.max_buffered_value())
+        inflight.min(self.engine.options.max_buffered)
     }
 
     /// Executes every item and yields the results in order. Keeps at most `max_inflight` and at most `max_buffered`

@@ -62,15 +62,15 @@ impl From<usize> for Slots {
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Options {
-    name: Option<String>,
+    pub(crate) name: Option<String>,
     max_inflight: usize,
-    max_buffered: usize,
+    pub(crate) max_buffered: usize,
     slots: Slots,
     lanes: Lanes,
     overlap: bool,
-    transport: Transport,
+    pub(crate) transport: Transport,
     communicator: Option<String>,
-    commuting: Vec<ActorId>,
+    pub(crate) commuting: Vec<ActorId>,
     buffer_bytes: usize,
     max_payload_bytes: usize,
     timeout: Option<Duration>,
@@ -78,9 +78,9 @@ pub struct Options {
     compile_timeout: Duration,
     teardown_timeout: Duration,
     wait: Wait,
-    on_full: OnFull,
-    inputs: usize,
-    trace: usize,
+    pub(crate) on_full: OnFull,
+    pub(crate) inputs: usize,
+    pub(crate) trace: usize,
 }
 
 impl Default for Options {
@@ -339,30 +339,6 @@ impl Options {
             .or(asked.filter(|name| !name.is_empty()))
     }
 
-    pub(crate) fn trace_value(&self) -> usize {
-        self.trace
-    }
-
-    pub(crate) fn transport_value(&self) -> Transport {
-        self.transport
-    }
-
-    pub(crate) fn is_commuting(&self, actor: ActorId) -> bool {
-        self.commuting.contains(&actor)
-    }
-
-    pub(crate) fn name_value(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-
-    pub(crate) fn inputs_value(&self) -> usize {
-        self.inputs
-    }
-
-    pub(crate) fn max_buffered_value(&self) -> usize {
-        self.max_buffered
-    }
-
     #[inline]
     pub(crate) fn timeout_value(&self) -> Option<Duration> {
         self.timeout.filter(|timeout| *timeout <= TIMEOUT_MAX)
@@ -378,10 +354,6 @@ impl Options {
 
     pub(crate) fn teardown_timeout_value(&self) -> Duration {
         self.teardown_timeout.clamp(TEARDOWN_MIN, TIMEOUT_MAX)
-    }
-
-    pub(crate) fn on_full_value(&self) -> OnFull {
-        self.on_full
     }
 }
 

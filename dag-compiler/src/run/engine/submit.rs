@@ -51,7 +51,7 @@ impl Engine {
     #[inline]
     pub(crate) fn submit_options(&self) -> (OnFull, TimeLimit) {
         let limit = TimeLimit::new(self.options.submit_timeout_value(), "Options::submit_timeout");
-        (self.options.on_full_value(), limit)
+        (self.options.on_full, limit)
     }
 
     /// Submits the input and waits for the result while the driver is held: for as long as a wait spins, and only while
