@@ -43,6 +43,7 @@ pub mod fault;
 #[doc(hidden)] // for the tests of the crates above this one
 pub mod fault_point;
 #[cfg(all(not(loom), any(test, fuzzing)))]
+#[path = "../tests/support/fuzzing.rs"]
 pub mod fuzzing;
 #[cfg(not(loom))]
 mod prefetch;

@@ -11,7 +11,7 @@ use selvedge_collectives::shm::group_bytes;
 use selvedge_core::LaneId;
 
 use crate::ir::{ChannelId, ChannelKind, ChannelPlan, Plan};
-use crate::run::trace::record::ring_bytes;
+use crate::run::trace::recorder::ring_bytes;
 
 /// The size of each control line and of each progress line, in bytes.
 pub(crate) const LINE_BYTES: usize = 64;

@@ -1,10 +1,12 @@
-//! A probe for the driver, the devices and the NCCL library of this machine.
+//! The NVIDIA libraries of a machine, found at run time (feature `cuda`): the driver, by the layer below, and NCCL.
 
 use std::fmt;
 
-use selvedge_channels::device::{self, Ability, Driver, Unavailable};
+use selvedge_channels::device::{self, Ability};
 
-use crate::nccl::{Nccl, nccl};
+pub use crate::nccl::Nccl;
+use crate::nccl::nccl;
+pub use selvedge_channels::device::{Device, Driver, Unavailable};
 
 /// The NVIDIA libraries of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
