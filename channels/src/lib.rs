@@ -44,6 +44,8 @@ pub mod fault;
 pub mod fault_point;
 #[cfg(all(not(loom), any(test, fuzzing)))]
 pub mod fuzzing;
+#[doc(hidden)] // for the crates above this one
+pub mod platform;
 #[cfg(not(loom))]
 mod prefetch;
 mod report;
