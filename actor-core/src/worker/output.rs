@@ -7,15 +7,15 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
-use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
+
+use crate::platform::link::{OutputPipe, OutputReader, output};
 
 /// The number of lines of standard error that are kept for a [`Death`](crate::Death).
 pub(crate) const STDERR_LINES_MAX: usize = 20;
@@ -89,7 +89,7 @@ fn print_lines(mut queue: mpsc::Receiver<Line>) {
 
 /// One of the two output streams of one worker.
 pub(crate) struct Pump {
-    pipe: pipe::Receiver,
+    pipe: OutputReader,
     splitter: Mutex<Splitter>,
     prefix: String,
     target: Target,
@@ -99,12 +99,12 @@ pub(crate) struct Pump {
 impl Pump {
     /// Creates a pump. `prefix` precedes every line: `[name pid 4121] `.
     pub(crate) fn new(
-        fd: OwnedFd,
+        pipe: OutputPipe,
         prefix: String,
         target: Target,
         printer: mpsc::Sender<Line>,
     ) -> io::Result<Self> {
-        let pipe = pipe::Receiver::from_owned_fd(fd)?;
+        let pipe = output(pipe)?;
         Ok(Self {
             pipe,
             splitter: Mutex::default(),

@@ -28,7 +28,6 @@ mod descriptor;
 mod endpoint_waiter;
 mod helper;
 mod loan;
-mod names;
 mod options;
 mod peers;
 mod reader;
@@ -36,9 +35,9 @@ mod shared;
 mod view;
 mod writer;
 
+pub use crate::platform::names::Published;
 pub use descriptor::{Descriptor, NotADescriptor};
 pub use loan::{Loan, TensorLoan};
-pub use names::Published;
 pub use options::{ChannelMemory, ChannelOptions};
 pub use reader::Reader;
 pub use shared::SharedChannel;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, getrlimit};
 
-use super::Provider;
 use crate::error::{MemoryLimit, SegmentError};
+use crate::memory::segment::Provider;
 
 /// The page size, which is the unit of `statm`. It is the same on every supported platform.
 const PAGE: u64 = 4096;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
-use super::descriptor::Descriptor;
+use crate::channel::Descriptor;
 use crate::error::ChannelError;
 
 const PREFIX: &str = "selvedge-channel-";
@@ -110,7 +110,7 @@ impl NameFile {
 }
 
 /// Publishes a descriptor under a name.
-pub(super) fn publish(name: &str, descriptor: &Descriptor) -> Result<Published, ChannelError> {
+pub(crate) fn publish(name: &str, descriptor: &Descriptor) -> Result<Published, ChannelError> {
     let path = path_of(name)?;
     sweep(&path);
     let failed = |_| refuse(name, "its file cannot be written");
@@ -139,7 +139,7 @@ pub(super) fn publish(name: &str, descriptor: &Descriptor) -> Result<Published, 
 }
 
 /// The descriptor that a process publishes under a name.
-pub(super) fn find(name: &str) -> Result<Descriptor, ChannelError> {
+pub(crate) fn find(name: &str) -> Result<Descriptor, ChannelError> {
     let nobody = || refuse(name, "nobody publishes it");
     let file = open(&path_of(name)?, false).map_err(|_| nobody())?;
     if !NameFile::of(&file).map_err(|_| nobody())?.is_own {

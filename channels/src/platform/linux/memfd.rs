@@ -16,8 +16,8 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftrunc
 use rustix::io::Errno;
 
 use super::header::{Header, fresh_nonce};
-use super::{Memory, SegmentId};
 use crate::error::SegmentError;
+use crate::memory::segment::{Memory, SEGMENT_HEADER_BYTES, SegmentId};
 
 pub(super) struct Memfd {
     map: MmapRaw,
@@ -88,7 +88,7 @@ impl Memfd {
         }
         // The length means something only after the check that the file cannot shrink.
         let metadata = file.metadata().map_err(system("stat", len_bytes))?;
-        if metadata.len() != id.len_bytes || len_bytes < super::SEGMENT_HEADER_BYTES {
+        if metadata.len() != id.len_bytes || len_bytes < SEGMENT_HEADER_BYTES {
             return Err(foreign("its length differs"));
         }
         let memfd = Memfd::map(&file, len_bytes, id.clone())?;

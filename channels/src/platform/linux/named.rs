@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use shared_memory::{Shmem, ShmemConf, ShmemError};
 
 use super::header::{Header, fresh_nonce};
-use super::{Memory, Provider, SEGMENT_HEADER_BYTES, SegmentId};
 use crate::error::SegmentError;
+use crate::memory::segment::{Memory, Provider, SEGMENT_HEADER_BYTES, SegmentId};
 
 /// The value of `fd` in the id of a segment that has a name.
 pub(super) const NAMED: i32 = -2;
@@ -101,7 +101,7 @@ impl Named {
         };
         let file = fs::File::options().write(true).open(&path).map_err(system)?;
         let reserved = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len_bytes as u64);
-        reserved.map_err(|error| match super::room(Provider::Named) {
+        reserved.map_err(|error| match super::room::tightest(Provider::Named) {
             Some((limit, has_bytes)) if error == Errno::NOSPC => SegmentError::NoMemory {
                 need_bytes: len_bytes as u64,
                 has_bytes,
@@ -152,7 +152,7 @@ fn sweep() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::segment::{Provider, Segment};
+    use crate::memory::segment::Segment;
 
     fn names_of(pid: u32) -> Vec<String> {
         let prefix = format!("{PREFIX}{pid}-");
