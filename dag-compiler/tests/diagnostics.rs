@@ -414,7 +414,8 @@ fn dag_20_every_code_is_rendered_with_its_source_line() {
     let mut placed = in_the_program(placed, &[(6, 23)]);
     placed.values[1].tensors.device = Some(1);
     shown.extend(refusal(placed));
-    let far = "actor tok on 1\nactor shard on 2@1\ninput x\nu = tok.encode(x)\nv = shard.forward(u)\nreturn v";
+    let far =
+        "actor tok on 1\nactor shard on 2@1\ninput x\nu = tok.encode(x)\nv = shard.forward(u)\nreturn v";
     let mut unserialised = in_the_program(far, &[(6, 23), (8, 29)]);
     unserialised.values[1].traits.wire = false;
     shown.extend(refusal(unserialised));
