@@ -20,3 +20,6 @@ pub mod observing {}
 
 #[doc = include_str!("../docs/guide/figures.md")]
 pub mod figures {}
+
+#[doc = include_str!("../docs/guide/systems.md")]
+pub mod systems {}

@@ -66,7 +66,7 @@ pub use selvedge_compiler::{
 };
 pub use selvedge_core::{
     Actor, ActorRef, AnyProcess, BoxError, Call, CallError, Death, EndError, Exit, Failure, FailureKind,
-    FailureReport, Lane, OnPanic, Placement, Restart, Runtime, ShutdownReport, Spawn, SpawnError,
+    FailureReport, Lane, NotAllowed, OnPanic, Placement, Restart, Runtime, ShutdownReport, Spawn, SpawnError,
     ThisProcess, Worker, cores, init,
 };
 pub use selvedge_macros::actor;

@@ -92,7 +92,7 @@ pub enum SegmentError {
         /// The tightest limit.
         limit: MemoryLimit,
     },
-    /// This system has no memory that processes share; selvedge has it on Linux.
+    /// The system has no memory that processes share; selvedge has it on Linux.
     #[error(
         "memory that processes share needs Linux: keep actors to threads of one process, whose memory is the heap"
     )]

@@ -13,7 +13,7 @@ use crate::worker::{DEPTH_MAX, ENV_DEPTH, ENV_DRIVER, ENV_FD};
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotAllowed {
-    /// This system has no worker processes; selvedge has them on Linux.
+    /// The system has no worker processes; selvedge has them on Linux.
     #[error("worker processes need Linux: spawn the actor on a thread (`in_thread`) or inline")]
     NoProcesses,
     /// The feature `premain` is off and `main` has not called [`init`](crate::init): workers would run `main` again.

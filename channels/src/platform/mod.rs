@@ -13,8 +13,10 @@
 
 #[cfg(all(target_os = "linux", not(selvedge_portable)))]
 mod linux;
-#[cfg(all(target_os = "linux", not(selvedge_portable)))]
+#[cfg(all(target_os = "linux", not(selvedge_portable), not(loom)))]
 pub use linux::*;
+#[cfg(all(target_os = "linux", not(selvedge_portable), loom))]
+pub(crate) use linux::*;
 
 #[cfg(not(all(target_os = "linux", not(selvedge_portable))))]
 mod portable;

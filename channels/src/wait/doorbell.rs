@@ -326,6 +326,10 @@ mod tests {
 
     #[test]
     #[cfg(not(miri))] // Miri has one core
+    #[cfg_attr(
+        any(selvedge_portable, not(target_os = "linux")),
+        ignore = "it needs the number of a core"
+    )]
     fn a_waiter_knows_whether_it_was_woken_from_its_own_core() {
         use crate::platform::cores::pinned::{cores, stay_on};
         let mut cores = cores().into_iter();
@@ -354,6 +358,10 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no memfd")]
+    #[cfg_attr(
+        any(selvedge_portable, not(target_os = "linux")),
+        ignore = "it needs memory between processes"
+    )]
     fn ring_reaches_a_waiter_through_another_mapping_of_the_same_memory() {
         use crate::memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment};
         let maker = Segment::create(Provider::Memfd, SEGMENT_HEADER_BYTES + Doorbell::BYTES).unwrap();

@@ -170,6 +170,10 @@ mod tests {
 
     #[test]
     #[cfg(not(miri))] // Miri has one core
+    #[cfg_attr(
+        any(selvedge_portable, not(target_os = "linux")),
+        ignore = "it needs the number of a core"
+    )]
     fn a_waiter_that_was_woken_from_its_own_core_parks_at_once_until_another_core_wakes_it() {
         use crate::platform::cores::pinned::{cores, stay_on};
         let cores = cores();

@@ -4,12 +4,14 @@
 //! reading; it is converted to nanoseconds when the events are read, by two moments at which both clocks were read.
 #![allow(unsafe_code)] // reads the processor's time stamp counter
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 use std::sync::LazyLock;
 
 pub(crate) use selvedge_channels::platform::clock::{coarse_ns, now_ns};
 
 /// Whether the counter is *invariant*: it runs at one rate in every power state and in the same way on all cores (CPUID
 /// 8000_0007h, EDX bit 8). The answer is the same in every process of a host.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 static INVARIANT: LazyLock<bool> = LazyLock::new(invariant);
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -17,11 +19,6 @@ fn invariant() -> bool {
     use std::arch::x86_64::__cpuid;
     let most = __cpuid(0x8000_0000).eax;
     most >= 0x8000_0007 && __cpuid(0x8000_0007).edx & 1 << 8 != 0
-}
-
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-fn invariant() -> bool {
-    false
 }
 
 /// The time in ticks since an arbitrary moment; events store this reading.

@@ -38,6 +38,26 @@ pub(crate) fn chance(packages: &[Package]) -> Measure {
     )
 }
 
+/// The lines outside the folders `platform/` that name something of one operating system.
+pub(crate) fn systems(packages: &[Package]) -> Measure {
+    let is_elsewhere = |module: &Module| module.path.first().is_none_or(|it| it != "platform");
+    let names = [
+        "rustix::",
+        "libc::",
+        "std::os::",
+        "tokio::net::unix",
+        "target_os",
+        "\"/proc",
+        "\"/dev/shm",
+    ];
+    Measure::count(
+        "lines of one system outside `platform`",
+        found(packages, is_elsewhere, |line| {
+            names.iter().any(|name| line.contains(name))
+        }),
+    )
+}
+
 fn found(
     packages: &[Package],
     among: impl Fn(&Module) -> bool,

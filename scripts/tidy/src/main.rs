@@ -82,6 +82,7 @@ fn main() -> anyhow::Result<ExitCode> {
         lines::unsafe_without_reason(&packages),
         lines::sleeps(&packages),
         lines::chance(&packages),
+        lines::systems(&packages),
         floors::upwards(&root, &PACKAGES)?,
         sizes::readme(&root)?,
     ];

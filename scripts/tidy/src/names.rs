@@ -1,7 +1,8 @@
 //! Type names that stand in two modules of one package: a reader cannot tell them apart.
 //!
 //! Modules within a file and modules of tests count like others. Alternatives do not: if two types of one file have one
-//! name and each depends on the configuration (`#[cfg(…)]`), a build has only one of them, and they are one thing.
+//! name and each depends on the configuration (`#[cfg(…)]`), a build has only one of them, and they are one thing. So are
+//! the folders of `platform`, one for each kind of operating system.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ pub(crate) fn doubled(packages: &[Package]) -> Measure {
         let mut found: BTreeMap<String, BTreeMap<Home, String>> = BTreeMap::new();
         for (module, is_test) in package.all() {
             let home = Home {
-                module: module.path.clone(),
+                module: of_any_system(&module.path),
                 is_test,
                 is_alternative: false,
             };
@@ -33,6 +34,15 @@ pub(crate) fn doubled(packages: &[Package]) -> Measure {
         }));
     }
     Measure::count("type names in two modules", places)
+}
+
+/// The path of a module, without the folder of `platform` that a build has chosen.
+fn of_any_system(path: &[String]) -> Vec<String> {
+    let mut path = path.to_vec();
+    if path.len() > 1 && path.first().is_some_and(|it| it == "platform") {
+        path.remove(1);
+    }
+    path
 }
 
 /// The module of a type; alternatives of one file have one home.
@@ -115,6 +125,18 @@ mod tests {
             ])
             .is_empty()
         );
+    }
+
+    #[test]
+    fn the_folders_of_platform_are_alternatives() {
+        let mut package = Package::default();
+        for folder in ["linux", "portable"] {
+            let path = ["platform", folder, "child"].map(str::to_owned);
+            package
+                .add_text(folder, "struct A;".to_owned(), &path, false)
+                .unwrap();
+        }
+        assert!(doubled(&[package]).places.is_empty());
     }
 
     #[test]

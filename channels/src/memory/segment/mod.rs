@@ -162,6 +162,10 @@ mod tests {
     const LEN: usize = SEGMENT_HEADER_BYTES + 64;
 
     #[test]
+    #[cfg_attr(
+        any(selvedge_portable, not(target_os = "linux")),
+        ignore = "it needs memory between processes"
+    )]
     fn chan_08_a_segment_is_as_long_as_asked_for_aligned_and_all_zero() {
         let provider = if cfg!(miri) {
             Provider::Heap
@@ -184,6 +188,10 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no memfd")]
+    #[cfg_attr(
+        any(selvedge_portable, not(target_os = "linux")),
+        ignore = "it needs memory between processes"
+    )]
     fn chan_24_an_end_is_made_from_plain_data() {
         let maker = Segment::create(Provider::Memfd, LEN).unwrap();
         let bytes = postcard::to_allocvec(&maker.id().unwrap()).unwrap();
@@ -196,6 +204,10 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no memfd")]
+    #[cfg_attr(
+        any(selvedge_portable, not(target_os = "linux")),
+        ignore = "it needs memory between processes"
+    )]
     fn a_mapping_outlives_its_maker_but_cannot_be_opened_any_more() {
         let maker = Segment::create(Provider::Memfd, LEN).unwrap();
         let id = maker.id().unwrap();
@@ -208,6 +220,10 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no memfd")]
+    #[cfg_attr(
+        any(selvedge_portable, not(target_os = "linux")),
+        ignore = "it needs memory between processes"
+    )]
     fn what_is_not_the_segment_meant_is_refused() {
         let segment = Segment::create(Provider::Memfd, LEN).unwrap();
         let id = segment.id().unwrap();
@@ -248,6 +264,10 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri does not run out of memory as a machine does")]
+    #[cfg_attr(
+        any(selvedge_portable, not(target_os = "linux")),
+        ignore = "it needs memory between processes"
+    )]
     fn chan_09_a_segment_that_cannot_be_had_is_an_error() {
         for provider in [Provider::Heap, Provider::Memfd] {
             for len_bytes in [usize::MAX, isize::MAX as usize, 1 << 60] {

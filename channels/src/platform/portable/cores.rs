@@ -8,3 +8,13 @@ pub(crate) fn current_core() -> u32 {
 
 /// Does nothing: the scheduler decides where a thread runs.
 pub(crate) fn leave_core() {}
+
+/// Helpers for tests, as on Linux: no core is known, so no thread can be pinned.
+#[cfg(all(test, not(miri)))]
+pub(crate) mod pinned {
+    pub(crate) fn cores() -> Vec<usize> {
+        Vec::new()
+    }
+
+    pub(crate) fn stay_on(_: usize) {}
+}

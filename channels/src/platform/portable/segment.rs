@@ -19,3 +19,25 @@ pub(crate) fn open(_: &SegmentId) -> Result<Arc<dyn Memory>, SegmentError> {
 pub(crate) fn provider(_: &SegmentId) -> Provider {
     Provider::Memfd
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::segment::Segment;
+
+    #[test]
+    fn memory_is_on_the_heap_and_shared_memory_is_refused_by_type() {
+        let heap = Segment::create(Provider::Heap, 4096).unwrap();
+        assert!(heap.id().is_none());
+        let refused = Segment::create(Provider::Memfd, 4096).unwrap_err();
+        assert!(matches!(refused, SegmentError::Unsupported));
+        assert!(refused.to_string().contains("Linux"), "{refused}");
+        let id = SegmentId {
+            pid: std::process::id(),
+            fd: 1,
+            nonce: 1,
+            len_bytes: 4096,
+        };
+        assert!(matches!(Segment::open(&id), Err(SegmentError::Unsupported)));
+    }
+}
