@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use ractor::ActorRef;
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use selvedge_channels::memory::process::ending_status;
@@ -21,6 +20,7 @@ use tokio::net::unix::OwnedReadHalf;
 use tokio::time::{Instant, timeout_at};
 
 use crate::control::messages::WorkerMessage;
+use crate::control::node::NodeRef;
 use crate::death::{Death, Exit};
 use crate::directory::Directory;
 use crate::worker::link::{Link, read_frames};
@@ -39,7 +39,7 @@ const LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) struct Watch {
     pub(crate) record: Arc<WorkerRecord>,
     pub(crate) directory: Arc<Directory>,
-    pub(crate) node: ActorRef<WorkerMessage>,
+    pub(crate) node: NodeRef<WorkerMessage>,
     pub(crate) pid: u32,
     pub(crate) process: Process,
     pub(crate) link: Arc<Link>,
@@ -101,7 +101,7 @@ impl Watch {
         // Once the process is gone, its resources are free for the next process.
         let _ = self.process.reap().await;
         // A node that has stopped has nothing to restart.
-        let _ = self.node.send_message(WorkerMessage::Died(death.exit));
+        self.node.send(WorkerMessage::Died(death.exit));
     }
 }
 

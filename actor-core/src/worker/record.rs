@@ -9,6 +9,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use tokio::sync::watch;
 
 use crate::control::messages::WorkerMessage;
+use crate::control::node::NodeRef;
 use crate::death::Exit;
 use crate::id::{LaneId, ProcessId};
 use crate::worker::link::{Link, OnResponse};
@@ -27,7 +28,7 @@ pub(crate) struct WorkerRecord {
     id: ProcessId,
     name: Arc<str>,
     pub(crate) env: Vec<(String, String)>,
-    pub(crate) node: OnceLock<ractor::ActorRef<WorkerMessage>>,
+    pub(crate) node: OnceLock<NodeRef<WorkerMessage>>,
     current: Mutex<Option<Incarnation>>,
     /// The end of the last process, in words.
     ended: Mutex<Option<String>>,
@@ -114,7 +115,7 @@ impl WorkerRecord {
         self.told.send_replace(true);
         if let Some(node) = self.node.get() {
             // A node that has stopped has no process.
-            let _ = node.send_message(WorkerMessage::Shutdown { deadline });
+            node.send(WorkerMessage::Shutdown { deadline });
         }
     }
 
