@@ -1,7 +1,6 @@
 //! The supervisor, which is the root of the control plane: it starts a node for each actor and worker and is told when
 //! one fails.
 
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +17,7 @@ use crate::control::worker_node::WorkerNode;
 use crate::control::worker_start::WorkerArgs;
 use crate::directory::Directory;
 use crate::id::{ActorId, ProcessId};
+use crate::id_map::IdSet;
 use crate::promise::Promise;
 use crate::spawn_error::SpawnError;
 use crate::worker::launch::Launcher;
@@ -40,7 +40,7 @@ pub(crate) struct Supervisor {
 struct Closing {
     reply: Promise<ControlReport>,
     /// The workers whose nodes have not ended yet. A worker whose node ends for another reason is removed.
-    awaited: BTreeSet<ProcessId>,
+    awaited: IdSet<ProcessId>,
     killed: Vec<String>,
 }
 

@@ -1,14 +1,13 @@
 //! Hand-overs: the pairs of events by which one task passes a value to another.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::ir::{GraphIr, TaskId};
 use crate::run::trace::Event;
+use selvedge_core::{IdMap, IdSet};
 
 /// Returns the WRITE of each value with each COMPUTE that reads it in the same execution, if both are among `events`.
 /// O(events · log events).
 pub(super) fn handovers<'e>(ir: &GraphIr, events: &'e [Event]) -> Vec<(&'e Event, &'e Event)> {
-    let of = |operation: &str| -> BTreeMap<(TaskId, u64), &'e Event> {
+    let of = |operation: &str| -> IdMap<(TaskId, u64), &'e Event> {
         let those = events.iter().filter(|event| event.operation == operation);
         those
             .map(|event| ((event.task_id, event.execution), event))
@@ -18,7 +17,7 @@ pub(super) fn handovers<'e>(ir: &GraphIr, events: &'e [Event]) -> Vec<(&'e Event
     let mut found = Vec::new();
     for ((reader, execution), compute) in computes {
         let Some(task) = ir.task(reader) else { continue };
-        let makers: BTreeSet<TaskId> = GraphIr::reads(task)
+        let makers: IdSet<TaskId> = GraphIr::reads(task)
             .filter_map(|(_, value)| ir.maker(value))
             .collect();
         let writes = makers.iter().filter_map(|maker| writes.get(&(*maker, execution)));

@@ -4,11 +4,10 @@
 //! flow (`s`, `f`) leads from the WRITE of a value to the COMPUTE of each task that reads it. Times are microseconds of
 //! the monotonic clock.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::handover::handovers;
 use crate::ir::{Plan, TaskId};
 use crate::run::trace::Event;
+use selvedge_core::{IdMap, IdSet};
 
 /// The process and the lane that run a task.
 #[derive(Clone, Copy)]
@@ -55,12 +54,12 @@ impl Plan {
 
     /// Returns the names of processes and lanes. A lane is named after its actors.
     fn names(&self) -> Vec<String> {
-        let mut lanes: BTreeMap<(u32, u32), Vec<&str>> = BTreeMap::new();
+        let mut lanes: IdMap<(u32, u32), Vec<&str>> = IdMap::new();
         for actor in &self.ir.actors {
             let place = (actor.home.process.0, actor.lane.0);
-            lanes.entry(place).or_default().push(&actor.name);
+            lanes.push_to(place, &actor.name);
         }
-        let processes: BTreeSet<u32> = lanes.keys().map(|(process, _)| *process).collect();
+        let processes: IdSet<u32> = lanes.keys().map(|(process, _)| *process).collect();
         let name = |what: &str, pid: u32, tid: u32, name: &str| {
             let name = quoted(name);
             format!(r#"{{"ph":"M","name":"{what}","pid":{pid},"tid":{tid},"args":{{"name":{name}}}}}"#)

@@ -1,10 +1,9 @@
 //! The values of options: their bounds, and what a graph reads from them.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use selvedge_channels::Waiting;
-use selvedge_core::ActorId;
+use selvedge_core::{ActorId, IdSet};
 
 use super::{OnFull, Options, Slots, Wait};
 use crate::bind::transport::Transport;
@@ -71,7 +70,7 @@ impl Options {
             .iter()
             .filter_map(|it| plan.ir.core_of(it.address.lane))
             .collect();
-        let distinct: BTreeSet<u32> = kept.iter().copied().collect();
+        let distinct: IdSet<u32> = kept.iter().copied().collect();
         match self.wait {
             // Lanes that are pinned to one core take turns on it.
             Wait::Auto if distinct.len() < kept.len() => Waiting::auto(usize::MAX),
