@@ -7,13 +7,15 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
@@ -76,15 +78,46 @@ impl Printer {
 
 fn print_lines(mut queue: mpsc::Receiver<Line>) {
     while let Some(line) = queue.blocking_recv() {
-        // An error means that the driver's own output is closed, and cannot be reported.
-        let _ = match line.target {
-            Target::Out => {
-                let mut out = io::stdout().lock();
-                out.write_all(&line.text).and_then(|()| out.flush())
-            }
-            Target::Err => io::stderr().lock().write_all(&line.text),
-        };
+        print(&line);
     }
+}
+
+/// Prints a line with `print!` or `eprint!`: test harnesses capture these, so a worker's output is shown with the test
+/// that it belongs to, like the output of a thread.
+fn print(line: &Line) {
+    let Line { target, text } = line;
+    let is_open = match target {
+        Target::Out => has_reader(&io::stdout()),
+        Target::Err => has_reader(&io::stderr()),
+    };
+    if !is_open {
+        return;
+    }
+    // An error means that the driver's own output is closed, and cannot be reported. The macros panic then.
+    let _ = catch_unwind(|| match (target, str::from_utf8(text)) {
+        (Target::Out, Ok(text)) => {
+            print!("{text}");
+            io::stdout().flush()
+        }
+        (Target::Out, Err(_)) => io::stdout().write_all(text).and_then(|()| io::stdout().flush()),
+        (Target::Err, Ok(text)) => {
+            eprint!("{text}");
+            Ok(())
+        }
+        (Target::Err, Err(_)) => io::stderr().write_all(text),
+    });
+}
+
+/// Whether something can still read what is written to `output`. A closed pipe is found here, before a macro panics
+/// because of it.
+fn has_reader(output: &impl AsFd) -> bool {
+    let mut polled = [PollFd::new(output, PollFlags::empty())];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let gone = PollFlags::ERR | PollFlags::NVAL;
+    poll(&mut polled, Some(&now)).is_err() || !polled.iter().any(|it| it.revents().intersects(gone))
 }
 
 /// One of the two output streams of one worker.
