@@ -27,6 +27,14 @@ pub struct Ticket(Cell<u32>);
 #[derive(Clone)]
 pub struct Tally(Cell<u32>);
 
+/// A value like [`Tally`] that has a destructor.
+#[derive(Clone)]
+pub struct Ledger(Tally, Box<u32>);
+
+/// A value that no actor names.
+#[derive(Clone)]
+pub struct Stranger;
+
 struct Maker;
 
 #[actor]
@@ -53,6 +61,10 @@ impl Maker {
 
     pub fn tally(&mut self, x: u32) -> Tally {
         Tally(Cell::new(x))
+    }
+
+    pub fn ledger(&mut self, x: u32) -> Ledger {
+        Ledger(Tally(Cell::new(x)), Box::new(x))
     }
 
     pub fn shared(&mut self, x: u32) -> Arc<Mutex<u32>> {
@@ -95,6 +107,15 @@ impl User {
         tally.0.get()
     }
 
+    pub fn post(&mut self, ledger: Ledger) -> u32 {
+        assert_eq!(ledger.0.0.get(), *ledger.1);
+        *ledger.1
+    }
+
+    pub fn look(&mut self, ledger: &Ledger) -> u32 {
+        *ledger.1
+    }
+
     pub fn spend_all(&mut self, tickets: Vec<Ticket>) -> u32 {
         tickets.iter().map(|ticket| ticket.0.get()).sum()
     }
@@ -109,6 +130,10 @@ impl User {
         let mut sum = sum.lock().unwrap();
         *sum += 1;
         *sum
+    }
+
+    pub fn twice(&mut self, x: u32) -> u32 {
+        2 * x
     }
 
     pub fn scale(&mut self, x: u32, #[constant] by: Arc<AtomicU32>) -> u32 {
@@ -284,6 +309,14 @@ fn readers_that_cannot_share_a_value_are_refused() -> Result<()> {
         (one.count(&tally), one.count(&tally))
     })?;
     assert_eq!(graph.run(4)?, (4, 4));
+    drop(graph);
+    // So it may if the value has a destructor, and therefore stays in its slot while it is read.
+    let graph = runtime.compile(|x: Edge<u32>| {
+        let ledger = maker.ledger(&x);
+        (one.post(&ledger), one.post(&ledger), one.look(&ledger))
+    })?;
+    assert_eq!(graph.run(4)?, (4, 4, 4));
+    drop(graph);
     // A tuple as a whole and in parts is copied too.
     let (code, _) = diagnosed(runtime.compile(|x: Edge<u32>| {
         let pipe = maker.pipe(&x);
@@ -291,6 +324,27 @@ fn readers_that_cannot_share_a_value_are_refused() -> Result<()> {
         (one.send(&to, &x), pipe)
     }));
     assert_eq!(code, "D0121");
+    Ok(())
+}
+
+#[test]
+fn an_input_that_no_task_reads_may_be_several_outputs() -> Result<()> {
+    let runtime = Runtime::new();
+    let user = runtime.spawn::<User>("user", ()).in_thread()?;
+    type Inputs = (Edge<u32>, Edge<u32>, Edge<Tally>);
+    let graph =
+        runtime.compile(|(x, y, tally): Inputs| (user.twice(&x), y.clone(), y, tally.clone(), tally))?;
+    let (x, y, also_y, tally, also_tally) = graph.run((2, 3, Tally(Cell::new(4))))?;
+    assert_eq!((x, y, also_y, tally.0.get(), also_tally.0.get()), (4, 3, 3, 4, 4));
+    drop(graph);
+    // Whether this type is `Clone`, no actor of the graph knows.
+    let (code, message) =
+        diagnosed(runtime.compile(|(x, y): (Edge<u32>, Edge<Stranger>)| (user.twice(&x), y.clone(), y)));
+    assert_eq!(code, "D0121");
+    assert!(
+        message.contains("no method of the graph's actors names it"),
+        "{message}"
+    );
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{ActorId, ProcessId};
+use crate::platform;
 
 /// The way in which a process, a lane or an actor ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +28,7 @@ impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Exit::Code(code) => write!(f, "exit code {code}"),
-            Exit::Signal(signal) => match signal_name(*signal) {
+            Exit::Signal(signal) => match platform::signal::name(*signal) {
                 Some(name) => write!(f, "signal {signal} ({name})"),
                 None => write!(f, "signal {signal}"),
             },
@@ -36,23 +37,6 @@ impl fmt::Display for Exit {
             Exit::Unknown => f.write_str("unknown cause"),
         }
     }
-}
-
-fn signal_name(signal: i32) -> Option<&'static str> {
-    Some(match signal {
-        libc::SIGHUP => "SIGHUP",
-        libc::SIGINT => "SIGINT",
-        libc::SIGQUIT => "SIGQUIT",
-        libc::SIGILL => "SIGILL",
-        libc::SIGABRT => "SIGABRT",
-        libc::SIGBUS => "SIGBUS",
-        libc::SIGFPE => "SIGFPE",
-        libc::SIGKILL => "SIGKILL",
-        libc::SIGSEGV => "SIGSEGV",
-        libc::SIGPIPE => "SIGPIPE",
-        libc::SIGTERM => "SIGTERM",
-        _ => return None,
-    })
 }
 
 /// The death of a worker process or of a single actor: the actors, the process, the exit, and the last lines of output.
@@ -98,18 +82,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_death_names_actor_pid_signal_and_last_words() {
+    fn a_death_names_actor_pid_exit_and_last_words() {
         let death = Death {
             actor: "shard0".into(),
             actors: vec![ActorId(1), ActorId(2)],
             process: ProcessId(1),
             pid: Some(4121),
-            exit: Exit::Signal(9),
+            exit: Exit::Code(9),
             stderr_tail: vec!["out of luck".into()],
         };
         assert_eq!(
             death.to_string(),
-            "actor `shard0` died with its worker process 4121: signal 9 (SIGKILL) (2 actors shared the process); \
+            "actor `shard0` died with its worker process 4121: exit code 9 (2 actors shared the process); \
              last line: out of luck"
         );
     }

@@ -8,6 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 
+use crate::platform::restart::restart;
 use crate::worker::exit::exit_now;
 use crate::worker::{ENV_DEPTH, ENV_DRIVER, ENV_FD};
 
@@ -19,6 +20,7 @@ pub const ENV_CHECK: &str = "SELVEDGE_CHECK";
 pub const ENV_TRACE: &str = "SELVEDGE_TRACE_FILE";
 
 /// All variables that flags set. Workers get none of them.
+#[allow(dead_code, reason = "only Linux has workers")]
 pub(crate) const ALL: [&str; 3] = [ENV_GRAPH, ENV_CHECK, ENV_TRACE];
 
 /// The prefix of all flags of selvedge.
@@ -165,9 +167,7 @@ fn split(arguments: Vec<OsString>) -> Result<(Vec<OsString>, Vec<Flag>), String>
 
 /// Starts the program again without the flags of selvedge, if its command line has any; otherwise does nothing. Ends
 /// the program if a flag asks for help or is invalid.
-#[cfg(unix)]
 pub(crate) fn take() {
-    use std::os::unix::process::CommandExt;
     let mut arguments = std::env::args_os();
     let program = arguments.next();
     let (rest, found) = match split(arguments.collect()) {
@@ -190,15 +190,12 @@ pub(crate) fn take() {
         return;
     };
     let mut command = std::process::Command::new(executable);
-    if let Some(program) = program {
-        command.arg0(program);
-    }
     let settings = found.into_iter().filter_map(|flag| match flag {
         Flag::Help => None,
         Flag::Sets(name, value) => Some((name, value)),
     });
-    // `exec` returns only if it fails; the program then sees the flags and decides what to do with them.
-    let _ = command.args(rest).envs(settings).exec();
+    // Returns only if it fails; the program then sees the flags and decides what to do with them.
+    restart(command.args(rest).envs(settings), program);
 }
 
 /// The exit code for an invalid command line.

@@ -6,6 +6,7 @@ mod control;
 mod home;
 mod lane;
 mod lease;
+mod platform;
 mod worker;
 
 mod actor_record;

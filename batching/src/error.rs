@@ -95,27 +95,18 @@ pub(crate) fn discard<T>(values: impl IntoIterator<Item = T>) {
 }
 
 /// An item that was not accepted, with the reason.
+#[derive(thiserror::Error)]
+#[error("{error}")]
 pub struct Refused<I> {
     /// The item, unchanged.
     pub item: I,
     /// The reason for the refusal.
+    #[source]
     pub error: BatchError,
 }
 
 impl<I> fmt::Debug for Refused<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.error, f)
-    }
-}
-
-impl<I> fmt::Display for Refused<I> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl<I> std::error::Error for Refused<I> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
     }
 }

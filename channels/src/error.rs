@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 #[cfg(not(loom))]
 use crate::payload::{SerdeError, TensorLayout};
+
+use crate::platform;
 
 /// A limit on the memory of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,28 +42,10 @@ impl SegmentError {
     /// Whether the memory of another process cannot be opened. The usual reason is that the process has just died.
     pub fn may_be_a_death(&self) -> bool {
         match self {
-            SegmentError::System { what, .. } => what.starts_with("opening /proc"),
+            SegmentError::System { what, .. } => platform::error::opens_foreign_memory(what),
             SegmentError::Foreign { .. } => true,
             _ => false,
         }
-    }
-}
-
-/// Returns advice for an error of the system, if there is any.
-fn mend(what: &str, source: &io::Error) -> &'static str {
-    match source.raw_os_error() {
-        Some(libc::EMFILE) => ": raise RLIMIT_NOFILE (`ulimit -n`)",
-        Some(libc::ENFILE) => ": the machine has no descriptor left (`sysctl fs.file-max`)",
-        Some(libc::EPERM | libc::EACCES | libc::ENOSYS) if what == "memfd_create" => {
-            ": this process may not make shared memory; look at its seccomp filter, or keep actors to threads"
-        }
-        Some(libc::ENOENT) if what.starts_with("opening /proc") && !Path::new("/proc/self").exists() => {
-            ": memory of other processes is opened there; mount /proc"
-        }
-        Some(libc::EACCES | libc::EPERM) if what.starts_with("opening /proc") => {
-            ": processes that share memory are of one user, and none of them has capabilities or is undumpable"
-        }
-        _ => "",
     }
 }
 
@@ -84,7 +67,10 @@ impl fmt::Display for MemoryLimit {
 #[non_exhaustive]
 pub enum SegmentError {
     /// A system call failed.
-    #[error("{what}, for {len_bytes} bytes: {source}{}", mend(what, source))]
+    #[error(
+        "{what}, for {len_bytes} bytes: {source}{}",
+        platform::error::mend(what, source)
+    )]
     System {
         /// The call that failed, and its object.
         what: Cow<'static, str>,
@@ -106,6 +92,11 @@ pub enum SegmentError {
         /// The tightest limit.
         limit: MemoryLimit,
     },
+    /// This system has no memory that processes share; selvedge has it on Linux.
+    #[error(
+        "memory that processes share needs Linux: keep actors to threads of one process, whose memory is the heap"
+    )]
+    Unsupported,
     /// Heap memory was given, but another process has to map it.
     #[error("memory of the heap cannot be shared between processes: choose another provider")]
     Private,
@@ -419,10 +410,7 @@ impl ChannelError {
         let ChannelError::Segment(SegmentError::System { source, .. }) = self else {
             return false;
         };
-        let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN];
-        source
-            .raw_os_error()
-            .is_some_and(|code| shortages.contains(&code))
+        platform::error::is_shortage(source)
     }
 }
 

@@ -43,7 +43,10 @@ pub mod fault;
 #[doc(hidden)] // for the tests of the crates above this one
 pub mod fault_point;
 #[cfg(all(not(loom), any(test, fuzzing)))]
+#[path = "../tests/support/fuzzing.rs"]
 pub mod fuzzing;
+#[doc(hidden)] // for the crates above this one
+pub mod platform;
 #[cfg(not(loom))]
 mod prefetch;
 mod report;

@@ -9,7 +9,7 @@
 //! - `nccl`: ranks on NVIDIA devices (feature `cuda`).
 //! - [`shm`]: ranks in threads and processes of one host, over shared memory: [`Group`], [`Rank`].
 //! - `rendezvous`: how the ranks of one host come together and agree, for `shm` and `nccl`.
-//! - [`parts`]: the parts of a contribution; `plans`: the operations that a communicator has prepared; `kernel`: combines
+//! - [`parts`]: the parts of a contribution; `kernel`: combines
 //!   the elements of several ranks.
 //!
 //! | feature | adds |
@@ -36,7 +36,6 @@ pub mod payload;
 pub mod shm;
 
 mod kernel;
-mod plans;
 mod rendezvous;
 
 /// The README's code is compiled and run.

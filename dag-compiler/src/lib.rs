@@ -38,18 +38,15 @@ mod error;
 
 pub use api::execution::Execution;
 pub use api::graph::{Counters, Graph};
-pub use api::map::Map;
+pub use api::map::{Map, Streamed};
 pub use api::options::{OnFull, Options, Slots, Wait};
 pub use api::start::Compile;
-pub use api::stream::Streamed;
 pub use bind::collective::{
     Contribution, Ranks, all_to_all, allgather, allreduce, barrier, broadcast, gather_to, reduce,
     reduce_scatter, scatter,
 };
 pub use bind::edge::{Edge, constant, gather};
-pub use bind::ports::collect::Collected;
-pub use bind::ports::submit::Submitter;
-pub use bind::ports::{InputPorts, Inputs, OutputList, Outputs};
+pub use bind::ports::{Collected, InputPorts, Inputs, OutputList, Outputs, Submitter};
 pub use bind::transport::Transport;
 #[doc(hidden)] // used by the code that `#[actor]` generates
 pub use bind::{Bind, bind};

@@ -245,6 +245,8 @@ fn dag_20_codes_are_stable_and_unique() {
         (Code::BadRanks, "D0117"),
         (Code::NoCommunicator, "D0118"),
         (Code::BadDevice, "D0119"),
+        (Code::NotWire, "D0120"),
+        (Code::NotShared, "D0121"),
         (Code::Internal, "D0199"),
     ];
     let known: BTreeSet<String> = Code::ALL.iter().map(Code::to_string).collect();
@@ -412,6 +414,15 @@ fn dag_20_every_code_is_rendered_with_its_source_line() {
     let mut placed = in_the_program(placed, &[(6, 23)]);
     placed.values[1].tensors.device = Some(1);
     shown.extend(refusal(placed));
+    let far =
+        "actor tok on 1\nactor shard on 2@1\ninput x\nu = tok.encode(x)\nv = shard.forward(u)\nreturn v";
+    let mut unserialised = in_the_program(far, &[(6, 23), (8, 29)]);
+    unserialised.values[1].traits.wire = false;
+    shown.extend(refusal(unserialised));
+    let shared = "actor tok on 1\nactor shard on 2\ninput x\nu = tok.encode(x)\nv = tok.count(u)\nw = shard.forward(u)\nreturn v, w";
+    let mut unshared = in_the_program(shared, &[(6, 23), (7, 21), (8, 29)]);
+    unshared.values[1].traits.clone = false;
+    shown.extend(refusal(unshared));
     let mut broken = in_the_program(live, &[(6, 23), (8, 29), (7, 21)]);
     broken.tasks[0].args[0] = selvedge_compiler::ir::ArgIr::Value(ValueId(99));
     shown.extend(refusal(broken));

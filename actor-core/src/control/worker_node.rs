@@ -12,6 +12,7 @@ use crate::control::worker_start::WorkerArgs;
 use crate::death::Exit;
 use crate::directory::Directory;
 use crate::home::keep::LaneKeep;
+use crate::platform::signal::is_forced;
 use crate::spawn_error::SpawnError;
 use crate::worker::exit::EXIT_STUCK;
 use crate::worker::protocol::ToWorker;
@@ -54,8 +55,7 @@ impl WorkerNode {
         let directory = Arc::clone(&self.args.directory);
         let records = directory.records_in(self.args.record.id());
         if self.closing.is_some() {
-            let forced = [Exit::Signal(libc::SIGKILL), Exit::Code(EXIT_STUCK)];
-            let killed = forced.contains(exit);
+            let killed = is_forced(exit) || *exit == Exit::Code(EXIT_STUCK);
             let name = killed.then(|| self.args.record.name().to_owned());
             self.args.supervisor.send(SupervisorMessage::WorkerGone {
                 worker: self.args.record.id(),
@@ -180,6 +180,7 @@ mod tests {
     use crate::home::handles::Worker;
     use crate::home::placement::Restart;
     use crate::id::ProcessId;
+    use crate::platform::child::ChildHandle;
     use crate::runtime::Runtime;
     use tokio::sync::mpsc;
 
@@ -205,10 +206,9 @@ mod tests {
         for built in [false, true] {
             let (link, mut queue) = Link::new();
             let link = Arc::new(link);
-            let pidfd = Arc::new(std::fs::File::open("/dev/null").unwrap().into());
             let runs = Incarnation {
                 pid: 0,
-                pidfd,
+                child: ChildHandle::of_nobody(),
                 link: Arc::clone(&link),
             };
             let lane = worker.lane("l");

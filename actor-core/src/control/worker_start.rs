@@ -4,8 +4,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::UnixStream;
-use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{mpsc, watch};
 
 use crate::control::launch_threads::LaunchThreads;
@@ -15,6 +13,7 @@ use crate::control::supervisor_message::SupervisorMessage;
 use crate::control::watch::{Process, Watch};
 use crate::death::Exit;
 use crate::directory::Directory;
+use crate::platform::link::{LinkReader, LinkWriter, connect};
 use crate::spawn_error::SpawnError;
 use crate::worker::hello::Hello;
 use crate::worker::launch::{Launched, Launcher};
@@ -39,7 +38,8 @@ pub(crate) struct WorkerArgs {
 struct Connected {
     stdout: Arc<Pump>,
     stderr: Arc<Pump>,
-    socket: UnixStream,
+    reading: LinkReader,
+    writing: LinkWriter,
 }
 
 impl WorkerArgs {
@@ -47,15 +47,15 @@ impl WorkerArgs {
     pub(super) async fn start(&mut self, node: &NodeRef<WorkerMessage>) -> Result<(), SpawnError> {
         let mut launched = self.launch().await?;
         let pid = launched.pid;
-        let Some(pidfd) = launched.process.watch() else {
+        let Some(child) = launched.process.watch() else {
             return Err(SpawnError::Internal("a child without a descriptor".to_owned()));
         };
-        let pidfd = Arc::new(pidfd);
-        let mut process = Process::new(Arc::clone(&pidfd)).map_err(SpawnError::Control)?;
+        let mut process = Process::new(&child).map_err(SpawnError::Control)?;
         let Connected {
             stdout,
             stderr,
-            socket,
+            mut reading,
+            writing,
         } = match self.connect(launched) {
             Ok(connected) => connected,
             Err(error) => {
@@ -63,7 +63,6 @@ impl WorkerArgs {
                 return Err(SpawnError::Control(error));
             }
         };
-        let (mut reading, writing) = socket.into_split();
         let (link, queue) = Link::new();
         let link = Arc::new(link);
         tokio::spawn(write_frames(queue, writing));
@@ -76,7 +75,7 @@ impl WorkerArgs {
         let record = Arc::clone(&self.record);
         record.set_current(Some(Incarnation {
             pid,
-            pidfd,
+            child,
             link: Arc::clone(&link),
         }));
         let watch = Watch {
@@ -101,9 +100,10 @@ impl WorkerArgs {
             tokio::spawn(Arc::clone(&pump).run());
             io::Result::Ok(pump)
         };
-        launched.stream.set_nonblocking(true)?;
+        let (reading, writing) = connect(launched.stream)?;
         Ok(Connected {
-            socket: UnixStream::from_std(launched.stream)?,
+            reading,
+            writing,
             stdout: pump(launched.stdout, Target::Out)?,
             stderr: pump(launched.stderr, Target::Err)?,
         })
@@ -167,7 +167,7 @@ impl WorkerArgs {
     }
 
     /// Waits for a worker's hello and returns the worker's sentinels.
-    async fn hear_hello(&mut self, reading: &mut OwnedReadHalf) -> Result<Vec<u32>, NoHello> {
+    async fn hear_hello(&mut self, reading: &mut LinkReader) -> Result<Vec<u32>, NoHello> {
         let limit = self.directory.limits().hello;
         let hello = tokio::time::timeout(limit, read_frame::<FromWorker>(reading));
         tokio::select! {

@@ -3,19 +3,17 @@
 //! The threads that spawn and the control thread write to the directory; all threads read it. A running program does
 //! not use it.
 //!
-//! - `limits`: the time limits.
-//! - `deaths`: the announcement of deaths, to actors' records, watchers and nodes.
+//! `deaths` is the announcement of deaths, to actors' records, watchers and nodes.
 
 mod deaths;
-mod limits;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use crate::actor_record::ActorRecord;
-use crate::directory::limits::TimeLimits;
 use crate::home::keep::LaneKeep;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::id_map::IdMap;
@@ -120,5 +118,23 @@ impl Directory {
         let entries = self.entries.lock();
         let records = entries.records.values().map(|(record, _)| record);
         records.filter(|record| is_meant(record)).cloned().collect()
+    }
+}
+
+/// The time limits of a runtime.
+#[derive(Clone, Copy)]
+pub(crate) struct TimeLimits {
+    /// The time limit for a new process to reach its program, and then to say hello.
+    pub(crate) hello: Duration,
+    /// The time limit for an actor's constructor.
+    pub(crate) build: Duration,
+}
+
+impl Default for TimeLimits {
+    fn default() -> Self {
+        Self {
+            hello: Duration::from_secs(5),
+            build: Duration::from_secs(60),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The ends of a worker process by its own decision: exit codes, and the exit without destructors.
 
-#![allow(unsafe_code, reason = "the exit call")]
+pub(crate) use crate::platform::exit::exit_now;
 
 /// The exit code of a worker that could not start.
 const EXIT_UNUSABLE: i32 = 70;
@@ -11,10 +11,4 @@ pub(crate) const EXIT_STUCK: i32 = 71;
 pub(crate) fn refuse(why: &str) -> ! {
     eprintln!("selvedge worker: {why}");
     exit_now(EXIT_UNUSABLE)
-}
-
-/// Ends the process at once, without destructors or exit handlers.
-pub(crate) fn exit_now(code: i32) -> ! {
-    // SAFETY: the call ends the process, so no state has to stay sound.
-    unsafe { libc::_exit(code) }
 }

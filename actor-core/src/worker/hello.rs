@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::actor::registry::registry_hash;
-use crate::worker::build_id;
+use crate::platform::build_id;
 
 /// The version of the link's messages. Raised whenever they change.
 pub(crate) const PROTOCOL_VERSION: u32 = 5;

@@ -3,13 +3,13 @@
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 
 use crate::death::Death;
 use crate::failure::FailureReport;
 use crate::id::LaneId;
 use crate::id_map::IdMap;
+use crate::platform::link::{LinkReader, LinkWriter};
 use crate::worker::protocol::{
     FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, RequestId, ToWorker, frame_front, read_head,
 };
@@ -134,7 +134,7 @@ impl Link {
 }
 
 /// Writes the queue to the socket until one of them ends. A worker that does not read blocks only this task.
-pub(crate) async fn write_frames(mut queue: mpsc::UnboundedReceiver<Outgoing>, mut socket: OwnedWriteHalf) {
+pub(crate) async fn write_frames(mut queue: mpsc::UnboundedReceiver<Outgoing>, mut socket: LinkWriter) {
     while let Some(frame) = queue.recv().await {
         let written = async {
             socket.write_all(&frame.front).await?;
@@ -148,7 +148,7 @@ pub(crate) async fn write_frames(mut queue: mpsc::UnboundedReceiver<Outgoing>, m
 
 /// Reads the next frame; returns `None` at the end of the stream.
 pub(crate) async fn read_frame<M: DeserializeOwned>(
-    socket: &mut OwnedReadHalf,
+    socket: &mut LinkReader,
 ) -> Result<Option<(M, Vec<u8>)>, FrameError> {
     let mut start = [0; FRAME_HEADER_BYTES];
     match socket.read_exact(&mut start).await {
@@ -171,7 +171,7 @@ pub(crate) async fn read_frame<M: DeserializeOwned>(
 /// Dispatches a worker's messages: answers go to their requests, ends of programs to `on_end`. Returns at the end of
 /// the stream, or at an invalid frame.
 pub(crate) async fn read_frames(
-    mut socket: OwnedReadHalf,
+    mut socket: LinkReader,
     link: &Link,
     mut on_end: impl FnMut(LaneId, Option<String>),
 ) {

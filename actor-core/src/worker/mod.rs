@@ -3,14 +3,16 @@
 //! The modules, in the order of a worker's life:
 //! - `launch`: the driver starts a process through a `Launcher`. The local one runs `/proc/self/exe` with one end of a socket pair as its standard input.
 //! - `premain`: the new process sees `SELVEDGE_WORKER_FD` and becomes a worker instead of running `main`.
-//! - `hello`, `build_id`: both sides check that they are the same program.
+//! - `hello`: both sides check that they are the same program.
 //! - `protocol`: the messages and their frames.
 //! - `serve`: the main loop of the worker: lanes, calls, programs.
 //! - `exit`: its exit codes.
-//! - `sentinel`: threads whose end reveals the worker's death early.
 //! - `link`: the driver's end of the socket: requests and answers.
 //! - `output`: the worker's standard output and error, line by line.
 //! - `record`: the driver's data about the process.
+//!
+//! The parts that belong to the operating system (sockets, pidfds, the hook before `main`, the build id, the sentinels
+//! whose end reveals a death early) are in [`platform`](crate::platform).
 //!
 //! A worker ends in one of these ways:
 //! - the driver tells it to end (`Shutdown`), or kills it after the grace period;
@@ -25,11 +27,9 @@ pub(crate) mod exit;
 pub(crate) mod launch;
 pub(crate) mod premain;
 
-pub(crate) mod build_id;
 pub(crate) mod hello;
 pub(crate) mod protocol;
 
-pub(crate) mod sentinel;
 pub(crate) mod serve;
 
 pub(crate) mod link;

@@ -7,7 +7,6 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
 use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -15,9 +14,9 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
+
+use crate::platform::link::{OutputPipe, OutputReader, has_reader, output};
 
 /// The number of lines of standard error that are kept for a [`Death`](crate::Death).
 pub(crate) const STDERR_LINES_MAX: usize = 20;
@@ -108,21 +107,9 @@ fn print(line: &Line) {
     });
 }
 
-/// Whether something can still read what is written to `output`. A closed pipe is found here, before a macro panics
-/// because of it.
-fn has_reader(output: &impl AsFd) -> bool {
-    let mut polled = [PollFd::new(output, PollFlags::empty())];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let gone = PollFlags::ERR | PollFlags::NVAL;
-    poll(&mut polled, Some(&now)).is_err() || !polled.iter().any(|it| it.revents().intersects(gone))
-}
-
 /// One of the two output streams of one worker.
 pub(crate) struct Pump {
-    pipe: pipe::Receiver,
+    pipe: OutputReader,
     splitter: Mutex<Splitter>,
     prefix: String,
     target: Target,
@@ -132,12 +119,12 @@ pub(crate) struct Pump {
 impl Pump {
     /// Creates a pump. `prefix` precedes every line: `[name pid 4121] `.
     pub(crate) fn new(
-        fd: OwnedFd,
+        pipe: OutputPipe,
         prefix: String,
         target: Target,
         printer: mpsc::Sender<Line>,
     ) -> io::Result<Self> {
-        let pipe = pipe::Receiver::from_owned_fd(fd)?;
+        let pipe = output(pipe)?;
         Ok(Self {
             pipe,
             splitter: Mutex::default(),

@@ -1,17 +1,16 @@
 //! Worker records: the driver's data about one worker process, that is its place in the plan, its present pid and link.
 
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use rustix::process::{Signal, pidfd_send_signal};
 use tokio::sync::watch;
 
 use crate::control::messages::WorkerMessage;
 use crate::control::node::NodeRef;
 use crate::death::Exit;
 use crate::id::{LaneId, ProcessId};
+use crate::platform::child::ChildHandle;
 use crate::worker::link::{Link, OnResponse};
 use crate::worker::protocol::ToWorker;
 
@@ -19,8 +18,7 @@ use crate::worker::protocol::ToWorker;
 #[derive(Clone)]
 pub(crate) struct Incarnation {
     pub(crate) pid: u32,
-    /// Signals are sent through this descriptor, because a pid may have been reused.
-    pub(crate) pidfd: Arc<OwnedFd>,
+    pub(crate) child: ChildHandle,
     pub(crate) link: Arc<Link>,
 }
 
@@ -129,8 +127,7 @@ impl WorkerRecord {
     pub(crate) fn kill(&self) {
         let current = self.current.lock().clone();
         if let Some(incarnation) = current {
-            // An error means that the process is dead already.
-            let _ = pidfd_send_signal(&*incarnation.pidfd, Signal::KILL);
+            incarnation.child.kill();
         }
     }
 }

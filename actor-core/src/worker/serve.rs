@@ -1,7 +1,6 @@
 //! The main loop of a worker: its main thread reads the link, and its lanes do the work.
 
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,20 +18,21 @@ use crate::id::{ActorId, LaneId};
 use crate::id_map::IdMap;
 use crate::lane::mailbox::{LaneMessage, ProgramEnd};
 use crate::lane::thread::LaneThread;
+use crate::platform::link::{Stream, is_closed_descriptor};
+use crate::platform::sentinel;
 use crate::worker::exit::{EXIT_STUCK, exit_now, refuse};
 use crate::worker::hello::Hello;
 use crate::worker::protocol::{
     CreateActor, FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, RequestId, ToWorker, frame_front,
     read_head,
 };
-use crate::worker::sentinel;
 
 /// The message of a worker whose own code has closed its link.
 const CLOSED: &str = "code of this process has closed the descriptor of the link to its driver; \
                       close only descriptors that you have opened";
 
 /// Runs the worker to its end.
-pub(crate) fn serve(link: UnixStream) -> ! {
+pub(crate) fn serve(link: Stream) -> ! {
     let writer = match link.try_clone() {
         Ok(writer) => Arc::new(Writer {
             socket: Mutex::new(writer),
@@ -54,7 +54,7 @@ pub(crate) fn serve(link: UnixStream) -> ! {
             Ok(Some((message, body))) => worker.handle(message, body),
             // The driver is gone, so no process can use this worker any more.
             Ok(None) => exit_now(0),
-            Err(FrameError::Io(error)) if error.raw_os_error() == Some(libc::EBADF) => refuse(CLOSED),
+            Err(FrameError::Io(error)) if is_closed_descriptor(&error) => refuse(CLOSED),
             Err(error) => refuse(&format!("the link to the driver broke: {error}")),
         }
     }
@@ -62,7 +62,7 @@ pub(crate) fn serve(link: UnixStream) -> ! {
 
 /// The sending half of the link, shared by all lanes.
 struct Writer {
-    socket: Mutex<UnixStream>,
+    socket: Mutex<Stream>,
 }
 
 impl Writer {
@@ -77,7 +77,7 @@ impl Writer {
         let front = frame_front(message, body)?;
         let mut socket = self.socket.lock();
         let written = socket.write_all(&front).and_then(|()| socket.write_all(body));
-        if written.is_err_and(|error| error.raw_os_error() == Some(libc::EBADF)) {
+        if written.is_err_and(|error| is_closed_descriptor(&error)) {
             // The main thread may sleep in its read for ever, and the driver would learn nothing of this process.
             refuse(CLOSED);
         }
@@ -278,7 +278,7 @@ fn returned(writer: &Writer, request: RequestId, result: Result<Returned, CallFa
     dispose(result);
 }
 
-fn read_frame(link: &mut UnixStream) -> Result<Option<(ToWorker, Vec<u8>)>, FrameError> {
+fn read_frame(link: &mut Stream) -> Result<Option<(ToWorker, Vec<u8>)>, FrameError> {
     let mut start = [0; FRAME_HEADER_BYTES];
     match link.read_exact(&mut start) {
         Ok(()) => {}

@@ -1,14 +1,14 @@
 //! Stand-alone channels, without actors or graphs: typed endpoints that wait.
 //!
-//! - `options`: the options of a channel, and the functions that make one between threads or between processes.
-//!   `memory`: the memory that a channel needs.
+//! - `options`: the options of a channel, the memory that it needs, and the functions that make one between threads or
+//!   between processes.
 //! - `shared`: a channel between processes; `descriptor`: the data by which another process opens it; `names`: names by
 //!   which unrelated processes find it.
-//! - `writer`, `reader`: the endpoints. `loan`, `tensor_loan`, both over `slot_loan`: messages built in place; `view`:
+//! - `writer`, `reader`: the endpoints. `loan`: messages built in place; `view`:
 //!   a message read in place.
 //! - `control`: the operations that a channel of tensors on a device needs of the channel that carries its metadata
 //!   (feature `cuda`).
-//! - `line`: the waiting of an endpoint; `helper`: the thread that waits for async callers; `peers`: the detection of
+//! - `endpoint_waiter`: the waiting of an endpoint; `helper`: the thread that waits for async callers; `peers`: the detection of
 //!   the death of a peer's process.
 //!
 //! ```
@@ -28,24 +28,18 @@ mod descriptor;
 mod endpoint_waiter;
 mod helper;
 mod loan;
-mod memory;
-mod names;
 mod options;
 mod peers;
 mod reader;
 mod shared;
-mod slot_loan;
-mod tensor_loan;
 mod view;
 mod writer;
 
+pub use crate::platform::names::Published;
 pub use descriptor::{Descriptor, NotADescriptor};
-pub use loan::Loan;
-pub use memory::ChannelMemory;
-pub use names::Published;
-pub use options::ChannelOptions;
+pub use loan::{Loan, TensorLoan};
+pub use options::{ChannelMemory, ChannelOptions};
 pub use reader::Reader;
 pub use shared::SharedChannel;
-pub use tensor_loan::TensorLoan;
 pub use view::View;
 pub use writer::{SendError, Writer};

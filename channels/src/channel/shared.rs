@@ -4,7 +4,6 @@ use std::any::type_name;
 use std::marker::PhantomData;
 
 use super::descriptor::Descriptor;
-use super::names::{self, Published};
 use super::options::ChannelOptions;
 use super::peers::Peers;
 use super::reader::Reader;
@@ -16,6 +15,7 @@ use crate::memory::process::Process;
 use crate::memory::region::Region;
 use crate::memory::segment::{SEGMENT_HEADER_BYTES, Segment};
 use crate::payload::Wire;
+use crate::platform::names::{self, Published};
 use crate::shared::{Claims, SharedReader, SharedSpec, SharedWriter, format};
 use crate::wait::doorbell::Doorbell;
 

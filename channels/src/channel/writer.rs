@@ -4,8 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::endpoint_waiter::EndpointWaiter;
-use super::loan::Loan;
-use super::tensor_loan::TensorLoan;
+use super::loan::{Loan, TensorLoan};
 use crate::error::ChannelError;
 use crate::fault::Message;
 use crate::kind::{AnySink, Sink};
@@ -25,28 +24,19 @@ impl<T> fmt::Debug for Writer<T> {
 }
 
 /// A value that was not sent, with the reason.
+#[derive(thiserror::Error)]
+#[error("{error}")]
 pub struct SendError<T> {
     /// The value, unchanged.
     pub value: T,
     /// The reason that the value was not sent.
+    #[source]
     pub error: ChannelError,
-}
-
-impl<T> fmt::Display for SendError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
 }
 
 impl<T> fmt::Debug for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.error, f)
-    }
-}
-
-impl<T> std::error::Error for SendError<T> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
     }
 }
 

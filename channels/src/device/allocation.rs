@@ -20,7 +20,7 @@ use cudarc::driver::sys::{
 
 use super::calls::Calls;
 use super::error::DeviceError;
-use super::ipc_handle::IpcHandle;
+use super::handles::IpcHandle;
 
 /// The form in which allocations are exported to other processes.
 const DESCRIPTOR: CUmemAllocationHandleType =

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use super::error::DeviceError;
 use super::gpu::{Context, Gpu};
-use super::handles::EventHandle;
-use super::ipc_handle::IpcHandle;
+use super::handles::{EventHandle, IpcHandle};
 
 /// A point of a stream, without a timestamp. An event that was never recorded counts as reached.
 ///

@@ -15,11 +15,13 @@ use super::error::DeviceError;
 use super::gpu::Gpu;
 use super::tensor::DeviceTensor;
 use crate::error::{ChannelError, DecodeError};
-use crate::payload::{Wire, decode, encode_as, note, way_of};
+use crate::payload::{Scope, Wire, decode, encode_as, note, way_of};
 
 /// The tensors that may be taken out of a value.
+#[derive(Default)]
 pub(super) enum Of {
     /// Tensors of any devices.
+    #[default]
     Any,
     /// Tensors of one device: that of the first tensor.
     One,
@@ -27,21 +29,20 @@ pub(super) enum Of {
     This(Gpu),
 }
 
+/// Tensors taken out of the value that is being encoded, and the error that refused one.
 #[derive(Default)]
-enum Table {
-    #[default]
-    None,
-    /// Tensors taken out of the value that is being encoded, and the error that refused one.
-    Taken(Of, Vec<DeviceTensor>, Option<DeviceError>),
-    /// Tensors to be put into the value that is being decoded; `None` in the place of each one that has been put in.
-    Offered(Vec<Option<DeviceTensor>>),
+struct Taken {
+    of: Of,
+    tensors: Vec<DeviceTensor>,
+    refused: Option<DeviceError>,
 }
 
-thread_local! {
-    static TABLE: RefCell<Table> = const { RefCell::new(Table::None) };
-}
+/// Tensors to be put into the value that is being decoded; `None` in the place of each one that has been put in.
+type Offered = Vec<Option<DeviceTensor>>;
 
 thread_local! {
+    static TAKEN: RefCell<Option<Taken>> = const { RefCell::new(None) };
+    static OFFERED: RefCell<Option<Offered>> = const { RefCell::new(None) };
     /// Set when a tensor was serialised without a table. The flag is needed because encoders drop the cause of an
     /// error.
     static STOWED: Cell<bool> = const { Cell::new(false) };
@@ -52,39 +53,20 @@ pub(super) fn was_stowed() -> bool {
     STOWED.take()
 }
 
-/// A guard that installs a table for this thread, and removes it when it is dropped.
-struct TableGuard;
-
-impl TableGuard {
-    fn new(table: Table) -> Self {
-        TABLE.with_borrow_mut(|laid| *laid = table);
-        TableGuard
-    }
-
-    fn take(&self) -> Table {
-        TABLE.take()
-    }
-}
-
-impl Drop for TableGuard {
-    fn drop(&mut self) {
-        TABLE.take();
-    }
-}
-
 /// Encodes a value without its device tensors, and returns the bytes and these tensors. Host tensors stay in the bytes.
 /// A device tensor that `of` does not allow is refused.
 pub(super) fn take_apart<T: Wire>(
     value: &T,
     of: Of,
 ) -> Result<(Vec<u8>, Vec<DeviceTensor>), DeviceChannelError> {
-    let laid = TableGuard::new(Table::Taken(of, Vec::new(), None));
+    let taken = Taken {
+        of,
+        ..Taken::default()
+    };
+    let scope = Scope::open(&TAKEN, taken);
     // `false`: the bytes are not decoded for a comparison, since each tensor can be put into a value only once.
     let encoded = encode_as(value, way_of::<T>, false);
-    let Table::Taken(_, tensors, refused) = laid.take() else {
-        let what = "a value that encodes another one in the middle of itself";
-        return Err(ChannelError::Corrupt { what }.into());
-    };
+    let Taken { tensors, refused, .. } = scope.close().unwrap_or_default();
     if let Some(error) = refused {
         return Err(error.into());
     }
@@ -96,12 +78,9 @@ pub(super) fn take_apart<T: Wire>(
 
 /// Rebuilds a value from its bytes and its tensors. The value must contain each tensor exactly once.
 pub(super) fn put_together<T: Wire>(bytes: &[u8], tensors: Vec<DeviceTensor>) -> Result<T, ChannelError> {
-    let laid = TableGuard::new(Table::Offered(tensors.into_iter().map(Some).collect()));
+    let scope = Scope::open(&OFFERED, tensors.into_iter().map(Some).collect());
     let decoded = decode::<T>(bytes)?;
-    let Table::Offered(left) = laid.take() else {
-        let what = "a value that decodes another one in the middle of itself";
-        return Err(ChannelError::Corrupt { what });
-    };
+    let left = scope.close().unwrap_or_default();
     if left.iter().any(Option::is_some) {
         let what = "there are more tensors than places for them";
         return Err(DecodeError::Malformed(what).into());
@@ -110,8 +89,8 @@ pub(super) fn put_together<T: Wire>(bytes: &[u8], tensors: Vec<DeviceTensor>) ->
 }
 
 fn put(tensor: &DeviceTensor) -> Result<u32, &'static str> {
-    TABLE.with_borrow_mut(|table| {
-        let Table::Taken(of, tensors, refused) = table else {
+    TAKEN.with_borrow_mut(|taken| {
+        let Some(Taken { of, tensors, refused }) = taken else {
             STOWED.set(true);
             return Err("a tensor of a device travels to other processes over a channel of tensors alone");
         };
@@ -131,8 +110,8 @@ fn put(tensor: &DeviceTensor) -> Result<u32, &'static str> {
 }
 
 fn get(number: u32) -> Result<DeviceTensor, &'static str> {
-    TABLE.with_borrow_mut(|table| {
-        let Table::Offered(tensors) = table else {
+    OFFERED.with_borrow_mut(|offered| {
+        let Some(tensors) = offered else {
             return Err("a tensor of a device comes from other processes over a channel of tensors alone");
         };
         let place = tensors.get_mut(number as usize).and_then(Option::take);

@@ -8,17 +8,17 @@
 //!   ([`Reclaimer`](super::reclaimer::Reclaimer)), so an enqueued copy never touches released memory.
 #![allow(unsafe_code)] // calls the driver
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUevent, CUevent_flags, CUipcEventHandle, CUstream,
     CUstream_flags, CUuuid,
 };
+use serde::{Deserialize, Serialize};
 
 use super::calls::{Calls, is_ready};
 use super::error::{DeviceError, DeviceId};
-use super::ipc_handle::IpcHandle;
 
 macro_rules! handle {
     ($(#[$what:meta])* $name:ident($raw:ty)) => {
@@ -183,5 +183,32 @@ impl Calls {
         // SAFETY: writes a handle to a place for one handle; the driver validates the 64 bytes.
         unsafe { self.cuIpcOpenEventHandle(&raw mut event, CUipcEventHandle { reserved }) }?;
         Ok(EventHandle(event))
+    }
+}
+
+/// The bytes of a `CUipcMemHandle` or a `CUipcEventHandle`: opaque, and valid in every process of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct IpcHandle {
+    // Serde does not support arrays of 64 elements.
+    halves: [[u8; 32]; 2],
+}
+
+impl From<[c_char; 64]> for IpcHandle {
+    fn from(bytes: [c_char; 64]) -> Self {
+        let mut halves = [[0; 32]; 2];
+        for (to, from) in halves.as_flattened_mut().iter_mut().zip(bytes) {
+            *to = from as u8;
+        }
+        IpcHandle { halves }
+    }
+}
+
+impl From<IpcHandle> for [c_char; 64] {
+    fn from(exported: IpcHandle) -> Self {
+        let mut bytes = [0; 64];
+        for (to, from) in bytes.iter_mut().zip(exported.halves.as_flattened()) {
+            *to = *from as c_char;
+        }
+        bytes
     }
 }

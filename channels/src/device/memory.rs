@@ -8,7 +8,7 @@ use super::allocation::Allocation;
 use super::copy::Place;
 use super::error::DeviceError;
 use super::gpu::{Context, Gpu};
-use super::ipc_handle::IpcHandle;
+use super::handles::IpcHandle;
 use super::reclaimer::Resource;
 
 /// Device memory, allocated by this process or mapped from another one. New memory is not initialised.

@@ -6,7 +6,7 @@
 //!
 //! - `library`, `calls`: the functions of the driver, all looked up before the first call. [`probe`]: the driver and the
 //!   devices of this machine.
-//! - `handles`, `allocation`, `pinned`, `registered`, `copy`: sound wrappers of these calls. The other modules with unsafe code say so in their first
+//! - `handles`, `allocation`, `pinned`, `copy`: sound wrappers of these calls. The other modules with unsafe code say so in their first
 //!   lines: memory that a device writes, objects that other libraries pass in, and host memory and host functions that
 //!   a device accesses.
 //! - [`Gpu`], [`Stream`], [`Event`], [`DeviceMemory`]: a device and the work that is enqueued on it. `reclaimer`:
@@ -43,9 +43,7 @@ mod probe;
 mod allocation;
 mod copy;
 mod handles;
-mod ipc_handle;
 mod pinned;
-mod registered;
 
 mod error;
 mod event;
@@ -55,7 +53,6 @@ mod host_call;
 mod memory;
 mod reclaim;
 mod reclaimer;
-mod staging;
 mod stream;
 mod transfer;
 

@@ -1,13 +1,17 @@
-//! Pinned host memory, which the device reads and writes concurrently with the host.
-#![allow(unsafe_code)] // calls the driver, and reads bytes that the device has written
+//! Host memory that the device accesses concurrently with the host: pinned memory, and segments that are registered with
+//! the driver.
+#![allow(unsafe_code)] // calls the driver, lets the device write to host memory, and reads bytes that it has written
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 
-use cudarc::driver::sys::CU_MEMHOSTALLOC_PORTABLE;
+use cudarc::driver::sys::{
+    CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_PORTABLE,
+};
 
 use super::calls::Calls;
 use super::error::DeviceError;
+use crate::memory::segment::Segment;
 
 /// A piece of pinned memory. Consumed by [`Calls::free_pinned`].
 #[derive(Debug)]
@@ -93,5 +97,40 @@ impl Calls {
     pub(super) fn free_pinned(&self, mut memory: Pinned) {
         // SAFETY: from `pin`, and by `DEV-2` nothing uses it any more. A failure is ignored: nothing else can be done.
         let _ = unsafe { self.cuMemFreeHost(memory.base()) };
+    }
+}
+
+/// Registered memory is for every context, and has an address on the device.
+const REGISTERED: u32 = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+
+/// A registered segment. Consumed by [`Calls::unregister`].
+#[derive(Debug)]
+pub(super) struct Registered {
+    pub(super) segment: Segment,
+    /// The address of the segment on the device.
+    pub(super) address: u64,
+}
+
+impl Calls {
+    /// Registers a whole segment with the driver.
+    pub(super) fn register(&self, segment: Segment) -> Result<Registered, DeviceError> {
+        let (base, len) = (segment.base().as_ptr().cast(), segment.len_bytes());
+        // SAFETY: the range is a whole mapping, and `Registered` keeps that mapping until the memory is unregistered.
+        unsafe { self.cuMemHostRegister_v2(base, len, REGISTERED) }?;
+        let mut registered = Registered { segment, address: 0 };
+        // SAFETY: writes one number to a place for one number; the memory was just registered.
+        let found = unsafe { self.cuMemHostGetDevicePointer_v2(&raw mut registered.address, base, 0) };
+        if let Err(failed) = found {
+            self.unregister(registered);
+            return Err(failed.into());
+        }
+        Ok(registered)
+    }
+
+    /// Unregisters a segment from the driver, and unmaps it.
+    pub(super) fn unregister(&self, memory: Registered) {
+        // SAFETY: `register` has registered it, and by `DEV-2` nothing uses it any more; the mapping is removed
+        // afterwards. A failure is ignored: nothing else can be done.
+        let _ = unsafe { self.cuMemHostUnregister(memory.segment.base().as_ptr().cast()) };
     }
 }

@@ -1,4 +1,4 @@
-//! What values of a payload type can do beside moving between threads.
+//! Traits of payload types: the functions on values of a type beside moving them between threads.
 
 use std::any::type_name;
 use std::fmt;
@@ -7,7 +7,7 @@ use super::ErasedEnd;
 use super::codec::Codec;
 use crate::error::ChannelError;
 use crate::payload::{Payload, Wire};
-use crate::ring::{ring, ring_of_one};
+use crate::ring::{RingReader, RingWriter, ring, ring_of_one, ring_of_one_cloned};
 use crate::wait::doorbell::Doorbell;
 
 /// Both sides of a ring, type-erased: a `RingWriter<T>` and the `RingReader<T>`s.
@@ -42,6 +42,7 @@ impl<T: Payload + Clone> Traits<T> {
     /// The traits of a type that can be cloned.
     pub const CLONED: Self = Traits {
         clone: Some(T::clone),
+        ring: ring_of_cloned::<T>,
         ..Traits::MOVED
     };
 }
@@ -109,7 +110,27 @@ fn ring_of_shared<T: Payload + Clone + Sync>(
     Ok((Box::new(writer), readers.collect()))
 }
 
+fn ring_of_cloned<T: Payload + Clone>(
+    slots: usize,
+    writer: Doorbell,
+    readers: Vec<Doorbell>,
+) -> Result<ErasedRing, ChannelError> {
+    with_one_reader(ring_of_one_cloned::<T>, slots, writer, readers)
+}
+
 fn ring_of_moved<T: Payload>(
+    slots: usize,
+    writer: Doorbell,
+    readers: Vec<Doorbell>,
+) -> Result<ErasedRing, ChannelError> {
+    with_one_reader(ring_of_one::<T>, slots, writer, readers)
+}
+
+/// Makes a ring with one reader.
+type MakeRingOfOne<T> = fn(usize, Doorbell, Doorbell) -> Result<(RingWriter<T>, RingReader<T>), ChannelError>;
+
+fn with_one_reader<T: Payload>(
+    make: MakeRingOfOne<T>,
     slots: usize,
     writer: Doorbell,
     readers: Vec<Doorbell>,
@@ -119,6 +140,6 @@ fn ring_of_moved<T: Payload>(
             type_name: type_name::<T>(),
         });
     };
-    let (writer, reader) = ring_of_one::<T>(slots, writer, reader)?;
+    let (writer, reader) = make(slots, writer, reader)?;
     Ok((Box::new(writer), vec![Box::new(reader)]))
 }

@@ -28,21 +28,21 @@ thread_local! {
 
 /// A scope with the parts of one value. When it is closed, or dropped because the value's own code panics, the parts of
 /// the enclosing value are restored.
-struct Scope<T: 'static> {
+pub(crate) struct Scope<T: 'static> {
     place: &'static LocalKey<RefCell<Option<T>>>,
     before: Option<T>,
 }
 
 impl<T> Scope<T> {
     #[inline]
-    fn open(place: &'static LocalKey<RefCell<Option<T>>>, parts: T) -> Self {
+    pub(crate) fn open(place: &'static LocalKey<RefCell<Option<T>>>, parts: T) -> Self {
         let before = place.replace(Some(parts));
         Scope { place, before }
     }
 
     /// Ends the scope. Returns the parts it holds.
     #[inline]
-    fn close(mut self) -> Option<T> {
+    pub(crate) fn close(mut self) -> Option<T> {
         let parts = self.place.replace(self.before.take());
         std::mem::forget(self);
         parts

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 
 use super::Wire;
 use super::codec::{ByteSink, ValueWriter};
+use super::collector::Scope;
 use super::element::vec_dtype_of;
 use super::layout::TensorLayout;
 use crate::error::EncodeError;
@@ -17,24 +18,6 @@ pub(crate) type Seen = (TensorLayout, Option<u32>);
 
 thread_local! {
     static TABLE: RefCell<Option<Vec<Seen>>> = const { RefCell::new(None) };
-}
-
-/// The scope of a survey's table. Restores the previous table when it is dropped, even after a panic.
-struct SurveyScope {
-    before: Option<Vec<Seen>>,
-}
-
-impl SurveyScope {
-    fn new() -> Self {
-        let before = TABLE.with_borrow_mut(|table| table.replace(Vec::new()));
-        SurveyScope { before }
-    }
-}
-
-impl Drop for SurveyScope {
-    fn drop(&mut self) {
-        TABLE.with_borrow_mut(|table| *table = self.before.take());
-    }
 }
 
 /// Adds a tensor to the table of the running survey. Returns `false` if none is running; the tensor is then serialised.
@@ -59,13 +42,13 @@ pub(crate) fn survey<T: Wire>(value: &T) -> Result<Vec<Seen>, EncodeError> {
     if vec_dtype_of::<T>().is_some() || TypeId::of::<T>() == TypeId::of::<String>() {
         return Ok(Vec::new());
     }
-    let _laid = SurveyScope::new();
+    let scope = Scope::open(&TABLE, Vec::new());
     let written = value.serialize(&mut ValueWriter::<_, false>::new(Nowhere, None));
     written.map_err(|source| EncodeError::Serialize {
         type_name: type_name::<T>(),
         source,
     })?;
-    Ok(TABLE.with_borrow_mut(|table| table.take()).unwrap_or_default())
+    Ok(scope.close().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -143,7 +143,20 @@ mod tests {
     }
 
     #[test]
+    fn generic_code_knows_the_traits_of_numbers_and_text() {
+        fn moved<T: Payload>() -> [bool; 3] {
+            known(PayloadType::of_moved::<T>())
+        }
+        assert_eq!(moved::<u8>(), [true; 3]);
+        assert_eq!(moved::<Vec<f32>>(), [true; 3]);
+        assert_eq!(moved::<String>(), [true; 3]);
+        assert_eq!(moved::<Sender<u8>>(), [false; 3]);
+    }
+
+    #[test]
     fn a_type_is_itself_whatever_is_known_of_it() {
+        struct Own;
+        assert_eq!(PayloadType::of_moved::<Own>(), PayloadType::of_moved::<Own>());
         assert_eq!(PayloadType::of::<u8>(), PayloadType::of_moved::<u8>());
     }
 }

@@ -8,6 +8,7 @@ use crate::kind::traits::{ErasedRing, Traits};
 use crate::kind::{AnySink, AnySource, Inlet, Route, Sink, Source};
 use crate::payload::{Payload, Wire, is_plain};
 use crate::port::devices::{self, DeviceOperations, Devices};
+use crate::port::familiar::familiar;
 use crate::port::outlet::{AnyOutlet, Outlet, Routes};
 use crate::port::value::{AnyValue, Value};
 use crate::wait::doorbell::Doorbell;
@@ -155,8 +156,12 @@ impl PayloadType {
         )
     }
 
-    /// The type `T`, of which nothing is known but that its values may be sent to another thread.
+    /// The type `T`, of which the caller knows nothing but that its values may be sent to another thread. The traits of
+    /// numbers, text and vectors of them are known nevertheless.
     pub fn of_moved<T: Payload>() -> Self {
+        if let Some(known) = familiar(TypeId::of::<T>()) {
+            return known;
+        }
         PayloadType(
             const {
                 &Typed::<T> {

@@ -185,7 +185,29 @@ pub fn ring_of_one<T: Send + 'static>(
     writer_bell: Doorbell,
     reader_bell: Doorbell,
 ) -> Result<(RingWriter<T>, RingReader<T>), ChannelError> {
-    let (writer, readers) = of_readers(slots, writer_bell, vec![reader_bell], None)?;
+    of_one(slots, writer_bell, reader_bell, None)
+}
+
+/// Makes a ring as [`ring_of_one`] does, whose reader may read a message several times and take a clone each time.
+///
+/// # Errors
+/// The errors of [`ring`].
+#[cfg_attr(loom, allow(dead_code))] // for `kind`, which is not built under loom
+pub(crate) fn ring_of_one_cloned<T: Clone + Send + 'static>(
+    slots: usize,
+    writer_bell: Doorbell,
+    reader_bell: Doorbell,
+) -> Result<(RingWriter<T>, RingReader<T>), ChannelError> {
+    of_one(slots, writer_bell, reader_bell, Some(T::clone))
+}
+
+fn of_one<T>(
+    slots: usize,
+    writer_bell: Doorbell,
+    reader_bell: Doorbell,
+    clone: Option<fn(&T) -> T>,
+) -> Result<(RingWriter<T>, RingReader<T>), ChannelError> {
+    let (writer, readers) = of_readers(slots, writer_bell, vec![reader_bell], clone)?;
     let reader = readers.into_iter().next();
     reader
         .map(|reader| (writer, reader))

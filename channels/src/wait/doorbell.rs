@@ -22,10 +22,10 @@ use std::time::Instant;
 use crate::error::SegmentError;
 #[cfg(not(loom))]
 use crate::memory::region::Region;
+#[cfg(not(loom))]
+use crate::platform::cores::current_core;
 use crate::sync::{Arc, AtomicU32, Ordering, fence};
 use crate::wait::futex;
-#[cfg(not(loom))]
-use crate::wait::shared_core::current_core;
 use crate::wait::waiting::Waiting;
 
 const AWAKE: u32 = 0;
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     #[cfg(not(miri))] // Miri has one core
     fn a_waiter_knows_whether_it_was_woken_from_its_own_core() {
-        use crate::wait::shared_core::pinned::{cores, stay_on};
+        use crate::platform::cores::pinned::{cores, stay_on};
         let mut cores = cores().into_iter();
         let first = cores.next().unwrap();
         for (ringer, waiter) in [Some((first, first)), cores.next().map(|second| (first, second))]

@@ -171,7 +171,7 @@ mod tests {
     #[test]
     #[cfg(not(miri))] // Miri has one core
     fn a_waiter_that_was_woken_from_its_own_core_parks_at_once_until_another_core_wakes_it() {
-        use crate::wait::shared_core::pinned::{cores, stay_on};
+        use crate::platform::cores::pinned::{cores, stay_on};
         let cores = cores();
         let budget = SpinBudget::new(spins(us(100)));
         let bell = Doorbell::heap();

@@ -10,7 +10,7 @@ mod short;
 use selvedge_channels::DType;
 
 use crate::operation::ReduceOp;
-use number::Number;
+use number::{Arithmetic, Number};
 
 /// The number of elements in a block: a few wide registers of each type.
 const BLOCK: usize = 64;
@@ -164,10 +164,10 @@ impl<E: Number, const OP: u8> Fold for Folded<E, OP> {
     #[inline(always)]
     fn combine(one: E::Wide, next: E::Wide) -> E::Wide {
         match OP {
-            0 => E::add(one, next),
-            1 => E::multiply(one, next),
-            2 => E::least(one, next),
-            _ => E::most(one, next),
+            0 => one.add(next),
+            1 => one.multiply(next),
+            2 => one.least(next),
+            _ => one.most(next),
         }
     }
 
@@ -191,7 +191,7 @@ impl<E: Number> Fold for Mean<E> {
 
     #[inline(always)]
     fn combine(one: E::Total, next: E::Total) -> E::Total {
-        E::add_total(one, next)
+        one.add(next)
     }
 
     #[inline(always)]

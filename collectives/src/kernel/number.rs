@@ -2,26 +2,63 @@
 
 use super::short::{Brain, Half};
 
+/// The operations on a type that elements have while they are combined.
+pub(super) trait Arithmetic: Copy {
+    fn add(self, next: Self) -> Self;
+    fn multiply(self, next: Self) -> Self;
+    fn least(self, next: Self) -> Self;
+    fn most(self, next: Self) -> Self;
+}
+
+macro_rules! arithmetic {
+    ($($type:ty),+ => |$one:ident, $next:ident| $add:expr, $multiply:expr, $least:expr, $most:expr) => {$(
+        impl Arithmetic for $type {
+            #[inline(always)]
+            fn add(self, next: Self) -> Self {
+                let ($one, $next) = (self, next);
+                $add
+            }
+            #[inline(always)]
+            fn multiply(self, next: Self) -> Self {
+                let ($one, $next) = (self, next);
+                $multiply
+            }
+            #[inline(always)]
+            fn least(self, next: Self) -> Self {
+                let ($one, $next) = (self, next);
+                $least
+            }
+            #[inline(always)]
+            fn most(self, next: Self) -> Self {
+                let ($one, $next) = (self, next);
+                $most
+            }
+        }
+    )+};
+}
+
+arithmetic!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128 =>
+    |one, next| one.wrapping_add(next), one.wrapping_mul(next), one.min(next), one.max(next));
+arithmetic!(f32, f64 =>
+    |one, next| one + next, one * next,
+    if one <= next || one.is_nan() { one } else { next },
+    if one >= next || one.is_nan() { one } else { next });
+arithmetic!(bool => |one, next| one | next, one & next, one & next, one | next);
+
 /// A type of elements, with the types that it has while elements are combined. Every bit pattern is a valid element.
 pub(super) trait Number: Copy + Default + 'static {
     /// The type for sum, product, minimum and maximum.
-    type Wide: Copy;
+    type Wide: Arithmetic;
     /// The type for the average: a sum that does not wrap.
-    type Total: Copy;
+    type Total: Arithmetic;
 
     fn widen<const N: usize>(block: [Self; N]) -> [Self::Wide; N];
     fn narrow<const N: usize>(block: [Self::Wide; N]) -> [Self; N];
-    fn add(one: Self::Wide, next: Self::Wide) -> Self::Wide;
-    fn multiply(one: Self::Wide, next: Self::Wide) -> Self::Wide;
-    fn least(one: Self::Wide, next: Self::Wide) -> Self::Wide;
-    fn most(one: Self::Wide, next: Self::Wide) -> Self::Wide;
-
     fn totals<const N: usize>(block: [Self; N]) -> [Self::Total; N];
-    fn add_total(one: Self::Total, next: Self::Total) -> Self::Total;
     fn means<const N: usize>(block: [Self::Total; N], ranks: usize) -> [Self; N];
 }
 
-macro_rules! integers {
+macro_rules! numbers {
     ($($type:ty => $total:ty),+) => {$(
         impl Number for $type {
             type Wide = $type;
@@ -36,28 +73,8 @@ macro_rules! integers {
                 block
             }
             #[inline(always)]
-            fn add(one: Self, next: Self) -> Self {
-                one.wrapping_add(next)
-            }
-            #[inline(always)]
-            fn multiply(one: Self, next: Self) -> Self {
-                one.wrapping_mul(next)
-            }
-            #[inline(always)]
-            fn least(one: Self, next: Self) -> Self {
-                one.min(next)
-            }
-            #[inline(always)]
-            fn most(one: Self, next: Self) -> Self {
-                one.max(next)
-            }
-            #[inline(always)]
             fn totals<const N: usize>(block: [Self; N]) -> [$total; N] {
                 block.map(<$total>::from)
-            }
-            #[inline(always)]
-            fn add_total(one: $total, next: $total) -> $total {
-                one + next
             }
             #[inline(always)]
             fn means<const N: usize>(block: [$total; N], ranks: usize) -> [Self; N] {
@@ -68,55 +85,8 @@ macro_rules! integers {
     )+};
 }
 
-integers!(u8 => u32, u16 => u32, u32 => u64, u64 => u128, i8 => i32, i16 => i32, i32 => i64, i64 => i128);
-
-macro_rules! floats {
-    ($($type:ty),+) => {$(
-        impl Number for $type {
-            type Wide = $type;
-            type Total = $type;
-
-            #[inline(always)]
-            fn widen<const N: usize>(block: [Self; N]) -> [Self; N] {
-                block
-            }
-            #[inline(always)]
-            fn narrow<const N: usize>(block: [Self; N]) -> [Self; N] {
-                block
-            }
-            #[inline(always)]
-            fn add(one: Self, next: Self) -> Self {
-                one + next
-            }
-            #[inline(always)]
-            fn multiply(one: Self, next: Self) -> Self {
-                one * next
-            }
-            #[inline(always)]
-            fn least(one: Self, next: Self) -> Self {
-                if one <= next || one.is_nan() { one } else { next }
-            }
-            #[inline(always)]
-            fn most(one: Self, next: Self) -> Self {
-                if one >= next || one.is_nan() { one } else { next }
-            }
-            #[inline(always)]
-            fn totals<const N: usize>(block: [Self; N]) -> [Self; N] {
-                block
-            }
-            #[inline(always)]
-            fn add_total(one: Self, next: Self) -> Self {
-                one + next
-            }
-            #[inline(always)]
-            fn means<const N: usize>(block: [Self; N], ranks: usize) -> [Self; N] {
-                block.map(|total| total / ranks as $type)
-            }
-        }
-    )+};
-}
-
-floats!(f32, f64);
+numbers!(u8 => u32, u16 => u32, u32 => u64, u64 => u128, i8 => i32, i16 => i32, i32 => i64, i64 => i128);
+numbers!(f32 => f32, f64 => f64);
 
 macro_rules! halves {
     ($($type:ty),+) => {$(
@@ -133,28 +103,8 @@ macro_rules! halves {
                 block.map(Self::from_f32)
             }
             #[inline(always)]
-            fn add(one: f32, next: f32) -> f32 {
-                one + next
-            }
-            #[inline(always)]
-            fn multiply(one: f32, next: f32) -> f32 {
-                one * next
-            }
-            #[inline(always)]
-            fn least(one: f32, next: f32) -> f32 {
-                f32::least(one, next)
-            }
-            #[inline(always)]
-            fn most(one: f32, next: f32) -> f32 {
-                f32::most(one, next)
-            }
-            #[inline(always)]
             fn totals<const N: usize>(block: [Self; N]) -> [f32; N] {
                 Self::widen(block)
-            }
-            #[inline(always)]
-            fn add_total(one: f32, next: f32) -> f32 {
-                one + next
             }
             #[inline(always)]
             fn means<const N: usize>(block: [f32; N], ranks: usize) -> [Self; N] {
@@ -184,28 +134,8 @@ impl Number for Truth {
         block.map(|truth| Truth(u8::from(truth)))
     }
     #[inline(always)]
-    fn add(one: bool, next: bool) -> bool {
-        one | next
-    }
-    #[inline(always)]
-    fn multiply(one: bool, next: bool) -> bool {
-        one & next
-    }
-    #[inline(always)]
-    fn least(one: bool, next: bool) -> bool {
-        one & next
-    }
-    #[inline(always)]
-    fn most(one: bool, next: bool) -> bool {
-        one | next
-    }
-    #[inline(always)]
     fn totals<const N: usize>(block: [Self; N]) -> [bool; N] {
         Self::widen(block)
-    }
-    #[inline(always)]
-    fn add_total(one: bool, next: bool) -> bool {
-        one | next
     }
     #[inline(always)]
     fn means<const N: usize>(block: [bool; N], _ranks: usize) -> [Self; N] {

@@ -9,8 +9,8 @@
 //! own start costs ten times as much.
 //!
 //! - [`NcclRank`]: a rank, for tensors on a device and on the host; `operation`, `phase`: the progress of its operation;
-//!   [`BACKEND`], `capabilities`: the backend that graphs select by name.
-//! - `connect`, `connection`: the connection of the ranks; `transfer`: an operation as NCCL calls.
+//!   [`BACKEND`]: the backend that graphs select by name.
+//! - `connect`: the connection of the ranks; `transfer`: an operation as NCCL calls.
 //! - `comm`, `library`: NCCL's calls, and the library; they contain all unsafe code.
 //!
 //! NCCL differs from the reference: it combines elements in an order of its own, it has no 16-bit integers, its average
@@ -19,10 +19,8 @@
 //! Ranks of one group need a device each; NCCL before 2.30 refuses two ranks on one device.
 
 mod backend;
-mod capabilities;
 mod comm;
 mod connect;
-mod connection;
 mod library;
 mod operation;
 mod phase;

@@ -6,16 +6,14 @@ use selvedge_channels::Tensor;
 use selvedge_channels::device::{DeviceError, DeviceMemory, DeviceTensor, Gpu, Stream, TensorLayout};
 
 use super::NAME;
-use super::capabilities::capabilities;
-use super::connect::{Connecting, settle};
-use super::connection::Connection;
+use super::backend::capabilities;
+use super::connect::{Connecting, Connection, settle};
 use super::operation::DeviceOperation;
 use super::phase::{Contributed, Destination, Outcome, Phase};
-use crate::communicator::{AbortHandle, Capabilities, Communicator, Contribution, OnDevice, PlanId};
+use crate::communicator::{AbortHandle, Capabilities, Communicator, Contribution, OnDevice, PlanId, Plans};
 use crate::error::CommError;
 use crate::operation::Collective;
 use crate::parts::Part;
-use crate::plans::Plans;
 use crate::rendezvous::{Group, Participant};
 
 /// The interval at which a waiting rank asks the device whether it has failed.

@@ -5,8 +5,8 @@
 //! failure. When all ranks have arrived, they *agree* on the operation, or all get the same error. Meanwhile each rank
 //! watches the processes of the other ranks, and waits for a limited time. The communicator then moves the data.
 //!
-//! - [`Group`], `descriptor`, `state`: a group, for other processes and within this one.
-//! - `participant`: one rank; `proposal`, `agree`: its operation; `wait`: waits for other ranks, whose processes are
+//! - [`Group`], `state`: a group, for other processes and within this one.
+//! - `participant`: one rank; `agree`: its operation; `wait`: waits for other ranks, whose processes are
 //!   watched meanwhile; `message`: messages from one rank to another.
 //! - `layout`, `words`: the words that ranks share.
 //! - `block`, `mapped`: memory of a rank that other ranks can map; `loan`: such memory, to be written; `view`: tensors in
@@ -22,25 +22,22 @@
 
 mod agree;
 mod block;
-mod descriptor;
 mod group;
 mod layout;
 mod loan;
 mod mapped;
 mod message;
 mod participant;
-mod proposal;
 mod state;
 mod view;
 mod wait;
 mod words;
 
+pub(crate) use agree::Proposal;
 pub(crate) use block::LeasedBlock;
-pub use descriptor::{GroupDescriptor, NotAGroup};
-pub use group::{Group, group_bytes};
+pub use group::{Group, GroupDescriptor, NotAGroup, group_bytes};
 pub use loan::Loan;
 pub(crate) use participant::Participant;
-pub(crate) use proposal::Proposal;
 pub(crate) use state::GroupState;
 pub(crate) use view::BlockView;
 pub(crate) use words::Arrival;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use selvedge_channels::memory::deaths::HolderWatches;
 use selvedge_channels::{DType, Doorbell, SpinBudget, Tensor, fault_point};
 
+use super::agree::Proposal;
 use super::block::{Blocks, LeasedBlock};
 use super::loan::Loan;
 use super::mapped::MappedBlocks;
-use super::proposal::Proposal;
 use super::state::GroupState;
 use super::view::BlockView;
 use super::words::{Arrival, GroupEnd};

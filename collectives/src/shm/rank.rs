@@ -7,11 +7,10 @@ use selvedge_channels::{DType, Element, Tensor};
 
 use super::share::{MappedBlock, ONE_SHOT_BYTES, Private, Product, Sources};
 use super::staging::Vector;
-use crate::communicator::{AbortHandle, Capabilities, Communicator, Contribution, PlanId};
+use crate::communicator::{AbortHandle, Capabilities, Communicator, Contribution, PlanId, Plans};
 use crate::error::CommError;
 use crate::operation::{Collective, ReduceOp};
 use crate::parts::Part;
-use crate::plans::Plans;
 use crate::rendezvous::{Group, LeasedBlock, Loan, Participant, Proposal};
 
 /// The number of bytes of a private vector that are reduced at once: few enough to stay in the caches.

@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 
 use selvedge_channels::{Fault, Payload};
 
-use crate::bind::ports::collect::{Collected, Take};
+use crate::bind::ports::{Collected, Take};
 use crate::run::clock::coarse_ns;
 use crate::run::driver::leaf::{AnyLeaf, Leaf};
-use crate::run::engine::Engine;
 use crate::run::engine::result::ResultWaiter;
-use crate::run::engine::time_limit::TimeLimit;
+use crate::run::engine::{Engine, TimeLimit};
 use crate::run::error::ExecError;
 
 /// A submitted execution. Its result is fetched once: [`wait`](Self::wait) consumes the handle.

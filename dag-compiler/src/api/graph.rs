@@ -11,18 +11,16 @@ use selvedge_channels::AnyOutlet;
 use crate::api::execution::Execution;
 use crate::api::options::OnFull;
 use crate::api::start::plan_and_start;
-use crate::bind::ports::collect::Take;
-use crate::bind::ports::submit::{FailureOrigin, Submitter};
+use crate::bind::ports::{FailureOrigin, Submitter, Take};
 use crate::error::CompileError;
 use crate::ir::Plan;
 use crate::plan::profile::Profile;
 use crate::run::driver::Driver;
-use crate::run::engine::Engine;
-use crate::run::engine::stuck::suspects;
+use crate::run::engine::failure::suspects;
 use crate::run::engine::submit::{Outcome, Submission};
 use crate::run::engine::teardown::Teardown;
-use crate::run::engine::time_limit::TimeLimit;
 use crate::run::engine::wait::moment;
+use crate::run::engine::{Engine, TimeLimit};
 use crate::run::error::{ExecError, Refused, Suspect};
 
 /// The functions of an input type: `Inputs::write`, `Inputs::send` and `Inputs::fits`.
@@ -130,7 +128,7 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// graph has ended. Every [`Refused`] contains the value.
     pub fn try_execute(&self, x: In) -> Result<Execution<Out>, Refused<In>> {
         let (_, _, fits) = self.input;
-        if !fits(&x, self.engine.options.inputs_value()) {
+        if !fits(&x, self.engine.options.inputs) {
             let expected = self.engine.plan.ir.inputs.len();
             let error = ExecError::InputCount { expected };
             return Err(Refused { value: x, error });
@@ -227,7 +225,7 @@ impl<In, Out> Submission for GraphInput<'_, In, Out> {
             info: &driver.input_info,
         };
         let engine = &self.graph.engine;
-        let mut submitter = Submitter::new(&mut driver.inputs, engine.options.inputs_value(), from);
+        let mut submitter = Submitter::new(&mut driver.inputs, engine.options.inputs, from);
         let (write, ..) = self.graph.input;
         if let Some(value) = self.value.take() {
             write(value, &mut submitter);

@@ -6,5 +6,4 @@ pub(crate) mod map;
 pub(crate) mod options;
 pub(crate) mod prepare;
 pub(crate) mod start;
-pub(crate) mod stream;
 mod trace;

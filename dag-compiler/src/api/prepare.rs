@@ -4,7 +4,7 @@ use selvedge_channels::{AnyOutlet, PayloadType, Segment};
 use selvedge_core::{IdMap, LaneId, ProcessId, ValueIx};
 
 use crate::bind::RuntimeParts;
-use crate::bind::ports::submit::InputPort;
+use crate::bind::ports::InputPort;
 use crate::ir::{ChannelKind, ChannelPlan, Origin, Plan, ValueId};
 use crate::load::{Built, Index, LoadError, LoadSite, create_segment};
 use crate::run::control::Control;

@@ -65,9 +65,9 @@ impl Compile for Runtime {
             return Err(refuse(Code::InvalidOption, wrong, &location));
         }
         let bound = bind_graph::<I, O>(
-            options.name_value(),
-            options.inputs_value(),
-            options.transport_value(),
+            options.name.as_deref(),
+            options.inputs,
+            options.transport,
             location.clone(),
             bind,
         );
@@ -79,7 +79,7 @@ impl Compile for Runtime {
         let BoundGraph { mut ir, recipe, .. } = bound;
         foreign(self, &ir, &recipe)?;
         for actor in &mut ir.actors {
-            actor.commutes = options.is_commuting(actor.id);
+            actor.commutes = options.commuting.contains(&actor.id);
         }
         let leaves = ir.outputs.len();
         let engine = plan_and_start(self, options, ir, Arc::new(recipe))?;
@@ -185,7 +185,7 @@ fn start(
         placement: "driver".into(),
         bound_at: location.clone(),
     };
-    let limits = (plan.settings.max_inflight as usize, options.max_buffered_value());
+    let limits = (plan.settings.max_inflight as usize, options.max_buffered);
     let inline = Inline::new(lease.inline_actors(), options.timeout_value());
     let driver = Driver::new(inputs, info, driver_lane, inline, free_ports, limits);
     let workers = start_workers(&plan, &segment, &lease, deadline);

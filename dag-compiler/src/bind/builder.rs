@@ -9,7 +9,7 @@ use selvedge_channels::PayloadType;
 use selvedge_core::{ActorId, ActorRef, IdMap, IdSet};
 
 use super::constant::Constant;
-use super::ports::submit::Splitter;
+use super::ports::Splitter;
 use super::transport::Transport;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{

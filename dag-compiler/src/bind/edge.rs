@@ -10,7 +10,7 @@ use selvedge_channels::{Payload, PayloadType};
 
 use crate::bind::builder::Builder;
 use crate::bind::constant::{Constant, PartOf};
-use crate::bind::ports::submit::Splitter;
+use crate::bind::ports::Splitter;
 use crate::bind::transport::Transport;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{SourceLocation, ValueId};
@@ -214,7 +214,7 @@ macro_rules! split {
             #[track_caller]
             pub fn split(&self) -> ($(Edge<$name>,)+) {
                 let location = SourceLocation::from(Location::caller());
-                let splitter = crate::bind::ports::submit::splitter::<$tuple>();
+                let splitter = crate::bind::ports::splitter::<$tuple>();
                 ($({
                     let of: PartOf = |whole| Some(&whole.downcast_ref::<$tuple>()?.$index);
                     self.part::<$name>($index, of, splitter, &location)

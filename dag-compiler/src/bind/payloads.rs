@@ -2,7 +2,8 @@
 //!
 //! Code that is generic over `T`, such as an input `Edge<T>` of a graph, knows nothing of `T` but that it can be moved. The
 //! entry of an actor knows the traits of the types that its methods name. So a graph's input gets its type from the first
-//! task that takes it, and a part of a tuple from the method that returns the tuple.
+//! task that takes it, and a part of a tuple from the method that returns the tuple. A value that no task reads gets its
+//! type from any method of the graph's actors that names it.
 
 use selvedge_channels::PayloadType;
 use selvedge_core::MethodEntry;
@@ -21,6 +22,11 @@ impl Builder {
         }
         for (value, found) in self.named_by_readers() {
             self.know(value.index(), found);
+        }
+        for value in 0..self.values.len() {
+            if let Some(found) = self.named_by_any(value) {
+                self.know(value, found);
+            }
         }
         for (value, payload) in self.values.iter_mut().zip(&self.payloads) {
             value.traits = TraitsIr {
@@ -58,6 +64,17 @@ impl Builder {
         named
     }
 
+    /// The type of a value that no method of its makers or readers names, as any method of the graph's actors names it.
+    fn named_by_any(&self, value: usize) -> Option<PayloadType> {
+        let unknown = self
+            .payloads
+            .get(value)
+            .filter(|payload| knowledge(payload) == 0)?;
+        let methods = self.actors.iter().flat_map(|actor| actor.entry().methods.iter());
+        let mut named = methods.flat_map(named_by);
+        named.find(|payload| payload == unknown && knowledge(payload) > 0)
+    }
+
     /// The method of a task; `None` for a rank of a collective.
     fn method(&self, task: &TaskIr) -> Option<&'static MethodEntry> {
         let actor = self.places.get(&task.actor)?;
@@ -68,9 +85,30 @@ impl Builder {
     fn know(&mut self, value: usize, found: PayloadType) {
         if let Some(known) = self.payloads.get_mut(value)
             && *known == found
-            && !known.is_wire()
+            && knowledge(known) < knowledge(&found)
         {
             *known = found;
         }
     }
+}
+
+/// The number of traits that a type is known to have.
+fn knowledge(payload: &PayloadType) -> usize {
+    let known = [payload.is_clone(), payload.is_shared(), payload.is_wire()];
+    known.into_iter().filter(|known| *known).count()
+}
+
+/// The types that a method names.
+fn named_by(method: &MethodEntry) -> Vec<PayloadType> {
+    let mut named = vec![(method.result)()];
+    named.extend((method.parts)());
+    for param in method.params {
+        named.push((param.payload)());
+        named.extend(
+            (param.lists)()
+                .iter()
+                .flat_map(|level| [level.list, level.element]),
+        );
+    }
+    named
 }

@@ -1,10 +1,14 @@
-//! The plan, which every process receives: the channels with their places, and the program of each lane.
+//! The plan, which every process receives: the channels with their places, the program of each lane, the paths of device
+//! tensors, and the collectives with the places of their ranks.
+
+use std::fmt;
 
 use selvedge_channels::Waiting;
-use selvedge_core::Address;
+use selvedge_collectives::Collective;
+use selvedge_core::{ActorId, Address, HostId, ProcessId};
 use serde::{Deserialize, Serialize};
 
-use super::{CommunicatorPlan, GraphIr, Operation, TensorPathPlan, ValueId};
+use super::{GraphIr, Operation, TaskId, ValueId};
 
 /// Index of a channel in [`Plan::channels`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -150,4 +154,105 @@ pub struct Plan {
     pub lanes: Vec<LaneProgram>,
     /// The decisions of the compiler and their reasons, for display.
     pub notes: Vec<String>,
+}
+
+/// The path by which the device tensors in a value travel to a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TensorPath {
+    /// The value has no device tensors: all of it travels in host memory.
+    Host,
+    /// By pointer and event, without a copy.
+    Pointer,
+    /// Through slots in device memory that both processes have mapped.
+    Slots,
+    /// By a device-to-device copy.
+    Copy,
+    /// Through slots on the writer's device, and by a copy from there to the reader's device.
+    SlotsAndCopy,
+    /// By NCCL, which both endpoints call.
+    Nccl,
+}
+
+impl fmt::Display for TensorPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TensorPath::Host => "with the value",
+            TensorPath::Pointer => "by pointer and event",
+            TensorPath::Slots => "through slots on the device",
+            TensorPath::Copy => "by a copy from device to device",
+            TensorPath::SlotsAndCopy => "through slots on the writer's device and a copy to the reader's",
+            TensorPath::Nccl => "by NCCL",
+        })
+    }
+}
+
+/// The path of one value to one reader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TensorPathPlan {
+    /// The value.
+    pub value: ValueId,
+    /// The actor whose tasks read the value; `None` for the driver, which reads outputs.
+    pub reader: Option<ActorId>,
+    /// The path of the value's device tensors.
+    pub path: TensorPath,
+    /// The reason for the choice.
+    pub why: String,
+}
+
+/// The place of one end of an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// True for the driver, which writes inputs and reads outputs; false for an actor.
+    pub driver: bool,
+    /// The host of the endpoint.
+    pub host: HostId,
+    /// The process of the endpoint.
+    pub process: ProcessId,
+    /// The device on which the tensors of the endpoint lie, if a device was declared.
+    pub device: Option<u32>,
+}
+
+impl Endpoint {
+    /// The endpoint of the driver.
+    pub const DRIVER: Endpoint = Endpoint {
+        driver: true,
+        host: HostId::DRIVER,
+        process: ProcessId::DRIVER,
+        device: None,
+    };
+
+    /// Returns the endpoint of an actor.
+    pub fn actor(address: Address, device: Option<u32>) -> Self {
+        Endpoint {
+            driver: false,
+            host: address.host,
+            process: address.process,
+            device,
+        }
+    }
+}
+
+/// A collective operation of a graph.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectiveIr {
+    /// The kind of the operation.
+    pub operation: Collective,
+    /// The task of each rank, in the order of ranks.
+    pub tasks: Vec<TaskId>,
+}
+
+/// The place where a rank runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankPlan {
+    /// The actor whose tasks are the rank's parts.
+    pub actor: ActorId,
+    /// The lane that runs them.
+    pub address: Address,
+}
+
+/// A group of ranks. There is one group for each list of actors that do collectives together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommunicatorPlan {
+    /// The ranks, in order.
+    pub ranks: Vec<RankPlan>,
 }

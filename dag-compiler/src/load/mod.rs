@@ -7,30 +7,28 @@ mod devices;
 mod ends;
 mod index;
 mod lane;
-mod lists;
 mod ranks;
-mod segment;
-mod steps;
 mod task;
 mod types;
 
-use selvedge_channels::{AnyOutlet, ChannelError, PayloadType, Segment, SegmentError, SegmentId};
-use selvedge_collectives::CommError;
+use selvedge_channels::{
+    AnyOutlet, ChannelError, Doorbell, PayloadType, Provider, Segment, SegmentError, SegmentId, format,
+};
+use selvedge_collectives::{CommError, Group};
 use selvedge_core::{ActorId, IdMap, LaneId, LoadedPrograms, ProcessId, Program, gather};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::index::Index;
 use self::index::Places;
-pub(crate) use self::segment::create_segment;
 #[cfg(feature = "cuda")]
 pub use self::types::CARRIERS;
 use self::types::registered_payload;
 pub(crate) use self::types::{argument_type, carries_tensors};
 use crate::bind::constant::Constant;
 use crate::ir::{Plan, TaskId, ValueId, Writer};
-use crate::run::control::{Control, GraphState};
+use crate::run::control::{Control, GraphState, region};
 use crate::run::lane::LaneLoop;
-use crate::run::layout::Layout;
+use crate::run::layout::{Layout, shared_spec};
 use crate::run::table::NoSuchItem;
 
 /// The kind under which worker processes find this loader.
@@ -174,4 +172,26 @@ impl LoadSite<'_> {
         values.dedup();
         values
     }
+}
+
+/// Creates the segment of a plan, laid out and formatted.
+pub(crate) fn create_segment(plan: &Plan, layout: &Layout) -> Result<Segment, LoadError> {
+    let across = plan
+        .lanes
+        .iter()
+        .any(|lane| lane.address.process != ProcessId::DRIVER);
+    let provider = if across { Provider::Memfd } else { Provider::Heap };
+    let segment = Segment::create(provider, layout.len_bytes)?;
+    for channel in &plan.channels {
+        if let Some(span) = layout.channels.get(&channel.id) {
+            format(&region(&segment, *span)?, &shared_spec(channel))?;
+        }
+    }
+    Control::new(&segment, layout)?.set_key();
+    for (communicator, span) in plan.communicators.iter().zip(&layout.communicators) {
+        let region = region(&segment, *span)?;
+        let bells = communicator.ranks.iter().map(|_| Doorbell::heap()).collect();
+        Group::at(region, bells, Provider::Heap, true)?;
+    }
+    Ok(segment)
 }

@@ -5,7 +5,7 @@ use selvedge_core::{ActorState, Failure, Frame, MethodEntry, ValueIx, find_actor
 
 use super::ends::Rings;
 use super::index::Places;
-use super::lists::lists;
+use super::lane::lists;
 use super::types::argument_type;
 use super::{LoadError, LoadSite};
 use crate::ir::{ActorIr, ArgIr, TaskId, TaskIr};

@@ -5,7 +5,7 @@
 //! - [`mod@lower`]: turns tasks into READ, COMPUTE, COLLECTIVE and WRITE operations.
 //! - [`mod@order`]: builds one global linear order, from the `cost` of each task.
 //! - [`mod@schedule`]: projects the global order onto lanes.
-//! - [`mod@place`]: derives channels from the writer and the readers of each value; `groups` derives groups of ranks.
+//! - [`mod@place`]: derives channels from the writer and the readers of each value; the groups of ranks from the collectives.
 //! - [`mod@compile`]: runs the stages, and the prover, as one function. `memory` sums up what the channels take.
 //! - [`mod@pipeline`] and `profile`: what users know of the order and the durations of tasks.
 
@@ -25,8 +25,6 @@ pub(crate) mod cost;
 pub mod schedule;
 
 pub mod place;
-
-pub(crate) mod groups;
 
 mod tensor_paths;
 

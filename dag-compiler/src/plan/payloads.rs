@@ -18,6 +18,8 @@ use crate::ir::{ActorIr, GraphIr, Origin, SourceLocation, ValueId};
 struct Readers<'a> {
     count: usize,
     lanes: IdSet<Address>,
+    /// Whether a task is among them.
+    by_tasks: bool,
     /// The reader in another process: its name, its place, and its line.
     far: Option<(String, String, &'a SourceLocation)>,
     /// The last reader in the order of the program.
@@ -36,7 +38,7 @@ pub(super) fn check(graph: &GraphIr) -> Vec<Diagnostic> {
     let actors: IdMap<ActorId, &ActorIr> = graph.actors.iter().map(|actor| (actor.id, actor)).collect();
     let mut readers: IdMap<ValueId, Readers<'_>> = IdMap::new();
     let mut parted: BTreeSet<Origin> = BTreeSet::new();
-    let mut note = |value: ValueId, name: &dyn Fn() -> String, place: (Address, String), line| {
+    let mut note = |value: ValueId, name: &dyn Fn() -> String, place: (Address, String), line, is_task| {
         if let Some(part) = graph.value(value).filter(|value| value.part.is_some()) {
             parted.insert(part.origin);
         }
@@ -45,6 +47,7 @@ pub(super) fn check(graph: &GraphIr) -> Vec<Diagnostic> {
         }
         readers.change(value, |readers: &mut Readers<'_>| {
             readers.count += 1;
+            readers.by_tasks |= is_task;
             readers.lanes.insert(place.0);
             if !place.0.is_near(home(graph, &actors, value)) && readers.far.is_none() {
                 readers.far = Some((name(), place.1, line));
@@ -63,13 +66,14 @@ pub(super) fn check(graph: &GraphIr) -> Vec<Diagnostic> {
                 &name,
                 (actor.home, actor.placement.clone()),
                 &task.bound_at,
+                true,
             );
         }
     }
     for output in &graph.outputs {
         let name = || "an output of the graph".to_owned();
         let place = (Address::DRIVER, "the driver's process".to_owned());
-        note(*output, &name, place, &graph.compiled_at);
+        note(*output, &name, place, &graph.compiled_at, false);
     }
     for (value, readers) in readers.iter_mut() {
         // The whole of a tuple is copied if its parts are used too.
@@ -111,7 +115,11 @@ fn mistake(graph: &GraphIr, id: ValueId, readers: &Readers<'_>) -> Option<Diagno
         }
         _ => return None,
     };
-    let message = format!("{made} {}", lacks.replace("{}", type_name));
+    let mut message = format!("{made} {}", lacks.replace("{}", type_name));
+    if !readers.by_tasks && graph.maker(id).is_none() {
+        // Only a method of an actor can tell the compiler what a type can do.
+        message.push_str(", as far as is known: no method of the graph's actors names it");
+    }
     let label = format!("{reader} is a further reader");
     Some(Diagnostic::new(Code::NotShared, message, (*line).clone()).labelled(label))
 }

@@ -1,4 +1,5 @@
-//! Placement: derives the channels from the writer and the readers of each value.
+//! Placement: derives the channels from the writer and the readers of each value, and the groups of ranks from the
+//! collectives.
 //!
 //! All readers on one lane share one end (the cached channel, CACHE-01). If the writer's lane is the only one in its
 //! process that reads the value, the channel is a local slot. Otherwise the readers in the writer's process share a
@@ -7,10 +8,11 @@
 //! O(tasks + edges log lanes), and at worst edges x lanes moves of 16 bytes, because the lanes that read a value are a
 //! sorted list.
 
-use selvedge_core::{Address, IdMap};
+use selvedge_core::{ActorId, Address, IdMap};
 
 use crate::ir::{
-    BufferIr, ChannelId, ChannelKind, ChannelPlan, GraphIr, LaneValue, Origin, Settings, ValueId, Writer,
+    BufferIr, ChannelId, ChannelKind, ChannelPlan, CommunicatorPlan, GraphIr, LaneValue, Origin, RankPlan,
+    Settings, ValueId, Writer,
 };
 
 /// The channels, and the values that each lane reads from them.
@@ -152,4 +154,26 @@ impl ChannelSize {
             max_bytes,
         }
     }
+}
+
+/// Returns the groups of ranks, in the order of the first collective of each group. There is one group for each list of
+/// actors, however many collectives these actors do together (COMM-18). The ranks of one group run their collectives in
+/// the one linear order, so operations are matched by their number.
+pub(crate) fn groups(graph: &GraphIr) -> Vec<CommunicatorPlan> {
+    let places = graph.places();
+    let mut known: Vec<Vec<ActorId>> = Vec::new();
+    for collective in &graph.collectives {
+        let actors = graph.ranks(collective);
+        if !known.contains(&actors) {
+            known.push(actors);
+        }
+    }
+    let rank = |actor: &ActorId| {
+        let (actor, address) = (*actor, *places.get(actor)?);
+        Some(RankPlan { actor, address })
+    };
+    let group = |actors: &Vec<ActorId>| CommunicatorPlan {
+        ranks: actors.iter().filter_map(rank).collect(),
+    };
+    known.iter().map(group).collect()
 }

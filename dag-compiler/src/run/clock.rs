@@ -6,25 +6,7 @@
 
 use std::sync::LazyLock;
 
-use rustix::time::{ClockId, clock_gettime};
-
-/// The time of the monotonic clock, in nanoseconds. All processes of a host share this clock.
-pub(crate) fn now_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    (time.tv_sec as u64)
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(time.tv_nsec as u64)
-}
-
-/// The time of the monotonic clock at the last tick of the scheduler, in nanoseconds; that tick is some milliseconds
-/// old at most. A read takes a few nanoseconds.
-#[inline]
-pub(crate) fn coarse_ns() -> u64 {
-    let time = clock_gettime(ClockId::MonotonicCoarse);
-    (time.tv_sec as u64)
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(time.tv_nsec as u64)
-}
+pub(crate) use selvedge_channels::platform::clock::{coarse_ns, now_ns};
 
 /// Whether the counter is *invariant*: it runs at one rate in every power state and in the same way on all cores (CPUID
 /// 8000_0007h, EDX bit 8). The answer is the same in every process of a host.

@@ -2,29 +2,27 @@
 //! line per lane. It lies in the graph's segment, so every process sees it.
 //!
 //! Invariants:
-//! - `CTL-1` the state moves `Running → Stopping`, `Running → Failing → Failed` and never back.
-//! - `CTL-2` the thread that wins the step to `Failing` writes the failure's text, then publishes it with `Failed`.
+//! - `CTL-1` the state moves `Running → Stopping` or `Running → Failed`, in one step, and never back.
+//! - `CTL-2` a thread that fails the graph on behalf of a lane first writes the text to that lane's region, then publishes
+//!   it by the step to `Failed`, which names the lane. So whoever sees `Failed` finds the text.
 //! - `CTL-3` every move of the state rings every bell, so no lane sleeps through it.
 //! - `CTL-4` only the lane itself writes its progress line.
 //! - `CTL-5` a thread that stops the graph or cancels an execution sees that a method awaits, or the method sees the
 //!   stop or the cancellation before it awaits. Each writes its own word, then reads the other's behind a sequentially
 //!   consistent fence.
 
-mod progress;
-
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use selvedge_channels::{Doorbell, Region, Segment, SegmentError};
 use selvedge_core::{IdMap, LaneId, Wanted};
 
-pub use self::progress::Phase;
-pub(crate) use self::progress::{Progress, ProgressAt, ProgressLine};
 use crate::run::layout::{LINE_BYTES, Layout, Span};
 
 const RUNNING: u32 = 0;
 const STOPPING: u32 = 1;
-const FAILING: u32 = 2;
-const FAILED: u32 = 3;
+/// The bits above [`STATE_BITS`] are the number of the lane whose failure it is.
+const FAILED: u32 = 2;
+const STATE_BITS: u32 = 2;
 
 /// The state of the graph: whether its lanes go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +36,12 @@ pub(crate) enum GraphState {
 #[derive(Clone)]
 pub(crate) struct Control {
     line: Region,
-    failure: Region,
     cancels: Region,
     /// The number of cells minus one; the number of cells is a power of two.
     cancel_mask: u64,
     bells: IdMap<LaneId, Doorbell>,
     progress: IdMap<LaneId, Region>,
+    failures: IdMap<LaneId, Region>,
 }
 
 /// The region of a span of the graph's segment.
@@ -59,17 +57,19 @@ impl Control {
     pub(crate) fn new(segment: &Segment, layout: &Layout) -> Result<Self, SegmentError> {
         let mut bells = IdMap::new();
         let mut progress = IdMap::new();
+        let mut failures = IdMap::new();
         for (lane, spans) in &layout.lanes {
             bells.insert(*lane, Doorbell::at(region(segment, spans.bell)?)?);
             progress.insert(*lane, region(segment, spans.progress)?);
+            failures.insert(*lane, region(segment, spans.failure)?);
         }
         Ok(Control {
             line: region(segment, layout.control)?,
-            failure: region(segment, layout.failure)?,
             cancels: region(segment, layout.cancels)?,
             cancel_mask: (layout.cancels.len / 8).saturating_sub(1) as u64,
             bells,
             progress,
+            failures,
         })
     }
 
@@ -99,7 +99,7 @@ impl Control {
         self.bells.values().for_each(Doorbell::ring);
     }
 
-    /// The state of the graph. Acquire: pairs with the release in `fail` (SYNC graph-failed).
+    /// The state of the graph. Acquire: pairs with the release in `mark_failed` (SYNC graph-failed).
     #[inline]
     pub(crate) fn state(&self) -> GraphState {
         match self.line.atomic_u32(0).map(|word| word.load(Ordering::Acquire)) {
@@ -144,56 +144,33 @@ impl Control {
         self.ring_all();
     }
 
-    /// Marks the graph as failed and keeps the text of the first caller (`CTL-2`).
+    /// Marks the graph as failed by a lane, for the reason in `text`; the first failure counts (`CTL-2`).
     pub(crate) fn fail(&self, lane: LaneId, text: &str) {
+        if self.is_running()
+            && let Some(failure) = self.failures.get(&lane)
+        {
+            write_text(failure, text);
+        }
+        self.mark_failed(lane);
+    }
+
+    /// Marks the graph as failed by a lane, without a text: the caller has kept the reason elsewhere.
+    pub(crate) fn mark_failed(&self, lane: LaneId) {
         if let Ok(word) = self.line.atomic_u32(0) {
-            // AcqRel and Acquire: as in `stop`; one thread wins and writes the text.
-            let won = word.compare_exchange(RUNNING, FAILING, Ordering::AcqRel, Ordering::Acquire);
-            if won.is_ok() {
-                self.write_failure(lane, text);
-                // SYNC graph-failed: publishes the text to `state()` and `failure()`.
-                word.store(FAILED, Ordering::Release);
-            }
+            // SYNC graph-failed: the release publishes the lane's text to `state()` and `failure()`. Acquire: as in `stop`.
+            let failed = lane.0 << STATE_BITS | FAILED;
+            let _ = word.compare_exchange(RUNNING, failed, Ordering::AcqRel, Ordering::Acquire);
         }
         self.ring_all();
     }
 
-    fn write_failure(&self, lane: LaneId, text: &str) {
-        let words = self.failure.len_bytes() / 8;
-        let room = words.saturating_sub(1) * 8;
-        let bytes: Vec<u8> = text.bytes().take(room).collect();
-        for (index, chunk) in bytes.chunks(8).enumerate() {
-            let mut word = [0u8; 8];
-            word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
-            if let Ok(cell) = self.failure.atomic_u64((index + 1) * 8) {
-                // Relaxed: the release in `fail` publishes the text (SYNC graph-failed).
-                cell.store(u64::from_le_bytes(word), Ordering::Relaxed);
-            }
-        }
-        if let Ok(cell) = self.failure.atomic_u64(0) {
-            // Relaxed: the release in `fail` publishes the head of the text (SYNC graph-failed).
-            cell.store(u64::from(lane.0) << 32 | bytes.len() as u64, Ordering::Relaxed);
-        }
-    }
-
-    /// The lane and the text of the failure; `None` unless the state is `Failed`.
+    /// The lane and the text of the failure; `None` unless the state is `Failed` and the lane has left a text.
     pub(crate) fn failure(&self) -> Option<(LaneId, String)> {
-        // SYNC graph-failed: pairs with the release in `fail`.
-        if self.line.atomic_u32(0).ok()?.load(Ordering::Acquire) != FAILED {
-            return None;
-        }
-        // Relaxed: the acquire above orders the loads of the text.
-        let word = |index: usize| Some(self.failure.atomic_u64(index * 8).ok()?.load(Ordering::Relaxed));
-        let head = word(0)?;
-        let room = self.failure.len_bytes().saturating_sub(8);
-        let len = ((head & u64::from(u32::MAX)) as usize).min(room);
-        let words: Option<Vec<u64>> = (1..=len.div_ceil(8)).map(word).collect();
-        let mut bytes: Vec<u8> = words?.into_iter().flat_map(u64::to_le_bytes).collect();
-        bytes.truncate(len);
-        Some((
-            LaneId((head >> 32) as u32),
-            String::from_utf8_lossy(&bytes).into_owned(),
-        ))
+        // SYNC graph-failed: pairs with the release in `mark_failed`.
+        let word = self.line.atomic_u32(0).ok()?.load(Ordering::Acquire);
+        let state = word & ((1 << STATE_BITS) - 1);
+        let lane = (state == FAILED).then_some(LaneId(word >> STATE_BITS))?;
+        Some((lane, read_text(self.failures.get(&lane)?)?))
     }
 
     /// Marks an execution as cancelled: its tasks that have not started will not start.
@@ -236,13 +213,43 @@ impl Control {
     }
 }
 
+/// Writes the text of a failure: its length, then its bytes, of which those beyond the region are cut off.
+fn write_text(region: &Region, text: &str) {
+    let room = (region.len_bytes() / 8).saturating_sub(1) * 8;
+    let bytes: Vec<u8> = text.bytes().take(room).collect();
+    for (index, chunk) in bytes.chunks(8).enumerate() {
+        let mut word = [0u8; 8];
+        word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+        if let Ok(cell) = region.atomic_u64((index + 1) * 8) {
+            // Relaxed: the release in `mark_failed` publishes the text (SYNC graph-failed).
+            cell.store(u64::from_le_bytes(word), Ordering::Relaxed);
+        }
+    }
+    if let Ok(cell) = region.atomic_u64(0) {
+        // Relaxed: the release in `mark_failed` publishes the length (SYNC graph-failed).
+        cell.store(bytes.len() as u64, Ordering::Relaxed);
+    }
+}
+
+/// Reads the text of a failure, whatever another process has written there; `None` if there is none.
+fn read_text(region: &Region) -> Option<String> {
+    // Relaxed: the acquire in `failure` orders the loads of the text.
+    let word = |index: usize| Some(region.atomic_u64(index * 8).ok()?.load(Ordering::Relaxed));
+    let room = region.len_bytes().saturating_sub(8);
+    let len = usize::try_from(word(0)?).map_or(room, |len| len.min(room));
+    let words: Option<Vec<u64>> = (1..=len.div_ceil(8)).map(word).collect();
+    let mut bytes: Vec<u8> = words?.into_iter().flat_map(u64::to_le_bytes).collect();
+    bytes.truncate(len);
+    (len > 0).then(|| String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// The offset of an execution's cell in the cancel table.
 #[inline]
 fn cancel_cell(mask: u64, execution: u64) -> usize {
     (execution & mask) as usize * 8
 }
 
-/// Whether the graph runs. Acquire: pairs with the release in `fail` (SYNC graph-failed).
+/// Whether the graph runs. Acquire: pairs with the release in `mark_failed` (SYNC graph-failed).
 #[inline]
 fn runs(line: &Region) -> bool {
     line.atomic_u32(0)
@@ -302,5 +309,94 @@ impl Cancels<'_> {
         // Relaxed: a hint that carries no data, as in `cancel`.
         self.cell
             .is_some_and(|cell| cell.load(Ordering::Relaxed) == self.execution + 1)
+    }
+}
+
+/// The activity of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Waiting for an input of the task.
+    Reading,
+    /// Inside a user-defined method.
+    Computing,
+    /// Waiting for the other ranks of a collective.
+    Meeting,
+    /// Waiting for space in an output of the task.
+    Writing,
+    /// The lane's program has ended, or has not begun.
+    Idle,
+}
+
+/// A snapshot of a lane's progress line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    pub(crate) execution: u64,
+    /// The index of the task; while the lane is idle, no index of the plan.
+    pub(crate) task: u32,
+    pub(crate) phase: Phase,
+}
+
+impl Progress {
+    /// The progress in `line` when it was last written.
+    pub(super) fn read(line: &Region) -> Option<Self> {
+        // Relaxed, both: the line is only diagnostic, and the two words may be of different moments.
+        let execution = line.atomic_u64(0).ok()?.load(Ordering::Relaxed);
+        // Relaxed: as above.
+        let word = line.atomic_u64(8).ok()?.load(Ordering::Relaxed);
+        let phase = match word & 0xff {
+            1 => Phase::Reading,
+            2 => Phase::Computing,
+            3 => Phase::Writing,
+            4 => Phase::Meeting,
+            _ => Phase::Idle,
+        };
+        // A line that was never written names no task.
+        let task = if phase == Phase::Idle {
+            u32::MAX
+        } else {
+            (word >> 32) as u32
+        };
+        Some(Progress {
+            execution,
+            task,
+            phase,
+        })
+    }
+}
+
+/// The writer's side of a progress line (`CTL-4`). The line is only diagnostic, hence Relaxed.
+#[derive(Clone)]
+pub(crate) struct ProgressLine(pub(super) Region);
+
+impl ProgressLine {
+    /// Writes the number of the execution; returns the place for the lane's progress in it.
+    #[inline(never)]
+    pub(crate) fn at(&self, execution: u64) -> ProgressAt<'_> {
+        let words = self.0.atomics::<2>(0).ok();
+        ProgressAt(words.map(|[first, second]| {
+            // Relaxed: the line is only diagnostic.
+            first.store(execution, Ordering::Relaxed);
+            second
+        }))
+    }
+}
+
+/// The writer's side of a progress line within one execution.
+pub(crate) struct ProgressAt<'a>(Option<&'a AtomicU64>);
+
+impl ProgressAt<'_> {
+    #[inline]
+    pub(crate) fn set(&self, task: u32, phase: Phase) {
+        let code = match phase {
+            Phase::Reading => 1,
+            Phase::Computing => 2,
+            Phase::Writing => 3,
+            Phase::Meeting => 4,
+            Phase::Idle => 0,
+        };
+        if let Some(word) = self.0 {
+            // Relaxed: the line is only diagnostic.
+            word.store(u64::from(task) << 32 | code, Ordering::Relaxed);
+        }
     }
 }

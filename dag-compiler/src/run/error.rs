@@ -11,17 +11,23 @@ use crate::run::control::Phase;
 use crate::run::report::TaskError;
 
 /// The reason why an execution gave no value. Match the variant; texts may change.
-#[derive(Clone)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecError {
     /// A user-defined method failed or panicked. The graph goes on with the next execution.
+    #[error(transparent)]
     Task(TaskError),
     /// An actor died, and the graph with it. The graph's other actors can be bound into a new graph.
+    #[error("{0}")]
     ActorDied(Arc<ActorDied>),
     /// The result did not arrive in time. While the handle is held, the execution goes on and can be waited for again,
     /// as after `wait_timeout`; `wait` and `run` drop the handle, which cancels the execution.
+    #[error("{0}")]
     Timeout(Arc<Timeout>),
     /// The number of unfinished executions has reached the limit of the graph; nothing was submitted.
+    #[error(
+        "{inflight} executions are unfinished and max_inflight is {max_inflight}: wait for one, or raise Options::max_inflight"
+    )]
     CapacityExceeded {
         /// The number of unfinished executions.
         inflight: usize,
@@ -31,11 +37,18 @@ pub enum ExecError {
     /// A lane has yet to read earlier inputs, so there is no room for another input, although the number of unfinished
     /// executions is below the limit. Either the graph has fewer slots than that limit, or another task failed and
     /// ended the executions of those inputs early. Nothing was submitted; `OnFull::Block` waits.
+    #[error(
+        "no room for another input before these have been read:{}\n  help: `OnFull::Block` waits for room; more slots (`Options::slots`) let a lane fall further behind",
+        lines(behind)
+    )]
     InputsUnread {
         /// The lanes that are behind, the most likely first.
         behind: Arc<[Suspect]>,
     },
     /// The number of finished, unfetched results has reached the limit of the graph; nothing was submitted.
+    #[error(
+        "{buffered} results have not been fetched and max_buffered is {max_buffered}: wait for or drop some, or raise Options::max_buffered"
+    )]
     ResultsBuffered {
         /// The number of finished, unfetched results.
         buffered: usize,
@@ -44,27 +57,34 @@ pub enum ExecError {
     },
     /// The execution was cancelled: its handle, or a part of the handle, was dropped, or the execution made room for a
     /// newer one.
+    #[error("execution {execution} was cancelled")]
     Cancelled {
         /// Number of the execution.
         execution: u64,
     },
     /// The graph has been torn down.
+    #[error("graph `{graph}` has been torn down")]
     TornDown {
         /// The graph's name.
         graph: Arc<str>,
     },
     /// The runtime of the graph's actors was shut down.
+    #[error("graph `{graph}` has ended: the runtime of its actors was shut down")]
     Shutdown {
         /// The graph's name.
         graph: Arc<str>,
     },
     /// A `Vec` input has another number of items than the graph has edges; nothing was submitted.
+    #[error("the input does not have as many items as the graph has edges ({expected} in all)")]
     InputCount {
         /// The number of leaves of the graph's input.
         expected: usize,
     },
     /// `Execution::split` was called for outputs that are not one edge each: a `Vec`, an array or a tuple is among
     /// them, or a single edge carries a tuple.
+    #[error(
+        "the graph's output ({edges} edges) is not split into {parts} handles: each output must be one edge"
+    )]
     NotSplit {
         /// The number of handles that were asked for.
         parts: usize,
@@ -72,11 +92,13 @@ pub enum ExecError {
         edges: usize,
     },
     /// The result has been taken already.
+    #[error("the result of execution {execution} has been taken already")]
     Taken {
         /// Number of the execution.
         execution: u64,
     },
     /// A channel of the graph broke; the graph has ended.
+    #[error("graph `{graph}` has ended: {reason}")]
     Broken {
         /// The graph's name.
         graph: Arc<str>,
@@ -85,16 +107,21 @@ pub enum ExecError {
     },
     /// The thread that drives the graph used the graph again: from an inline actor's method, or from the `Drop` or
     /// `Clone` of a payload. Nothing was submitted or lost.
+    #[error(
+        "graph `{graph}` was used by a method that it is running inline: give that actor a thread, or use the graph from outside"
+    )]
     Reentered {
         /// The graph's name.
         graph: Arc<str>,
     },
     /// The call needs events, and the graph keeps none.
+    #[error("graph `{graph}` keeps no events: compile it with `Options::trace`, some events per lane")]
     TraceOff {
         /// The graph's name.
         graph: Arc<str>,
     },
     /// A broken invariant of selvedge itself.
+    #[error("internal error of selvedge, please report: {message}")]
     Internal {
         /// The text to report.
         message: Arc<str>,
@@ -178,78 +205,9 @@ impl ExecError {
     }
 }
 
-impl fmt::Display for ExecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ExecError::Task(error) => error.fmt(f),
-            ExecError::ActorDied(died) => died.fmt(f),
-            ExecError::Timeout(timeout) => timeout.fmt(f),
-            ExecError::CapacityExceeded {
-                inflight,
-                max_inflight,
-            } => write!(
-                f,
-                "{inflight} executions are unfinished and max_inflight is {max_inflight}: \
-                 wait for one, or raise Options::max_inflight"
-            ),
-            ExecError::InputsUnread { behind } => {
-                f.write_str("no room for another input before these have been read:")?;
-                behind.iter().try_for_each(|suspect| write!(f, "\n  {suspect}"))?;
-                f.write_str("\n  help: `OnFull::Block` waits for room; more slots (`Options::slots`) let a lane fall further behind")
-            }
-            ExecError::ResultsBuffered {
-                buffered,
-                max_buffered,
-            } => write!(
-                f,
-                "{buffered} results have not been fetched and max_buffered is {max_buffered}: \
-                 wait for or drop some, or raise Options::max_buffered"
-            ),
-            ExecError::Cancelled { execution } => write!(f, "execution {execution} was cancelled"),
-            ExecError::TornDown { graph } => write!(f, "graph `{graph}` has been torn down"),
-            ExecError::Shutdown { graph } => {
-                write!(
-                    f,
-                    "graph `{graph}` has ended: the runtime of its actors was shut down"
-                )
-            }
-            ExecError::InputCount { expected } => {
-                write!(
-                    f,
-                    "the input does not have as many items as the graph has edges ({expected} in all)"
-                )
-            }
-            ExecError::NotSplit { parts, edges } => write!(
-                f,
-                "the graph's output ({edges} edges) is not split into {parts} handles: each output must be one edge"
-            ),
-            ExecError::Taken { execution } => {
-                write!(f, "the result of execution {execution} has been taken already")
-            }
-            ExecError::Broken { graph, reason } => write!(f, "graph `{graph}` has ended: {reason}"),
-            ExecError::Reentered { graph } => write!(
-                f,
-                "graph `{graph}` was used by a method that it is running inline: give that actor a thread, or use the \
-                 graph from outside"
-            ),
-            ExecError::TraceOff { graph } => write!(
-                f,
-                "graph `{graph}` keeps no events: compile it with `Options::trace`, some events per lane"
-            ),
-            ExecError::Internal { message } => {
-                write!(f, "internal error of selvedge, please report: {message}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ExecError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ExecError::Task(error) => error.source(),
-            _ => None,
-        }
-    }
+/// The suspects, each on a line of its own.
+fn lines(suspects: &[Suspect]) -> String {
+    suspects.iter().map(|suspect| format!("\n  {suspect}")).collect()
 }
 
 impl fmt::Display for ActorDied {
@@ -284,10 +242,8 @@ impl fmt::Display for Timeout {
             )?,
             None => write!(f, "no room to submit after {:?}", self.waited)?,
         }
-        self.suspects
-            .iter()
-            .try_for_each(|suspect| write!(f, "\n  {suspect}"))?;
-        write!(f, "\n  help: {} sets this time", self.option)
+        let suspects = lines(&self.suspects);
+        write!(f, "{suspects}\n  help: {} sets this time", self.option)
     }
 }
 
@@ -310,28 +266,19 @@ impl fmt::Display for Suspect {
 }
 
 /// A value that was not accepted, with the reason.
+#[derive(thiserror::Error)]
+#[error("{error}")]
 pub struct Refused<In> {
     /// The value, unchanged.
     pub value: In,
     /// The reason why it was refused.
+    #[source]
     pub error: ExecError,
-}
-
-impl<In> fmt::Display for Refused<In> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
 }
 
 impl<In> fmt::Debug for Refused<In> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.error, f)
-    }
-}
-
-impl<In> std::error::Error for Refused<In> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
     }
 }
 

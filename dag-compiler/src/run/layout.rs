@@ -1,5 +1,5 @@
-//! The layout of a graph's segment: the control lines, the failure's text, the cancel table, a doorbell, a progress
-//! line and a trace ring for every lane, the shared channels, and the groups of ranks.
+//! The layout of a graph's segment: the control lines, the cancel table, a doorbell, a progress line, a failure's text
+//! and a trace ring for every lane, the shared channels, and the groups of ranks.
 //!
 //! The layout is a pure function of the plan, so every process computes the same one, and only the segment's id has to
 //! be sent.
@@ -9,11 +9,11 @@ use selvedge_collectives::shm::group_bytes;
 use selvedge_core::{IdMap, LaneId};
 
 use crate::ir::{ChannelId, ChannelKind, ChannelPlan, Plan};
-use crate::run::trace::record::ring_bytes;
+use crate::run::trace::recorder::ring_bytes;
 
 /// The size of each control line and of each progress line, in bytes.
 pub(crate) const LINE_BYTES: usize = 64;
-/// Bytes reserved for the text of a failure.
+/// Bytes reserved for the text of a lane's failure.
 pub(crate) const FAILURE_BYTES: usize = 512;
 
 /// A part of the segment.
@@ -28,6 +28,7 @@ pub(crate) struct Span {
 pub(crate) struct LaneSpans {
     pub(crate) bell: Span,
     pub(crate) progress: Span,
+    pub(crate) failure: Span,
     pub(crate) trace: Span,
 }
 
@@ -35,7 +36,6 @@ pub(crate) struct LaneSpans {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) control: Span,
-    pub(crate) failure: Span,
     pub(crate) cancels: Span,
     pub(crate) lanes: IdMap<LaneId, LaneSpans>,
     pub(crate) channels: IdMap<ChannelId, Span>,
@@ -62,7 +62,6 @@ impl Layout {
         };
         // Lanes whose methods await write the second line; all lanes read the first.
         let control = cursor.span(2 * LINE_BYTES)?;
-        let failure = cursor.span(FAILURE_BYTES)?;
         // A power of two: lanes look up their cell twice per task, and a division costs more than everything else on
         // that path.
         let cells = (plan.settings.max_inflight as usize).checked_next_power_of_two()?;
@@ -73,6 +72,7 @@ impl Layout {
             let spans = LaneSpans {
                 bell: cursor.span(Doorbell::BYTES)?,
                 progress: cursor.span(LINE_BYTES)?,
+                failure: cursor.span(FAILURE_BYTES)?,
                 trace: cursor.span(trace_bytes)?,
             };
             lanes.insert(lane.address.lane, spans);
@@ -90,7 +90,6 @@ impl Layout {
         }
         Some(Layout {
             control,
-            failure,
             cancels,
             lanes,
             channels,

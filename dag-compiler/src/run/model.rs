@@ -666,6 +666,25 @@ fn task_11_a_channel_that_is_closed_while_the_graph_runs_is_told_with_task_and_l
 }
 
 #[test]
+fn task_11_a_failure_is_never_seen_without_its_reason() {
+    let model = machine(planned(graph(&[(1, &[0]), (2, &[1])], &[2]), 2, 2), 2);
+    for _ in 0..200 {
+        let control = model.fresh().control;
+        std::thread::scope(|threads| {
+            for lane in [LaneId(1), LaneId(2)] {
+                let control = &control;
+                threads.spawn(move || control.fail(lane, &format!("the reason of lane {}", lane.0)));
+            }
+            while control.state() != GraphState::Failed {
+                std::hint::spin_loop();
+            }
+            let (lane, text) = control.failure().unwrap();
+            assert_eq!(text, format!("the reason of lane {}", lane.0));
+        });
+    }
+}
+
+#[test]
 fn task_11_the_driver_tells_of_a_channel_that_is_closed_while_the_graph_runs() {
     // The second task is inline: the driver's own lane reads the values that the first lane writes.
     let model = machine(planned(graph(&[(1, &[0]), (0, &[1])], &[2]), 2, 2), 2);

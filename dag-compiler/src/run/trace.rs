@@ -15,13 +15,11 @@
 //! the COMPUTE begins at that reading, at most some hundred nanoseconds too early.
 
 pub(crate) mod read;
-pub(crate) mod record;
-mod recorder;
+pub(crate) mod recorder;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::record::Ended;
-pub(crate) use self::recorder::Recorder;
+pub(crate) use self::recorder::{Ended, Recorder};
 use crate::ir::{BindIndex, TaskId};
 
 /// One operation of one execution.

@@ -43,7 +43,7 @@ pub(crate) fn options(options: Options) -> Result<Options, String> {
         ));
     }
     Ok(match trace_file() {
-        Some(_) if options.trace_value() == 0 => options.trace(EVENTS),
+        Some(_) if options.trace == 0 => options.trace(EVENTS),
         _ => options,
     })
 }

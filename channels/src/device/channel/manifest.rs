@@ -10,7 +10,7 @@ use super::handover::Address;
 use super::ring::{Ring, RingSpec};
 use crate::device::error::DeviceId;
 use crate::device::event::Event;
-use crate::device::ipc_handle::IpcHandle;
+use crate::device::handles::IpcHandle;
 use crate::error::{ChannelError, DecodeError, EncodeError, SegmentError};
 use crate::memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 use crate::payload::SerdeError;

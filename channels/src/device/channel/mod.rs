@@ -1,8 +1,8 @@
 //! Channels of tensors that stay on the device: one writer, N readers, K slots. `README.md` in the parent folder
 //! describes the protocol, the states and the races.
 //!
-//! - [`DeviceChannelOptions`]: the options of a channel. `threads`, `shared`: the creation of a channel between threads,
-//!   and between processes ([`SharedDeviceChannel`]). The [`DeviceDescriptor`] of a shared channel can be sent as text.
+//! - [`DeviceChannelOptions`]: the options of a channel, and the creation of one between threads. `shared`: the creation
+//!   between processes ([`SharedDeviceChannel`]). The [`DeviceDescriptor`] of a shared channel can be sent as text.
 //! - [`DeviceWriter`], [`DeviceReader`]: the endpoints. A slot is free, then a [`DeviceLoan`] (being written), then
 //!   ready, then a [`DeviceView`] for each reader (borrowed), then free again.
 //! - `frame`: the metadata of a message, sent over a channel of the host. `ring`: the slots on the device, and their
@@ -13,7 +13,6 @@
 mod error;
 mod frame;
 mod ring;
-mod signal;
 mod words;
 
 mod options;
@@ -28,15 +27,14 @@ mod handover;
 mod manifest;
 mod owned;
 mod shared;
-mod threads;
 
 pub use descriptor::DeviceDescriptor;
 pub use error::DeviceChannelError;
 pub use loan::DeviceLoan;
 pub use options::DeviceChannelOptions;
 pub use reader::DeviceReader;
+pub use ring::Signals;
 pub use shared::SharedDeviceChannel;
-pub use signal::Signals;
 pub use view::DeviceView;
 pub use writer::DeviceWriter;
 

@@ -1,10 +1,18 @@
 //! Options of channels of tensors.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::ring::RingSpec;
-use super::signal::Signals;
+use super::error::DeviceChannelError;
+use super::frame::DeviceFrame;
+use super::owned::Owned;
+use super::reader::DeviceReader;
+use super::ring::{Ring, RingSpec, Signals};
+use super::writer::DeviceWriter;
 use crate::channel::ChannelOptions;
+use crate::device::event::Event;
+use crate::device::gpu::Gpu;
+use crate::device::memory::DeviceMemory;
 use crate::wait::waiting::Waiting;
 
 /// The options of a channel of tensors on a device. [`threads`](Self::threads) and [`shared`](Self::shared) create
@@ -85,5 +93,23 @@ impl DeviceChannelOptions {
             .clone()
             .slots(self.spec.slots)
             .readers(self.spec.readers)
+    }
+}
+
+impl DeviceChannelOptions {
+    /// Creates a channel between threads of this process.
+    ///
+    /// # Errors
+    /// [`ChannelError::InvalidSpec`](crate::ChannelError::InvalidSpec) if there are no slots or no readers,
+    /// [`DeviceError::Call`](crate::device::DeviceError::Call) if the device has no memory left.
+    pub fn threads(&self, gpu: &Gpu) -> Result<(DeviceWriter, Vec<DeviceReader>), DeviceChannelError> {
+        let memory = DeviceMemory::new(gpu, self.spec.bytes()?)?;
+        let events = (0..self.spec.points()?).map(|_| Event::new(gpu));
+        let ring = Ring::with_events(self.spec, memory, events)?;
+        let owned = Arc::new(Owned::local(ring));
+        let (writer, readers) = self.control().threads::<DeviceFrame>()?;
+        let reader = |(index, control)| DeviceReader::new(control, Arc::clone(&owned), index, self.is_static);
+        let readers = (0..).zip(readers).map(reader).collect();
+        Ok((DeviceWriter::new(writer, owned, self.is_static, true), readers))
     }
 }

@@ -1,11 +1,6 @@
 //! Segments: the memory of channels, on the heap or in a file that other processes can map.
 
-mod header;
 mod heap;
-mod memfd;
-#[cfg(feature = "named")]
-mod named;
-mod room;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -15,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::SegmentError;
 use crate::memory::region::Region;
 
-pub(crate) use room::tightest as room;
+pub(crate) use crate::platform::room::tightest as room;
+use crate::platform::segment as system;
 
 /// The size of a segment's header in bytes: magic number, version and nonce.
 pub const SEGMENT_HEADER_BYTES: usize = 64;
@@ -47,7 +43,7 @@ pub struct SegmentId {
 }
 
 /// Owned memory: 64-byte aligned, zeroed when made, valid until dropped.
-trait Memory: Send + Sync {
+pub(crate) trait Memory: Send + Sync {
     fn base(&self) -> NonNull<u8>;
     fn len_bytes(&self) -> usize;
     fn id(&self) -> Option<SegmentId>;
@@ -65,18 +61,13 @@ impl Segment {
     ///
     /// # Errors
     /// [`SegmentError::System`] if the system has no memory or descriptor left; [`SegmentError::NoMemory`], with the
-    /// limit, if the system can never provide that much.
+    /// limit, if the system can never provide that much; [`SegmentError::Unsupported`] if processes share no memory on
+    /// this system.
     pub fn create(provider: Provider, len_bytes: usize) -> Result<Self, SegmentError> {
         let len_bytes = len_bytes.max(SEGMENT_HEADER_BYTES);
-        if provider != Provider::Heap {
-            // The heap needs no check: the allocator refuses a length that does not fit.
-            room::check(provider, len_bytes)?;
-        }
-        let memory: Arc<dyn Memory> = match provider {
+        let memory = match provider {
             Provider::Heap => Arc::new(heap::Heap::new(len_bytes)?),
-            Provider::Memfd => Arc::new(memfd::Memfd::create(len_bytes)?),
-            #[cfg(feature = "named")]
-            Provider::Named => Arc::new(named::Named::create(len_bytes)?),
+            shared => system::create(shared, len_bytes)?,
         };
         Ok(Segment { memory })
     }
@@ -87,20 +78,8 @@ impl Segment {
     /// [`SegmentError::System`] if the process or descriptor is gone, [`SegmentError::Foreign`] if the descriptor does
     /// not name the segment that was meant.
     pub fn open(id: &SegmentId) -> Result<Self, SegmentError> {
-        if cfg!(miri) {
-            // Miri has neither memfd nor the flags to open one.
-            return Err(SegmentError::Foreign {
-                pid: id.pid,
-                what: "the machine is a model",
-            });
-        }
-        #[cfg(feature = "named")]
-        if id.fd == named::NAMED {
-            let memory = Arc::new(named::Named::open(id)?);
-            return Ok(Segment { memory });
-        }
         Ok(Segment {
-            memory: Arc::new(memfd::Memfd::open(id)?),
+            memory: system::open(id)?,
         })
     }
 
@@ -112,11 +91,7 @@ impl Segment {
     /// The provider of further memory for the same channel: the provider of this segment, or a memfd if this segment
     /// lies on the heap.
     pub(crate) fn provider(&self) -> Provider {
-        #[cfg(feature = "named")]
-        if self.id().is_some_and(|id| id.fd == named::NAMED) {
-            return Provider::Named;
-        }
-        Provider::Memfd
+        self.id().map_or(Provider::Memfd, |id| system::provider(&id))
     }
 
     /// The length in bytes.

@@ -1,26 +1,22 @@
 //! The words of a group, in memory that all ranks see. All of them are accessed as atomic words only.
 //!
-//! - this file: the group itself, its end, and the doorbells;
-//! - `claims`: the processes that have the ranks;
+//! - this file: the group itself, its end, the doorbells, and the claims: the processes that have the ranks;
 //! - `arrivals`: the operations of the ranks;
-//! - `blocks`: the segments of blocks, and the blocks that ranks hold;
-//! - `chunks`: the progress of private vectors;
-//! - `messages`: messages from one rank to another.
+//! - `blocks`: the segments of blocks, the blocks that ranks hold, the progress of private vectors, and messages from one
+//!   rank to another.
 
 mod arrivals;
 mod blocks;
-mod chunks;
-mod claims;
-mod messages;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub(crate) use arrivals::Arrival;
+use selvedge_channels::memory::claim::{Claim, Holder};
+use selvedge_channels::memory::process::Process;
 use selvedge_channels::{Doorbell, Region, SegmentError};
 
-use super::layout::{BELL, GroupLayout};
+use super::layout::{BELL, CLAIM, GroupLayout};
 use crate::error::CommError;
-
-pub(crate) use arrivals::Arrival;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"selvcol1");
 /// The offset of the word with the cause that has ended the group.
@@ -108,4 +104,43 @@ fn store_all<const N: usize>(words: &[AtomicU64; N], values: [u64; N]) {
 fn load_all<const N: usize>(words: &[AtomicU64; N]) -> [u64; N] {
     // Relaxed: the acquire that came before, of the word that publishes these, orders them.
     words.each_ref().map(|word| word.load(Ordering::Relaxed))
+}
+
+impl GroupWords {
+    fn claim_of(&self, rank: usize) -> Result<Claim<'_>, SegmentError> {
+        Claim::at(&self.region, self.layout.of(rank, CLAIM))
+    }
+
+    /// Reserves a rank for a process that will take it, unless that process has taken it already.
+    pub(crate) fn expect(&self, rank: usize, process: Process) -> Result<(), CommError> {
+        let reserved = self.claim_of(rank)?.reserve(process);
+        reserved.map_err(|holder| taken(rank, holder))
+    }
+
+    /// Takes a rank for a process.
+    pub(crate) fn claim(&self, rank: usize, process: Process) -> Result<(), CommError> {
+        let claimed = self.claim_of(rank)?.take(process);
+        claimed.map_err(|holder| taken(rank, holder))
+    }
+
+    /// Returns the process that has a rank, or will have it; `None` before any process has it.
+    pub(crate) fn holder(&self, rank: usize) -> Result<Option<Holder>, SegmentError> {
+        Ok(self.claim_of(rank)?.holder())
+    }
+
+    /// Whether a rank has left.
+    pub(crate) fn has_left(&self, rank: usize) -> Result<bool, SegmentError> {
+        Ok(self.holder(rank)?.is_some_and(|holder| holder.has_left))
+    }
+
+    pub(crate) fn leave(&self, rank: usize) {
+        if let Ok(claim) = self.claim_of(rank) {
+            claim.leave();
+        }
+    }
+}
+
+fn taken(rank: usize, holder: Holder) -> CommError {
+    let pid = holder.process.pid;
+    CommError::Taken { rank, pid }
 }

@@ -1,7 +1,6 @@
 use selvedge_channels::{ChannelError, Doorbell, RingReader, Route, Routes};
 
-use super::submit::{FailureOrigin, InputPort, splitter};
-use super::*;
+use super::{FailureOrigin, InputPort, splitter, *};
 use crate::run::driver::leaf::Leaf;
 use crate::run::report::TaskInfo;
 

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use selvedge_channels::{AnyValue, ChannelError, Fault, Message, Payload, PayloadType, Value, dispose};
 
-use crate::run::driver::window::Window;
+use crate::run::driver::books::Window;
 use crate::run::report::{Cause, TaskInfo, fault_with};
 
 /// The state of one execution in a leaf.

@@ -5,8 +5,6 @@
 
 pub(crate) mod books;
 pub(crate) mod leaf;
-pub(crate) mod wakers;
-mod window;
 
 use std::ops::Range;
 use std::task::Waker;
@@ -14,12 +12,10 @@ use std::time::Instant;
 
 use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Fault};
 
-use crate::bind::ports::collect::{Collected, Take};
-use crate::bind::ports::submit::InputPort;
+use crate::bind::ports::{Collected, InputPort, Take};
 use crate::run::actor_set::Inline;
-use crate::run::driver::books::{Books, NoRoom};
+use crate::run::driver::books::{Books, NoRoom, Wakers};
 use crate::run::driver::leaf::Status;
-use crate::run::driver::wakers::Wakers;
 use crate::run::lane::{LaneError, LaneLoop, Moved, publish};
 use crate::run::report::TaskInfo;
 

@@ -1,16 +1,15 @@
 //! The await thread: pumps while tasks `.await` and no thread blocks. The first of these tasks starts it.
 
-use std::io;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Instant;
+use std::{io, thread};
 
 use parking_lot::{Condvar, Mutex};
 use selvedge_core::NoEntry;
 
 use crate::run::driver::Driver;
-use crate::run::engine::Engine;
-use crate::run::engine::time_limit::TimeLimit;
+use crate::run::engine::{Engine, TimeLimit};
 use crate::run::error::ExecError;
 
 #[derive(Default)]

@@ -1,22 +1,25 @@
 //! How a graph ends, and the errors that callers get.
 //!
 //! The first failure counts. A failure rings the driver's doorbell, so the leader sees it and wakes the rest.
+//!
+//! A time-out names suspects. A suspect is a lane, with its actor, task and phase, and never a channel. A plan is proven
+//! to be free of deadlock, so a lane that waits at a channel waits in the end for a lane that computes, is stopped or
+//! meets other ranks. That last lane is at fault.
 
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use selvedge_channels::memory::process::is_stopped;
 use selvedge_channels::{Fault, FaultKind};
-use selvedge_core::{Death, Exit, LaneId, NoEntry, wake};
+use selvedge_core::{ActorRef, Death, Exit, LaneId, NoEntry, wake};
 
-use crate::ir::ActorIr;
+use crate::ir::{ActorIr, Plan};
 use crate::run::clock::coarse_ns;
-use crate::run::control::{GraphState, Phase};
+use crate::run::control::{Control, GraphState, Phase, Progress};
 use crate::run::driver::Driver;
-use crate::run::engine::Engine;
-use crate::run::engine::stuck::suspects;
-use crate::run::engine::time_limit::TimeLimit;
-use crate::run::error::{ActorDied, ExecError, Timeout};
+use crate::run::engine::{Engine, TimeLimit};
+use crate::run::error::{ActorDied, ExecError, Suspect, Timeout};
 use crate::run::lane::{LaneError, NEWS_TIMEOUT};
 use crate::run::report::TaskError;
 
@@ -63,14 +66,10 @@ impl Engine {
     pub(crate) fn died(&self, death: &Death) {
         if death.exit == Exit::Shutdown {
             let graph = self.graph();
-            return self.failed(
-                LaneId::DRIVER,
-                ExecError::Shutdown { graph },
-                "the runtime was shut down",
-            );
+            return self.failed(LaneId::DRIVER, ExecError::Shutdown { graph });
         }
         if let Some((lane, died)) = self.culprit(death) {
-            self.failed(lane, ExecError::ActorDied(Arc::new(died)), "an actor died");
+            self.failed(lane, ExecError::ActorDied(Arc::new(died)));
         }
     }
 
@@ -117,7 +116,7 @@ impl Engine {
     }
 
     /// Records a failure and ends the graph. The first failure counts; later deaths are added to a first death.
-    fn failed(&self, lane: LaneId, error: ExecError, why: &str) {
+    fn failed(&self, lane: LaneId, error: ExecError) {
         match (&mut *self.failure.lock(), error) {
             (Some(ExecError::ActorDied(first)), ExecError::ActorDied(later)) => {
                 Arc::make_mut(first).also.push(later.as_ref().clone());
@@ -127,7 +126,7 @@ impl Engine {
         }
         self.failed.notify_all();
         self.lease.ending();
-        self.control.fail(lane, why);
+        self.control.mark_failed(lane);
         self.interrupt();
         self.tell_watchers();
     }
@@ -247,4 +246,55 @@ impl Engine {
 /// The time that has passed since a moment of the coarse clock.
 fn elapsed(since: u64) -> Duration {
     Duration::from_nanos(coarse_ns().saturating_sub(since))
+}
+
+/// The lanes at fault: those whose process is stopped, else those inside a user-defined method, else the one that is
+/// furthest behind. A lane that merely waits for one of these is not named.
+pub(crate) fn suspects(plan: &Plan, control: &Control, actors: &[ActorRef]) -> Vec<Suspect> {
+    // The driver's lane has no steps if no actor is inline.
+    let lanes = plan.lanes.iter().filter(|lane| !lane.steps.is_empty());
+    let mut seen: Vec<(Progress, Suspect)> = lanes
+        .filter_map(|lane| {
+            let progress = control.progress(lane.address.lane)?;
+            Some((progress, suspect(plan, actors, lane.address.lane, progress)?))
+        })
+        .collect();
+    seen.sort_by_key(|(progress, suspect)| (!suspect.stopped, progress.execution));
+    let stopped = |(_, suspect): &(Progress, Suspect)| suspect.stopped;
+    let computing = |(progress, _): &(Progress, Suspect)| progress.phase == Phase::Computing;
+    if seen.iter().any(stopped) {
+        seen.retain(stopped);
+    } else if seen.iter().any(computing) {
+        seen.retain(computing);
+    } else {
+        seen.truncate(1);
+    }
+    seen.into_iter().map(|(_, suspect)| suspect).collect()
+}
+
+fn suspect(plan: &Plan, actors: &[ActorRef], lane: LaneId, progress: Progress) -> Option<Suspect> {
+    let task = plan.ir.tasks.get(progress.task as usize).or_else(|| {
+        // The lane has not begun: its first task stands for it.
+        let first = plan
+            .lanes
+            .iter()
+            .find(|it| it.address.lane == lane)?
+            .steps
+            .first()?;
+        plan.ir.tasks.get(first.task.0 as usize)
+    })?;
+    let actor = plan.ir.actors.iter().find(|actor| actor.id == task.actor)?;
+    let pid = actors
+        .iter()
+        .find(|it| it.id() == actor.id)
+        .and_then(ActorRef::pid);
+    Some(Suspect {
+        task: task.label.clone(),
+        actor: actor.name.clone(),
+        placement: actor.placement.clone(),
+        execution: progress.execution,
+        phase: progress.phase,
+        stopped: pid.is_some_and(is_stopped),
+        bound_at: task.bound_at.clone(),
+    })
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::bind::ports::collect::{Collected, Take};
+use crate::bind::ports::{Collected, Take};
 use crate::run::driver::Driver;
 use crate::run::driver::leaf::Status;
 use crate::run::engine::Engine;

@@ -6,12 +6,11 @@
 use selvedge_channels::AnyOutlet;
 
 use crate::api::options::OnFull;
-use crate::bind::ports::collect::Take;
+use crate::bind::ports::Take;
 use crate::run::driver::Driver;
 use crate::run::driver::books::NoRoom;
-use crate::run::engine::Engine;
-use crate::run::engine::stuck::suspects;
-use crate::run::engine::time_limit::TimeLimit;
+use crate::run::engine::failure::suspects;
+use crate::run::engine::{Engine, TimeLimit};
 use crate::run::error::ExecError;
 
 /// An input value that is to be submitted.
@@ -52,7 +51,7 @@ impl Engine {
     #[inline]
     pub(crate) fn submit_options(&self) -> (OnFull, TimeLimit) {
         let limit = TimeLimit::new(self.options.submit_timeout_value(), "Options::submit_timeout");
-        (self.options.on_full_value(), limit)
+        (self.options.on_full, limit)
     }
 
     /// Submits the input and waits for the result while the driver is held: for as long as a wait spins, and only while

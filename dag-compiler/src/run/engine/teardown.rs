@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use selvedge_core::{LaneId, ProcessId, deadline_after};
 
 use crate::run::driver::Driver;
-use crate::run::engine::Engine;
-use crate::run::engine::time_limit::TimeLimit;
+use crate::run::engine::{Engine, TimeLimit};
 
 /// The outcome of a tear-down.
 #[derive(Clone, Debug, Default)]

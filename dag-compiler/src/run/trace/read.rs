@@ -8,7 +8,7 @@ use crate::ir::{Plan, TaskId};
 use crate::run::clock::ClockReading;
 use crate::run::layout::Layout;
 use crate::run::trace::Event;
-use crate::run::trace::record::{RECORD_BYTES, Times, WORDS, What};
+use crate::run::trace::recorder::{RECORD_BYTES, Times, WORDS, What};
 
 /// The number of attempts to read a record that changes meanwhile. Within a lap a record changes once, when it is
 /// closed.

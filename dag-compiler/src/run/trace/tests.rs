@@ -5,8 +5,7 @@ use crate::run::clock::ticks;
 use crate::run::control::region;
 use crate::run::layout::Span;
 use crate::run::trace::read::{operations, read_record, so_far};
-use crate::run::trace::record::{Ended, RECORD_BYTES, What, ring_bytes};
-use crate::run::trace::recorder::Recorder;
+use crate::run::trace::recorder::{Ended, RECORD_BYTES, Recorder, What, ring_bytes};
 
 const TASK: TaskId = TaskId(7);
 type TracedOperation = (&'static str, u64, u64);

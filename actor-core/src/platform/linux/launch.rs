@@ -1,0 +1,100 @@
+//! The launch of a worker process on this host.
+//!
+//! The link is passed as the child's standard input. So no descriptor has to be made inheritable in the driver (it
+//! would leak into any process that the user starts at that moment), and the child is made by `posix_spawn`, which does
+//! not copy the driver's page tables. The worker moves the link to another descriptor and puts `/dev/null` in its place
+//! before anything else runs.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::child::Unwatched;
+use crate::flags;
+use crate::worker::launch::NotAllowed;
+use crate::worker::{ENV_DEPTH, ENV_DRIVER, ENV_FD};
+
+/// Whether this system has worker processes.
+pub(crate) fn supported() -> Result<(), NotAllowed> {
+    Ok(())
+}
+
+/// A process that was started and has not sent its hello yet.
+pub(crate) struct Launched {
+    pub(crate) pid: u32,
+    pub(crate) process: Unwatched,
+    pub(crate) stream: UnixStream,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+}
+
+/// Returns a function that adds the failed operation to an error of the system.
+fn about(what: &'static str) -> impl Fn(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+/// Returns the command for a worker and the driver's end of the link. The only argument is a name for `ps`, because
+/// the worker never reaches `main`.
+fn command(name: &str, env: &[(String, String)], depth: u32) -> io::Result<(Command, UnixStream)> {
+    let (ours, theirs) = UnixStream::pair().map_err(about("a socket pair for its link"))?;
+    let mut command = Command::new("/proc/self/exe");
+    // The name may contain any bytes, such as a path that is not UTF-8, except NUL.
+    let mut program = std::env::args_os().next().unwrap_or_else(|| "selvedge".into());
+    program.push(format!(": worker {name}").replace('\0', "?"));
+    command
+        .arg0(program)
+        .envs(env.iter().map(|(key, value)| (key, value)))
+        .env(ENV_FD, "0")
+        .env(ENV_DRIVER, std::process::id().to_string())
+        .env(ENV_DEPTH, depth.to_string())
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    // The user's flags are for the graphs of this program, not for the graphs of its workers.
+    flags::ALL.iter().for_each(|name| {
+        command.env_remove(name);
+    });
+    Ok((command, ours))
+}
+
+/// Starts a process for worker `name` at a depth among workers that start workers. The start may take any time.
+pub(crate) fn launch(name: &str, env: &[(String, String)], depth: u32) -> io::Result<Launched> {
+    let (mut command, stream) = command(name, env, depth)?;
+    let mut child = command
+        .spawn()
+        .map_err(about("starting /proc/self/exe (is /proc mounted?)"))?;
+    // The command holds the worker's end of the socket. As long as it is open, the death of the worker does not end the
+    // stream.
+    drop(command);
+    match (open_pidfd(child.id()), child.stdout.take(), child.stderr.take()) {
+        (Ok(pidfd), Some(stdout), Some(stderr)) => Ok(Launched {
+            pid: child.id(),
+            process: Unwatched::new(pidfd),
+            stream,
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+        }),
+        (opened, ..) => {
+            // The worker cannot be watched, so it must not live. Both calls concern a child of this process that is not
+            // reaped yet.
+            child.kill()?;
+            child.wait()?;
+            Err(opened
+                .err()
+                .unwrap_or_else(|| io::Error::other("a pipe of the worker is missing")))
+        }
+    }
+}
+
+fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| io::Error::other("a child with an impossible pid"))?;
+    let opened = pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from);
+    opened.map_err(about(
+        "pidfd_open, with which workers are watched (Linux 5.4 or later)",
+    ))
+}

@@ -1,0 +1,13 @@
+//! Linux: `posix_spawn`, pidfds, socket pairs, `/proc`, affinity.
+
+pub(crate) mod build_id;
+pub(crate) mod child;
+pub(crate) mod cores;
+pub(crate) mod exit;
+pub(crate) mod forks;
+pub(crate) mod launch;
+pub(crate) mod link;
+pub(crate) mod premain;
+pub(crate) mod restart;
+pub(crate) mod sentinel;
+pub(crate) mod signal;

@@ -1,0 +1,14 @@
+//! Every system but Linux: threads of one process. Worker processes are refused by `NotAllowed::NoProcesses`, so most of
+//! this is types without values.
+
+pub(crate) mod build_id;
+pub(crate) mod child;
+pub(crate) mod cores;
+pub(crate) mod exit;
+pub(crate) mod forks;
+pub(crate) mod launch;
+pub(crate) mod link;
+pub(crate) mod premain;
+pub(crate) mod restart;
+pub(crate) mod sentinel;
+pub(crate) mod signal;

@@ -1,0 +1,135 @@
+//! Segments in anonymous files (memfd). Another process opens the file through `/proc/<pid>/fd/<fd>`, which needs the
+//! same user and a mounted `/proc`; its mapping then no longer depends on the process that made the segment. The file
+//! is sealed against changes of its size, so a peer cannot turn reads of this process into SIGBUS. The file has no
+//! name, so no segment can be left behind.
+#![allow(unsafe_code)] // maps memory
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::ptr::NonNull;
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
+use rustix::io::Errno;
+
+use super::header::{Header, fresh_nonce};
+use crate::error::SegmentError;
+use crate::memory::segment::{Memory, SEGMENT_HEADER_BYTES, SegmentId};
+
+pub(super) struct Memfd {
+    map: MmapRaw,
+    base: NonNull<u8>,
+    id: SegmentId,
+    /// The file, which the process that made the segment keeps so that others can open it; `None` elsewhere.
+    _file: Option<File>,
+}
+
+// SAFETY: the mapping is owned; all access to its bytes goes through `Region`.
+unsafe impl Send for Memfd {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Memfd {}
+
+fn system(what: impl Into<Cow<'static, str>>, len_bytes: usize) -> impl FnOnce(io::Error) -> SegmentError {
+    let what = what.into();
+    move |source| SegmentError::System {
+        what,
+        len_bytes: len_bytes as u64,
+        source,
+    }
+}
+
+/// Makes a memfd that can be sealed and never executed. Kernels before 6.3 do not support the latter; there it is only
+/// sealable.
+fn anonymous_file() -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match memfd_create("selvedge", flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => Ok(memfd_create("selvedge", flags)?),
+        made => Ok(made?),
+    }
+}
+
+impl Memfd {
+    pub(super) fn create(len_bytes: usize) -> Result<Self, SegmentError> {
+        let fd = anonymous_file().map_err(system("memfd_create", len_bytes))?;
+        ftruncate(&fd, len_bytes as u64).map_err(|error| system("ftruncate", len_bytes)(error.into()))?;
+        fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+            .map_err(|error| system("fcntl(F_ADD_SEALS)", len_bytes)(error.into()))?;
+        let file = File::from(fd);
+        let id = SegmentId {
+            pid: std::process::id(),
+            fd: file.as_raw_fd(),
+            nonce: fresh_nonce(),
+            len_bytes: len_bytes as u64,
+        };
+        let mut memfd = Memfd::map(&file, len_bytes, id)?;
+        memfd.header().write(memfd.id.nonce);
+        memfd._file = Some(file);
+        Ok(memfd)
+    }
+
+    pub(super) fn open(id: &SegmentId) -> Result<Self, SegmentError> {
+        let len_bytes = usize::try_from(id.len_bytes).unwrap_or(usize::MAX);
+        let foreign = |what| SegmentError::Foreign { pid: id.pid, what };
+        // The descriptor may have been reused by now, for example for a pipe without a writer: the open must not block.
+        let path = format!("/proc/{}/fd/{}", id.pid, id.fd);
+        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(flags.bits().cast_signed())
+            .open(&path)
+            .map_err(|source| system(format!("opening {path}"), len_bytes)(source))?;
+        let seals = fcntl_get_seals(&file).map_err(|_| foreign("it has no seals"))?;
+        if !seals.contains(SealFlags::SHRINK) {
+            return Err(foreign("it is not sealed against shrinking"));
+        }
+        // The length means something only after the check that the file cannot shrink.
+        let metadata = file.metadata().map_err(system("stat", len_bytes))?;
+        if metadata.len() != id.len_bytes || len_bytes < SEGMENT_HEADER_BYTES {
+            return Err(foreign("its length differs"));
+        }
+        let memfd = Memfd::map(&file, len_bytes, id.clone())?;
+        if !memfd.header().is(id.nonce) {
+            return Err(foreign("its descriptor has been reused"));
+        }
+        Ok(memfd)
+    }
+
+    fn map(file: &File, len_bytes: usize, id: SegmentId) -> Result<Self, SegmentError> {
+        let map = MmapOptions::new()
+            .len(len_bytes)
+            .map_raw(file.as_raw_fd())
+            .map_err(system("mmap", len_bytes))?;
+        let base = NonNull::new(map.as_mut_ptr());
+        let base = base.ok_or_else(|| system("mmap", len_bytes)(io::ErrorKind::OutOfMemory.into()))?;
+        Ok(Memfd {
+            map,
+            base,
+            id,
+            _file: None,
+        })
+    }
+
+    fn header(&self) -> Header<'_> {
+        // SAFETY: the mapping is page-aligned, at least `SEGMENT_HEADER_BYTES` long and lives as long as `self`; no
+        // other code has a reference to its header.
+        unsafe { Header::at(self.base) }
+    }
+}
+
+impl Memory for Memfd {
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    fn len_bytes(&self) -> usize {
+        self.map.len()
+    }
+
+    fn id(&self) -> Option<SegmentId> {
+        Some(self.id.clone())
+    }
+}

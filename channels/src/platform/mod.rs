@@ -1,0 +1,22 @@
+//! The platform: all that channels take from the operating system beyond `std`. Two folders have modules of the same
+//! names and functions: `linux`, and `portable` for every other system, where one process is all there is.
+//!
+//! - `clock`: the monotonic clock.
+//! - `cores`: the core that a thread runs on.
+//! - `deaths`, `process`: other processes, and their ends.
+//! - `error`: which errors of the system are shortages, and how to mend them.
+//! - `futex`: a thread sleeps on a word.
+//! - `names`: the names by which unrelated processes find a channel.
+//! - `segment`, `room`: memory that processes share, and its limits.
+//!
+//! `RUSTFLAGS='--cfg selvedge_portable'` chooses `portable` on Linux too, so that it can be tested there.
+
+#[cfg(all(target_os = "linux", not(selvedge_portable)))]
+mod linux;
+#[cfg(all(target_os = "linux", not(selvedge_portable)))]
+pub use linux::*;
+
+#[cfg(not(all(target_os = "linux", not(selvedge_portable))))]
+mod portable;
+#[cfg(not(all(target_os = "linux", not(selvedge_portable))))]
+pub use portable::*;
