@@ -326,12 +326,8 @@ impl<S: Sequence> Work for Continuous<S> {
         }
         let (held, overdue) = (self.held(), self.in_flight.overdue());
         shared.count(|stats| (stats.in_flight, stats.overdue) = (held, overdue));
-        let wakes_at = if begun {
-            Some(now)
-        } else {
-            self.in_flight.next_deadline()
-        };
-        (wakes_at, self.in_flight.has_room() && self.slots.any_free())
+        let room = self.in_flight.has_room() && self.slots.any_free();
+        (self.in_flight.wakes_at(begun, now), room)
     }
 
     fn held(&self) -> usize {

@@ -185,14 +185,7 @@ impl<I: Clone + Send + 'static, O: 'static> Work for Dynamic<I, O> {
         }
         let (held, overdue) = (self.held(), self.in_flight.overdue());
         shared.count(|stats| (stats.in_flight, stats.overdue) = (held, overdue));
-        // An execution wakes the thread only after it has been polled. The next turn polls the new ones, so it is due
-        // now.
-        let wakes_at = if begun {
-            Some(now)
-        } else {
-            self.in_flight.next_deadline()
-        };
-        (wakes_at, self.in_flight.has_room())
+        (self.in_flight.wakes_at(begun, now), self.in_flight.has_room())
     }
 
     fn held(&self) -> usize {

@@ -67,10 +67,13 @@ impl<Out, B> InFlight<Out, B> {
         self.pending.len() - self.batches().count()
     }
 
-    /// Returns the moment at which the next execution is late.
-    pub(crate) fn next_deadline(&self) -> Option<Moment> {
+    /// Returns the moment at which the thread has to look at the executions again: when the next one is late, or at once
+    /// if some have `begun`. An execution wakes the thread only after it has been polled, and the next turn polls the new
+    /// ones.
+    pub(crate) fn wakes_at(&self, begun: bool, now: Moment) -> Option<Moment> {
         let waited_for = self.pending.iter().filter(|it| it.batch.is_some());
-        waited_for.map(|it| it.deadline).min()
+        let late = waited_for.map(|it| it.deadline).min();
+        if begun { Some(now) } else { late }
     }
 
     /// Returns the batches and drops the executions.

@@ -1,7 +1,6 @@
 //! Constants: arguments that are the same in every execution.
 
 use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -63,11 +62,5 @@ impl Constant {
             value = value.and_then(part);
         }
         value.map_or(Err(ChannelError::NoValue), read)
-    }
-}
-
-impl fmt::Debug for Constant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Constant")
     }
 }

@@ -8,13 +8,6 @@ use crate::ir::{GraphIr, Plan, TaskId};
 use crate::run::trace::Event;
 use selvedge_core::{IdMap, IdSet};
 
-/// The process and the lane that run a task.
-#[derive(Clone, Copy)]
-struct Place {
-    process: u32,
-    lane: u32,
-}
-
 /// Quotes a string for JSON.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
@@ -43,12 +36,10 @@ impl Plan {
         )
     }
 
-    fn place(&self, task: TaskId) -> Option<Place> {
+    /// Returns the numbers of the process and of the lane that run a task.
+    fn place(&self, task: TaskId) -> Option<(u32, u32)> {
         let actor = self.ir.actor(self.ir.task(task)?.actor)?;
-        Some(Place {
-            process: actor.home.process.0,
-            lane: actor.lane.0,
-        })
+        Some((actor.home.process.0, actor.lane.0))
     }
 
     /// Returns the names of processes and lanes. A lane is named after its actors.
@@ -83,7 +74,7 @@ impl Plan {
     }
 
     fn operation(&self, event: &Event) -> Option<String> {
-        let Place { process, lane } = self.place(event.task_id)?;
+        let (process, lane) = self.place(event.task_id)?;
         let bound_at = quoted(&self.ir.task(event.task_id)?.bound_at.to_string());
         let (task, operation) = (quoted(&event.task), quoted(&event.operation));
         let (start, took) = (
@@ -104,8 +95,7 @@ impl Plan {
                 continue;
             };
             let (id, name) = (rows.len() / 2, quoted(&write.task));
-            let end = |phase: &str, at: u64, place: Place| {
-                let Place { process, lane } = place;
+            let end = |phase: &str, at: u64, (process, lane): (u32, u32)| {
                 let at = micros(at);
                 format!(
                     r#"{{"ph":{phase},"name":{name},"cat":"edge","id":{id},"ts":{at},"pid":{process},"tid":{lane}}}"#

@@ -189,23 +189,15 @@ impl<'de, const NAMED: bool> ValueReader<'de, NAMED> {
         true
     }
 
-    fn list<V: Visitor<'de>>(
+    /// Reads the items of a list or map up to its end.
+    fn items<R>(
         &mut self,
         names: Option<&'static [&'static str]>,
-        visitor: V,
-    ) -> Result<V::Value> {
+        visit: impl FnOnce(&mut ReadItems<'_, 'de, NAMED>) -> Result<R>,
+    ) -> Result<R> {
         self.deeper(|reader| {
-            let mut items = ReadItems::by_name(reader, names);
-            let value = visitor.visit_seq(&mut items)?;
-            items.finish()?;
-            Ok(value)
-        })
-    }
-
-    fn map<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
-        self.deeper(|reader| {
-            let mut items = ReadItems::by_name(reader, None);
-            let value = visitor.visit_map(&mut items)?;
+            let mut items = ReadItems::new(reader, 0, names);
+            let value = visit(&mut items)?;
             items.finish()?;
             Ok(value)
         })
@@ -255,8 +247,8 @@ impl<'de, const NAMED: bool> ValueReader<'de, NAMED> {
                 }
                 _ => self.deeper(|reader| reader.any(visitor)),
             },
-            tag::SEQ | tag::TUPLE => self.list(None, visitor),
-            tag::MAP => self.map(visitor),
+            tag::SEQ | tag::TUPLE => self.items(None, |items| visitor.visit_seq(items)),
+            tag::MAP => self.items(None, |items| visitor.visit_map(items)),
             tag::UNIT_VARIANT => visitor.visit_borrowed_str(self.text()?),
             tag::VARIANT => {
                 let name = self.text()?;
@@ -285,19 +277,9 @@ struct ReadItems<'r, 'de, const NAMED: bool> {
 }
 
 impl<'r, 'de, const NAMED: bool> ReadItems<'r, 'de, NAMED> {
-    fn by_name(reader: &'r mut ValueReader<'de, NAMED>, names: Option<&'static [&'static str]>) -> Self {
-        ReadItems {
-            reader,
-            left: 0,
-            done: 0,
-            has_ended: false,
-            is_counted: false,
-            names,
-        }
-    }
-
+    /// Begins a list or map of `left` items; 0 for one whose end is a tag.
     #[inline]
-    fn packed(
+    fn new(
         reader: &'r mut ValueReader<'de, NAMED>,
         left: usize,
         names: Option<&'static [&'static str]>,
@@ -316,7 +298,7 @@ impl<'r, 'de, const NAMED: bool> ReadItems<'r, 'de, NAMED> {
     #[inline]
     fn counted(reader: &'r mut ValueReader<'de, NAMED>) -> Result<Self> {
         let left = reader.whole(|reader| reader.narrow())?;
-        let mut items = ReadItems::packed(reader, left, None);
+        let mut items = ReadItems::new(reader, left, None);
         items.is_counted = true;
         Ok(items)
     }
@@ -678,7 +660,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
         if NAMED {
             return self.any(visitor);
         }
-        ReadItems::packed(self, len, None).whole(|items| visitor.visit_seq(items))
+        ReadItems::new(self, len, None).whole(|items| visitor.visit_seq(items))
     }
 
     #[inline]
@@ -707,12 +689,12 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
         visitor: V,
     ) -> Result<V::Value> {
         if !NAMED {
-            let fields = ReadItems::packed(self, fields.len(), Some(fields));
+            let fields = ReadItems::new(self, fields.len(), Some(fields));
             return fields.whole(|items| visitor.visit_seq(items));
         }
         if let Some(&(tag::SEQ | tag::TUPLE)) = self.bytes.first() {
             self.byte()?;
-            return self.list(Some(fields), visitor);
+            return self.items(Some(fields), |items| visitor.visit_seq(items));
         }
         self.any(visitor)
     }

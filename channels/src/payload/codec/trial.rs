@@ -360,6 +360,22 @@ impl<'t> Probe<'t> {
         node
     }
 
+    /// Shows a list or map: of one element at first, empty later. It must be read to its end.
+    fn items<V, R>(
+        mut self,
+        tag: u8,
+        names: &[&'static str],
+        visit: impl FnOnce(&mut Made<'_>) -> Result<R, SerdeError>,
+    ) -> Result<R, SerdeError> {
+        let node = self.reads_all::<V>(tag, names);
+        let left = usize::from(self.is_new::<V>());
+        let mut made = Made::new(self.trial, node, left);
+        let value = visit(&mut made)?;
+        let has_ended = made.has_ended;
+        self.trial.is_unfit |= !has_ended;
+        Ok(value)
+    }
+
     /// Shows one value for each name.
     fn tuple<'de, V: Visitor<'de>>(
         mut self,
@@ -605,14 +621,8 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         value
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, SerdeError> {
-        let node = self.reads_all::<V>(tag::SEQ, &[""]);
-        let left = usize::from(self.is_new::<V>());
-        let mut made = Made::new(self.trial, node, left);
-        let value = visitor.visit_seq(&mut made)?;
-        let has_ended = made.has_ended;
-        self.trial.is_unfit |= !has_ended;
-        Ok(value)
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SerdeError> {
+        self.items::<V, _>(tag::SEQ, &[""], |made| visitor.visit_seq(made))
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, SerdeError> {
@@ -628,14 +638,8 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         self.deserialize_tuple(len, visitor)
     }
 
-    fn deserialize_map<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, SerdeError> {
-        let node = self.reads_all::<V>(tag::MAP, &["", ""]);
-        let left = usize::from(self.is_new::<V>());
-        let mut made = Made::new(self.trial, node, left);
-        let value = visitor.visit_map(&mut made)?;
-        let has_ended = made.has_ended;
-        self.trial.is_unfit |= !has_ended;
-        Ok(value)
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SerdeError> {
+        self.items::<V, _>(tag::MAP, &["", ""], |made| visitor.visit_map(made))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
