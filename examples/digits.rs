@@ -13,7 +13,6 @@ use selvedge::prelude::*;
 use selvedge_examples::arguments::Arguments;
 use selvedge_examples::data::{CLASSES, DataError, Digits, PIXELS, SIDE, scaled};
 use selvedge_examples::model::{Mlp, classes};
-use selvedge_examples::one_thread::keep_candle_to_one_thread;
 use selvedge_examples::tally::Tally;
 use selvedge_examples::weights::WeightsError;
 
@@ -140,7 +139,6 @@ fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn main() -> std::process::ExitCode {
-    keep_candle_to_one_thread();
     match run(&Arguments::parse()) {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {

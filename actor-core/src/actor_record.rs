@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 
 use crate::cell::Blueprint;
 use crate::control::messages::NodeMessage;
+use crate::control::node::NodeRef;
 use crate::death::Death;
 use crate::home::Home;
 use crate::home::placement::Restart;
@@ -33,7 +34,7 @@ pub(crate) struct ActorRecord {
     pub(crate) home: Box<dyn Home>,
     pub(crate) restart: Restart,
     /// The actor's node on the control thread; inline actors have none.
-    pub(crate) node: OnceLock<ractor::ActorRef<NodeMessage>>,
+    pub(crate) node: OnceLock<NodeRef<NodeMessage>>,
     life: Mutex<Life>,
 }
 

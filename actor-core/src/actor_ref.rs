@@ -201,7 +201,7 @@ impl ActorRef {
         };
         match self.record.node.get() {
             // A node that has stopped drops the call; the caller then reads the actor's state itself.
-            Some(node) => drop(node.send_message(NodeMessage::Call(call))),
+            Some(node) => drop(node.send(NodeMessage::Call(call))),
             // An inline actor has no node: the caller's thread runs the method.
             None => home.call(call),
         }

@@ -20,6 +20,7 @@ mod error_codec;
 mod failure;
 pub mod flags;
 mod id;
+mod id_map;
 mod promise;
 mod runtime;
 mod spawn;
@@ -51,6 +52,8 @@ pub use failure::{Failure, FailureKind, FailureReport, panic_message, wake};
 pub use home::handles::{EndError, Lane, Worker};
 pub use home::placement::{OnPanic, Placement, PlacementLabel, Restart, UnknownPlacement};
 pub use id::{ActorId, Address, HostId, LaneId, ProcessId};
+#[doc(hidden)] // used by the compiler
+pub use id_map::{IdKey, IdMap, IdSet, InOrder};
 pub use lane::gather::gather;
 pub use lane::host::LaneHost;
 pub use lane::program::{LoadedPrograms, Program, ProgramLoader};

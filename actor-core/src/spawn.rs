@@ -11,6 +11,7 @@ use crate::actor_record::ActorRecord;
 use crate::actor_ref::ActorRef;
 use crate::cell::Blueprint;
 use crate::cell::factory::Factory;
+use crate::control::messages::NodeMessage;
 use crate::control::supervisor_message::SupervisorMessage;
 use crate::home::Home;
 use crate::home::handles::{Lane, Worker};
@@ -311,7 +312,7 @@ impl Inner {
                 record.leave();
                 self.directory.remove_record(record.id());
                 if let Some(node) = record.node.get() {
-                    node.stop(None);
+                    node.send(NodeMessage::Stop);
                 }
                 Err(error)
             }

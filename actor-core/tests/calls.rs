@@ -329,3 +329,33 @@ fn after_a_shutdown_calls_and_spawns_say_so() {
         assert_eq!(toy.add(1).wait().unwrap(), 1, "another runtime does not mind");
     }
 }
+
+/// A driver of the test below; it does nothing on its own.
+#[test]
+fn helper_worker_that_prints() {
+    if std::env::var_os("SELVEDGE_TEST_PRINTS").is_some() {
+        let runtime = Runtime::new();
+        let toy = toy(&runtime, Placement::Process);
+        toy.say("on purpose").wait().unwrap();
+        drop(toy);
+        assert!(runtime.shutdown(TIMEOUT).killed_workers.is_empty());
+    }
+}
+
+#[test]
+fn the_output_of_a_worker_is_captured_with_its_test() {
+    for (shown, flags) in [
+        (false, ["--exact"].as_slice()),
+        (true, &["--exact", "--nocapture"]),
+    ] {
+        let driver = std::process::Command::new(std::env::current_exe().unwrap())
+            .arg("helper_worker_that_prints")
+            .args(flags)
+            .env("SELVEDGE_TEST_PRINTS", "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8(driver.stderr).unwrap();
+        assert!(driver.status.success(), "{said}");
+        assert_eq!(said.contains("on purpose"), shown, "{said}");
+    }
+}

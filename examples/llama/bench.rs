@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use selvedge::prelude::*;
-use selvedge_examples::one_thread::keep_candle_to_one_thread;
 use selvedge_llama::decoder::Decoder;
 use selvedge_llama::deployment::{Deployment, Layout};
 use selvedge_llama::folder::{Folder, shipped};
 use selvedge_llama::report::Report;
 use selvedge_llama::share::Share;
 use selvedge_llama::step::{Batch, Part, Sampling};
+use selvedge_training::one_thread::keep_candle_to_one_thread;
 
 type Failure = Box<dyn Error + Send + Sync>;
 

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use indicatif::ProgressBar;
 use selvedge::prelude::*;
-use selvedge_examples::one_thread::keep_candle_to_one_thread;
 use selvedge_llama::deployment::{Deployment, Layout};
 use selvedge_llama::folder::shipped;
 use selvedge_llama::report::Report;
 use selvedge_llama::step::{Batch, Part, Sampling};
 use selvedge_llama::text::Text;
+use selvedge_training::one_thread::keep_candle_to_one_thread;
 
 /// Generates text with a Llama-architecture model.
 #[derive(Parser)]

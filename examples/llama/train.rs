@@ -12,7 +12,6 @@ use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use selvedge_examples::data::{Digits, TRAINING_ROWS};
 use selvedge_examples::model::Mlp;
-use selvedge_examples::one_thread::keep_candle_to_one_thread;
 use selvedge_examples::weights::shipped_weights;
 use selvedge_llama::alphabet;
 use selvedge_llama::train::course::{Course, Losses, Plan};
@@ -21,6 +20,7 @@ use selvedge_llama::train::exam::{Candidate, Choice, recognised};
 use selvedge_llama::train::memory::keep_freed_memory;
 use selvedge_llama::train::parameters::Parameters;
 use selvedge_llama::train::{curve, folder, tokenizer};
+use selvedge_training::one_thread::keep_candle_to_one_thread;
 use sha2::{Digest, Sha256};
 
 const COMMAND: &str = "cargo run --release -p selvedge-llama --bin llama_train";

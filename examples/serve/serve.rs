@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use clap::Parser;
 use selvedge::{BoxError, Runtime};
-use selvedge_examples::one_thread::keep_candle_to_one_thread;
 use selvedge_examples::weights::shipped_weights;
 use selvedge_serve::arguments::Arguments;
 use selvedge_serve::process::allow_descriptors;
 use selvedge_serve::service::{ClassifierBuild, Model, Service};
 use selvedge_serve::{classify, folder, listen};
+use selvedge_training::one_thread::keep_candle_to_one_thread;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

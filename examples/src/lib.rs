@@ -3,9 +3,7 @@
 //! - [`data`]: the handwritten digits that come with the repository.
 //! - [`weights`]: the file of a model's weights, and the errors of one that does not fit.
 //! - [`model`]: the perceptron that recognises digits.
-//! - [`training`]: gradients by layer, for the rank of a data-parallel run.
 //! - [`random`]: seeded numbers for training.
-//! - [`one_thread`]: keeps candle from competing with the lanes.
 //! - [`arguments`] and [`tally`]: the command line and the summary of the digits example.
 
 pub mod data;
@@ -13,9 +11,6 @@ pub mod weights;
 
 pub mod model;
 pub mod random;
-pub mod training;
-
-pub mod one_thread;
 
 pub mod arguments;
 pub mod tally;

@@ -1,9 +1,8 @@
 //! The model's weights as a file: the required content, and the errors of a file without it.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use candle_core::{DType, Device, Tensor};
+use safetensors::{Dtype, SafeTensorError, SafeTensors};
 
 /// A tensor that the model needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +45,7 @@ pub enum WeightsError {
         /// The file.
         path: PathBuf,
         /// The error of the parser.
-        error: Box<candle_core::Error>,
+        error: SafeTensorError,
     },
     /// A tensor is missing.
     #[error("{} has no tensor `{name}`{}", path.display(), proposal(nearest))]
@@ -70,15 +69,15 @@ pub enum WeightsError {
         /// The shape in the file.
         found: Vec<usize>,
     },
-    /// A tensor has numbers that do not convert to `f32`.
-    #[error("tensor `{name}` of {} cannot be read as f32: {error}", path.display())]
+    /// A tensor has numbers of another type.
+    #[error("tensor `{name}` of {} has numbers of the type {found}, expected F32 or F64", path.display())]
     Numbers {
         /// The file.
         path: PathBuf,
         /// The tensor.
         name: &'static str,
-        /// The error of candle.
-        error: Box<candle_core::Error>,
+        /// The type of its numbers.
+        found: Dtype,
     },
 }
 
@@ -96,56 +95,58 @@ pub fn shipped_weights() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data/digits_mlp.safetensors")
 }
 
-/// A file of weights, read and not yet checked.
-pub(crate) struct WeightsFile<'p> {
-    path: &'p Path,
-    tensors: HashMap<String, Tensor>,
+/// A file of weights whose tensors are not checked yet.
+pub(crate) struct WeightsFile<'f> {
+    path: &'f Path,
+    tensors: SafeTensors<'f>,
 }
 
-impl<'p> WeightsFile<'p> {
-    pub(crate) fn read(path: &'p Path) -> Result<Self, WeightsError> {
-        let bytes = std::fs::read(path).map_err(|error| WeightsError::Unreadable {
+impl<'f> WeightsFile<'f> {
+    pub(crate) fn read(path: &Path) -> Result<Vec<u8>, WeightsError> {
+        std::fs::read(path).map_err(|error| WeightsError::Unreadable {
             path: path.to_owned(),
             error,
-        })?;
-        let tensors = candle_core::safetensors::load_buffer(&bytes, &Device::Cpu);
-        let tensors = tensors.map_err(|error| WeightsError::Broken {
+        })
+    }
+
+    pub(crate) fn parse(path: &'f Path, bytes: &'f [u8]) -> Result<Self, WeightsError> {
+        let tensors = SafeTensors::deserialize(bytes).map_err(|error| WeightsError::Broken {
             path: path.to_owned(),
-            error: Box::new(error),
+            error,
         })?;
         Ok(WeightsFile { path, tensors })
     }
 
-    /// Returns a tensor as `f32`, with the shape that the model needs.
-    pub(crate) fn tensor(&self, weight: Weight) -> Result<Tensor, WeightsError> {
+    /// Returns the numbers of a tensor as `f32`, if the tensor has the shape that the model needs.
+    pub(crate) fn tensor(&self, weight: Weight) -> Result<Vec<f32>, WeightsError> {
         let (path, name) = (self.path.to_owned(), weight.name);
-        let Some(tensor) = self.tensors.get(name) else {
+        let Ok(tensor) = self.tensors.tensor(name) else {
             let nearest = self.nearest(name);
             return Err(WeightsError::Missing { path, name, nearest });
         };
-        if tensor.dims() != weight.shape {
+        if tensor.shape() != weight.shape {
             return Err(WeightsError::Shape {
                 path,
                 name,
                 expected: weight.shape,
-                found: tensor.dims().to_vec(),
+                found: tensor.shape().to_vec(),
             });
         }
-        tensor
-            .to_dtype(DType::F32)
-            .map_err(|error| WeightsError::Numbers {
-                path,
-                name,
-                error: Box::new(error),
-            })
+        let (short, _) = tensor.data().as_chunks();
+        let (long, _) = tensor.data().as_chunks();
+        match tensor.dtype() {
+            Dtype::F32 => Ok(short.iter().map(|it| f32::from_le_bytes(*it)).collect()),
+            Dtype::F64 => Ok(long.iter().map(|it| f64::from_le_bytes(*it) as f32).collect()),
+            found => Err(WeightsError::Numbers { path, name, found }),
+        }
     }
 
     fn nearest(&self, wanted: &str) -> Vec<String> {
         // The similarity favours a common prefix: `fc3.bais` is nearer to `fc3.bias` than `fc1.bias` is.
         let likeness = |name: &str| strsim::jaro_winkler(name, wanted);
-        let mut names: Vec<&String> = self.tensors.keys().collect();
+        let mut names = self.tensors.names();
         // Equal ones are sorted by name, so that the same file gives the same text.
         names.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)).then_with(|| a.cmp(b)));
-        names.into_iter().take(NEAREST).cloned().collect()
+        names.into_iter().take(NEAREST).map(str::to_owned).collect()
     }
 }

@@ -1,67 +1,55 @@
 //! Actor nodes, one for each user actor: a node builds its actor, routes calls to the actor's lane or worker, and holds
 //! calls while the actor restarts.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
-
-use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::actor_record::{ActorRecord, Liveness};
 use crate::call::request::{ActorCall, CallFault};
 use crate::control::messages::NodeMessage;
+use crate::control::node::{Node, NodeRef};
 
-pub(crate) struct ActorNode;
-
-pub(crate) struct NodeState {
+pub(crate) struct ActorNode {
     record: Arc<ActorRecord>,
     /// Calls that arrived while the actor restarts.
     held: Vec<ActorCall>,
 }
 
-impl Actor for ActorNode {
-    type Msg = NodeMessage;
-    type State = NodeState;
-    type Arguments = Arc<ActorRecord>;
+impl Node for ActorNode {
+    type Message = NodeMessage;
 
-    async fn pre_start(
-        &self,
-        _myself: ActorRef<NodeMessage>,
-        record: Arc<ActorRecord>,
-    ) -> Result<NodeState, ActorProcessingErr> {
-        Ok(NodeState {
-            record,
-            held: Vec::new(),
-        })
-    }
-
-    async fn handle(
-        &self,
-        myself: ActorRef<NodeMessage>,
-        message: NodeMessage,
-        state: &mut NodeState,
-    ) -> Result<(), ActorProcessingErr> {
+    async fn handle(&mut self, _myself: &NodeRef<NodeMessage>, message: NodeMessage) -> ControlFlow<()> {
         match message {
             NodeMessage::Build(reply) => {
                 let done = Box::new(move |result| reply.keep(result));
-                state.record.home.build(&state.record.blueprint, done);
+                self.record.home.build(&self.record.blueprint, done);
             }
-            NodeMessage::Call(call) => state.call(call),
+            NodeMessage::Call(call) => self.call(call),
             NodeMessage::Changed => {
-                if state.record.liveness() != Liveness::Restarting {
-                    for call in std::mem::take(&mut state.held) {
-                        state.call(call);
+                if self.record.liveness() != Liveness::Restarting {
+                    for call in std::mem::take(&mut self.held) {
+                        self.call(call);
                     }
                 }
-                if matches!(state.record.liveness(), Liveness::Dead(_)) {
+                if matches!(self.record.liveness(), Liveness::Dead(_)) {
                     // Later calls read the death from the actor's record.
-                    myself.stop(None);
+                    return ControlFlow::Break(());
                 }
             }
+            NodeMessage::Stop => return ControlFlow::Break(()),
         }
-        Ok(())
+        ControlFlow::Continue(())
     }
 }
 
-impl NodeState {
+impl ActorNode {
+    pub(crate) fn new(record: Arc<ActorRecord>) -> Self {
+        Self {
+            record,
+            held: Vec::new(),
+        }
+    }
+
     fn call(&mut self, call: ActorCall) {
         match self.record.liveness() {
             Liveness::Restarting => self.held.push(call),

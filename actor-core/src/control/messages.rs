@@ -15,6 +15,8 @@ pub(crate) enum NodeMessage {
     Call(ActorCall),
     /// Makes the node check the actor's state again.
     Changed,
+    /// Stops the node of an actor that is not wanted any more.
+    Stop,
 }
 
 /// A message to the node of a worker.

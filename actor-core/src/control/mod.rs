@@ -1,6 +1,7 @@
-//! The control plane of a driver: one thread, `selvedge-control`, with ractor actors on a tokio runtime.
+//! The control plane of a driver: one thread, `selvedge-control`, with a tokio runtime and a task for each node.
 //!
-//! - `supervisor`: the root. It starts the other actors, stops them at shutdown, and is told when one of them fails.
+//! - `node`: the tasks, with their queues and the report of their end. All of the following are such tasks.
+//! - `supervisor`: the root. It starts the other nodes, stops them at shutdown, and is told when one of them fails.
 //! - `actor_node`: one for each user actor. It routes calls to the actor's lane or worker, and holds them while the
 //!   actor restarts.
 //! - `worker_node`: one for each worker process. It restarts the process and ends it.
@@ -15,6 +16,7 @@
 pub(crate) mod actor_node;
 pub(crate) mod launch_threads;
 pub(crate) mod messages;
+pub(crate) mod node;
 pub(crate) mod supervisor;
 pub(crate) mod supervisor_message;
 pub(crate) mod watch;
@@ -26,8 +28,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
-use ractor::{Actor, ActorRef};
+use tokio::sync::oneshot;
 
+use crate::control::node::NodeRef;
 use crate::control::supervisor::Supervisor;
 use crate::control::supervisor_message::SupervisorMessage;
 use crate::directory::Directory;
@@ -35,14 +38,14 @@ use crate::promise::{Promise, promise};
 
 /// The control thread, as used by other threads.
 pub(crate) struct Control {
-    supervisor: ActorRef<SupervisorMessage>,
+    supervisor: NodeRef<SupervisorMessage>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-type Started = io::Result<ActorRef<SupervisorMessage>>;
+type Started = io::Result<NodeRef<SupervisorMessage>>;
 
 impl Control {
-    /// Starts the thread and its root actor.
+    /// Starts the thread and its root node.
     pub(crate) fn start(directory: Arc<Directory>) -> io::Result<Self> {
         let (started, mut answer) = promise();
         let run = move || live(directory, started);
@@ -61,7 +64,7 @@ impl Control {
 
     /// Sends a message to the root; returns `false` once the root has stopped.
     pub(crate) fn send(&self, message: SupervisorMessage) -> bool {
-        self.supervisor.send_message(message).is_ok()
+        self.supervisor.send(message)
     }
 
     /// Whether the caller runs on the control thread, which must not wait for itself.
@@ -78,7 +81,7 @@ impl Control {
             return;
         }
         if let Some(thread) = self.thread.lock().take() {
-            // ractor catches panics of its actors. Any other panic has been printed and changes nothing here.
+            // Panics of nodes are caught. Any other panic has been printed and changes nothing here.
             let _ = thread.join();
         }
     }
@@ -90,13 +93,13 @@ fn live(directory: Arc<Directory>, started: Promise<Started>) {
         Err(error) => return started.keep(Err(error)),
     };
     runtime.block_on(async move {
-        match Supervisor::spawn(None, Supervisor, directory).await {
-            Ok((supervisor, ended)) => {
-                started.keep(Ok(supervisor));
-                // Ends when the supervisor stops; the result is not used.
-                let _ = ended.await;
-            }
-            Err(error) => started.keep(Err(io::Error::other(error.to_string()))),
-        }
+        let (end, ended) = oneshot::channel();
+        let supervisor = node::start(Supervisor::new(directory), |_| {
+            // The receiver is the rest of this function.
+            let _ = end.send(());
+        });
+        started.keep(Ok(supervisor));
+        // The end of this function ends the runtime and, with it, the nodes that are left.
+        let _ = ended.await;
     });
 }

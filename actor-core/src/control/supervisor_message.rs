@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::actor_record::ActorRecord;
+use crate::failure::Failure;
+use crate::id::{ActorId, ProcessId};
 use crate::promise::Promise;
 use crate::spawn_error::SpawnError;
 use crate::worker::launch::Launcher;
@@ -30,11 +32,19 @@ pub(crate) enum SupervisorMessage {
     },
     /// A worker has ended during the shutdown.
     WorkerGone {
-        node: ractor::ActorId,
+        worker: ProcessId,
         killed: Option<String>,
     },
-    /// A worker's node has stopped. Sent so that it is handled after the messages of that node.
-    NodeStopped(ractor::ActorId),
+    /// The node of an actor has ended; it failed if there is a failure.
+    ActorNodeEnded {
+        actor: ActorId,
+        failure: Option<Failure>,
+    },
+    /// The node of a worker has ended. The messages of that node have been handled before.
+    WorkerNodeEnded {
+        worker: ProcessId,
+        failure: Option<Failure>,
+    },
     /// The shutdown has exceeded its time: it ends without the nodes that are still awaited.
     Overdue,
 }

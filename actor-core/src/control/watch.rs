@@ -5,10 +5,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::ActorRef;
 use tokio::time::{Instant, timeout_at};
 
 use crate::control::messages::WorkerMessage;
+use crate::control::node::NodeRef;
 use crate::death::Death;
 use crate::directory::Directory;
 pub(crate) use crate::platform::child::Process;
@@ -28,7 +28,7 @@ const LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) struct Watch {
     pub(crate) record: Arc<WorkerRecord>,
     pub(crate) directory: Arc<Directory>,
-    pub(crate) node: ActorRef<WorkerMessage>,
+    pub(crate) node: NodeRef<WorkerMessage>,
     pub(crate) pid: u32,
     pub(crate) process: Process,
     pub(crate) link: Arc<Link>,
@@ -90,6 +90,6 @@ impl Watch {
         // Once the process is gone, its resources are free for the next process.
         let _ = self.process.reap().await;
         // A node that has stopped has nothing to restart.
-        let _ = self.node.send_message(WorkerMessage::Died(death.exit));
+        self.node.send(WorkerMessage::Died(death.exit));
     }
 }

@@ -1,12 +1,12 @@
 //! Worker nodes, one for each worker process: a node has the process started, restarts it, and ends it.
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
-
 use crate::actor_record::{ActorRecord, Liveness};
 use crate::control::messages::WorkerMessage;
+use crate::control::node::{Node, NodeRef};
 use crate::control::supervisor_message::SupervisorMessage;
 use crate::control::worker_start::WorkerArgs;
 use crate::death::Exit;
@@ -21,57 +21,44 @@ use crate::worker::protocol::ToWorker;
 const RESTART_PAUSE: Duration = Duration::from_millis(10);
 const RESTART_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-pub(crate) struct WorkerNode;
-
-pub(crate) struct WorkerState {
+pub(crate) struct WorkerNode {
     args: WorkerArgs,
     closing: Option<Instant>,
 }
 
-impl Actor for WorkerNode {
-    type Msg = WorkerMessage;
-    type State = WorkerState;
-    type Arguments = WorkerArgs;
+impl Node for WorkerNode {
+    type Message = WorkerMessage;
 
-    async fn pre_start(
-        &self,
-        _myself: ActorRef<WorkerMessage>,
-        args: WorkerArgs,
-    ) -> Result<WorkerState, ActorProcessingErr> {
-        Ok(WorkerState { args, closing: None })
-    }
-
-    async fn handle(
-        &self,
-        myself: ActorRef<WorkerMessage>,
-        message: WorkerMessage,
-        state: &mut WorkerState,
-    ) -> Result<(), ActorProcessingErr> {
+    async fn handle(&mut self, myself: &NodeRef<WorkerMessage>, message: WorkerMessage) -> ControlFlow<()> {
         match message {
             WorkerMessage::Start(reply) => {
-                let started = state.args.start(&myself).await;
+                let started = self.args.start(myself).await;
                 let failed = started.is_err();
                 reply.keep(started);
                 if failed {
-                    state.over(&myself, false);
+                    return self.over(false);
                 }
+                ControlFlow::Continue(())
             }
-            WorkerMessage::Died(exit) => state.died(&myself, &exit).await,
-            WorkerMessage::Shutdown { deadline } => state.shut_down(&myself, deadline),
+            WorkerMessage::Died(exit) => self.died(myself, &exit).await,
+            WorkerMessage::Shutdown { deadline } => self.shut_down(deadline),
         }
-        Ok(())
     }
 }
 
-impl WorkerState {
-    async fn died(&mut self, myself: &ActorRef<WorkerMessage>, exit: &Exit) {
+impl WorkerNode {
+    pub(crate) fn new(args: WorkerArgs) -> Self {
+        Self { args, closing: None }
+    }
+
+    async fn died(&mut self, myself: &NodeRef<WorkerMessage>, exit: &Exit) -> ControlFlow<()> {
         let directory = Arc::clone(&self.args.directory);
         let records = directory.records_in(self.args.record.id());
         if self.closing.is_some() {
             let killed = is_forced(exit) || *exit == Exit::Code(EXIT_STUCK);
             let name = killed.then(|| self.args.record.name().to_owned());
-            let _ = self.args.supervisor.send_message(SupervisorMessage::WorkerGone {
-                node: myself.get_id(),
+            self.args.supervisor.send(SupervisorMessage::WorkerGone {
+                worker: self.args.record.id(),
                 killed: name,
             });
             directory.tell_nodes(&records);
@@ -79,19 +66,20 @@ impl WorkerState {
                 directory.end_actors(&records, "its worker was ended");
                 directory.forget_dead(&records);
             }
-            return self.over(myself, killed);
+            return self.over(killed);
         }
         let runs = self.restart(myself, &records).await;
         directory.tell_nodes(&records);
         directory.forget_dead(&records);
         if !runs {
-            self.over(myself, false);
+            return self.over(false);
         }
+        ControlFlow::Continue(())
     }
 
     /// Restarts the process for the actors that restart. A start that fails is a death like any other: the actors'
     /// policies decide whether there is another attempt. Returns whether a process runs.
-    async fn restart(&mut self, myself: &ActorRef<WorkerMessage>, records: &[Arc<ActorRecord>]) -> bool {
+    async fn restart(&mut self, myself: &NodeRef<WorkerMessage>, records: &[Arc<ActorRecord>]) -> bool {
         let directory = Arc::clone(&self.args.directory);
         let mut pause = RESTART_PAUSE;
         loop {
@@ -121,23 +109,23 @@ impl WorkerState {
         }
     }
 
-    /// Records that no process of the worker will run any more, and stops the node.
-    fn over(&self, myself: &ActorRef<WorkerMessage>, killed: bool) {
+    /// Records that no process of the worker will run any more, and ends the node.
+    fn over(&self, killed: bool) -> ControlFlow<()> {
         self.args.record.set_over(killed);
         self.args.directory.leases.wake();
-        myself.stop(None);
+        ControlFlow::Break(())
     }
 
-    fn shut_down(&mut self, myself: &ActorRef<WorkerMessage>, deadline: Instant) {
+    fn shut_down(&mut self, deadline: Instant) -> ControlFlow<()> {
         let deadline = self.closing.map_or(deadline, |earlier| earlier.min(deadline));
         self.closing = Some(deadline);
         let record = Arc::clone(&self.args.record);
         let Some(link) = record.link() else {
-            let _ = self.args.supervisor.send_message(SupervisorMessage::WorkerGone {
-                node: myself.get_id(),
+            self.args.supervisor.send(SupervisorMessage::WorkerGone {
+                worker: record.id(),
                 killed: None,
             });
-            return self.over(myself, false);
+            return self.over(false);
         };
         let left = deadline.saturating_duration_since(Instant::now());
         let grace_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
@@ -146,6 +134,7 @@ impl WorkerState {
             tokio::time::sleep_until(deadline.into()).await;
             record.kill();
         });
+        ControlFlow::Continue(())
     }
 }
 

@@ -4,11 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::ActorRef;
 use tokio::sync::{mpsc, watch};
 
 use crate::control::launch_threads::LaunchThreads;
 use crate::control::messages::WorkerMessage;
+use crate::control::node::NodeRef;
 use crate::control::supervisor_message::SupervisorMessage;
 use crate::control::watch::{Process, Watch};
 use crate::death::Exit;
@@ -26,7 +26,7 @@ use crate::worker::record::{Incarnation, WorkerRecord};
 pub(crate) struct WorkerArgs {
     pub(crate) record: Arc<WorkerRecord>,
     pub(crate) directory: Arc<Directory>,
-    pub(crate) supervisor: ActorRef<SupervisorMessage>,
+    pub(crate) supervisor: NodeRef<SupervisorMessage>,
     pub(crate) printer: mpsc::Sender<Line>,
     pub(crate) launcher: Arc<dyn Launcher>,
     pub(crate) launch_threads: Arc<LaunchThreads>,
@@ -44,7 +44,7 @@ struct Connected {
 
 impl WorkerArgs {
     /// Launches the process, waits for its hello, and watches it from then on.
-    pub(super) async fn start(&mut self, node: &ActorRef<WorkerMessage>) -> Result<(), SpawnError> {
+    pub(super) async fn start(&mut self, node: &NodeRef<WorkerMessage>) -> Result<(), SpawnError> {
         let mut launched = self.launch().await?;
         let pid = launched.pid;
         let Some(child) = launched.process.watch() else {

@@ -67,7 +67,7 @@ impl Directory {
         for record in records {
             if let Some(node) = record.node.get() {
                 // A node that has stopped has nothing to check.
-                let _ = node.send_message(NodeMessage::Changed);
+                node.send(NodeMessage::Changed);
             }
         }
         self.leases.wake();

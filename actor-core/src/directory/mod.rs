@@ -7,7 +7,6 @@
 
 mod deaths;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,14 +16,15 @@ use parking_lot::Mutex;
 use crate::actor_record::ActorRecord;
 use crate::home::keep::LaneKeep;
 use crate::id::{ActorId, LaneId, ProcessId};
+use crate::id_map::IdMap;
 use crate::lane::thread::LaneThread;
 use crate::lease::manager::LeaseManager;
 
 #[derive(Default)]
 struct Entries {
     /// The actors, each with the shared object that keeps its lane alive.
-    records: BTreeMap<ActorId, (Arc<ActorRecord>, Option<Arc<LaneKeep>>)>,
-    lanes: BTreeMap<LaneId, Arc<LaneThread>>,
+    records: IdMap<ActorId, (Arc<ActorRecord>, Option<Arc<LaneKeep>>)>,
+    lanes: IdMap<LaneId, Arc<LaneThread>>,
 }
 
 pub(crate) struct Directory {

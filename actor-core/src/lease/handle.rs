@@ -1,6 +1,5 @@
 //! Leases, as their holders use them.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,6 +10,7 @@ use crate::cell::guarded::Guarded;
 use crate::death::Death;
 use crate::directory::Directory;
 use crate::id::{ActorId, LaneId, ProcessId};
+use crate::id_map::IdSet;
 use crate::lane::mailbox::{LaneMessage, ProgramEnd};
 use crate::lane::program::LoadedPrograms;
 use crate::lease::error::LeaseError;
@@ -49,8 +49,8 @@ impl Runtime {
         }
         loop {
             living(directory, &records, deadline)?;
-            let ids: BTreeSet<ActorId> = records.iter().map(|record| record.id()).collect();
-            let units: BTreeSet<Unit> = records.iter().map(|record| unit(record)).collect();
+            let ids: IdSet<ActorId> = records.iter().map(|record| record.id()).collect();
+            let units: IdSet<Unit> = records.iter().map(|record| unit(record)).collect();
             let id = directory
                 .leases
                 .take(holder, &units, &ids, deadline)
@@ -277,7 +277,7 @@ impl Lease {
     /// Makes async methods that the lease's programs await ask again whether they are wanted, in this process and in
     /// workers. Never blocks.
     pub fn wake_async(&self) {
-        let mut told = BTreeSet::new();
+        let mut told = IdSet::new();
         for record in &self.records {
             if told.insert(record.home.address()) {
                 record.home.wake_async();

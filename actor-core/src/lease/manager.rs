@@ -1,6 +1,5 @@
 //! The lease manager: the lease table behind a lock, waits for leases that are ending, and the announcement of deaths.
 
-use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -9,6 +8,7 @@ use selvedge_channels::dispose;
 
 use crate::death::Death;
 use crate::id::{ActorId, LaneId, ProcessId};
+use crate::id_map::IdSet;
 use crate::lease::table::{EndWatcher, LeaseId, LeaseTable, NotStarted, Obstacle, Unit, Watcher};
 
 /// The lease manager, shared by all leases of a runtime.
@@ -23,8 +23,8 @@ impl LeaseManager {
     pub(crate) fn take(
         &self,
         holder: &str,
-        units: &BTreeSet<Unit>,
-        actors: &BTreeSet<ActorId>,
+        units: &IdSet<Unit>,
+        actors: &IdSet<ActorId>,
         deadline: Instant,
     ) -> Result<LeaseId, Obstacle> {
         let mut table = self.table.lock();

@@ -7,20 +7,39 @@
 //! - `LEASE-3`: a unit whose program runs stays with its lease, even a dropped one, until the program has ended.
 //! - `LEASE-4`: a lost lane is never granted again.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::death::Death;
 use crate::id::{ActorId, LaneId, ProcessId};
+use crate::id_map::{IdKey, IdMap, IdSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LeaseId(u64);
+
+impl IdKey for LeaseId {
+    const BITS: u32 = u64::BITS;
+
+    fn number(self) -> u128 {
+        self.0.into()
+    }
+}
 
 /// A unit that can be lent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Unit {
     Lane(LaneId),
     Inline(ActorId),
+}
+
+impl IdKey for Unit {
+    const BITS: u32 = u16::BITS + u32::BITS;
+
+    fn number(self) -> u128 {
+        match self {
+            Self::Lane(lane) => (0_u16, lane).number(),
+            Self::Inline(actor) => (1_u16, actor).number(),
+        }
+    }
 }
 
 pub(crate) type Watcher = Arc<dyn Fn(&Death) + Send + Sync>;
@@ -36,7 +55,7 @@ struct Use {
 
 struct Record {
     holder: String,
-    actors: BTreeSet<ActorId>,
+    actors: IdSet<ActorId>,
     ending: bool,
     dropped: bool,
     watchers: Vec<Watcher>,
@@ -66,16 +85,16 @@ pub(crate) enum NotStarted {
 
 #[derive(Default)]
 pub(crate) struct LeaseTable {
-    uses: BTreeMap<Unit, Use>,
-    leases: BTreeMap<LeaseId, Record>,
-    lost: BTreeSet<LaneId>,
+    uses: IdMap<Unit, Use>,
+    leases: IdMap<LeaseId, Record>,
+    lost: IdSet<LaneId>,
     next: u64,
 }
 
 impl LeaseTable {
     /// Returns an obstacle to a lease of `units`, if there is one. A final obstacle has precedence over one that ends,
     /// so that a refusal does not wait.
-    pub(crate) fn obstacle(&self, units: &BTreeSet<Unit>) -> Option<Obstacle> {
+    pub(crate) fn obstacle(&self, units: &IdSet<Unit>) -> Option<Obstacle> {
         let mut ending = None;
         for &unit in units {
             if matches!(unit, Unit::Lane(lane) if self.lost.contains(&lane)) {
@@ -103,8 +122,8 @@ impl LeaseTable {
     pub(crate) fn grant(
         &mut self,
         holder: &str,
-        units: &BTreeSet<Unit>,
-        actors: BTreeSet<ActorId>,
+        units: &IdSet<Unit>,
+        actors: IdSet<ActorId>,
     ) -> Result<LeaseId, Obstacle> {
         if let Some(obstacle) = self.obstacle(units) {
             return Err(obstacle);

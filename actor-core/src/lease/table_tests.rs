@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn units(lanes: &[u32]) -> BTreeSet<Unit> {
+fn units(lanes: &[u32]) -> IdSet<Unit> {
     lanes.iter().map(|&lane| Unit::Lane(LaneId(lane))).collect()
 }
 

@@ -1,7 +1,5 @@
 //! The driver's end of a worker's link: requests are sent in order, and each answer is matched with its request.
 
-use std::collections::BTreeMap;
-
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,6 +8,7 @@ use tokio::sync::mpsc;
 use crate::death::Death;
 use crate::failure::FailureReport;
 use crate::id::LaneId;
+use crate::id_map::IdMap;
 use crate::platform::link::{LinkReader, LinkWriter};
 use crate::worker::protocol::{
     FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, RequestId, ToWorker, frame_front, read_head,
@@ -43,7 +42,7 @@ pub(crate) struct Outgoing {
 #[derive(Default)]
 struct Pending {
     next: RequestId,
-    handlers: BTreeMap<RequestId, OnResponse>,
+    handlers: IdMap<RequestId, OnResponse>,
     lost: Option<Death>,
 }
 

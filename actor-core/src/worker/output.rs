@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
@@ -15,7 +16,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use crate::platform::link::{OutputPipe, OutputReader, output};
+use crate::platform::link::{OutputPipe, OutputReader, has_reader, output};
 
 /// The number of lines of standard error that are kept for a [`Death`](crate::Death).
 pub(crate) const STDERR_LINES_MAX: usize = 20;
@@ -76,15 +77,34 @@ impl Printer {
 
 fn print_lines(mut queue: mpsc::Receiver<Line>) {
     while let Some(line) = queue.blocking_recv() {
-        // An error means that the driver's own output is closed, and cannot be reported.
-        let _ = match line.target {
-            Target::Out => {
-                let mut out = io::stdout().lock();
-                out.write_all(&line.text).and_then(|()| out.flush())
-            }
-            Target::Err => io::stderr().lock().write_all(&line.text),
-        };
+        print(&line);
     }
+}
+
+/// Prints a line with `print!` or `eprint!`: test harnesses capture these, so a worker's output is shown with the test
+/// that it belongs to, like the output of a thread.
+fn print(line: &Line) {
+    let Line { target, text } = line;
+    let is_open = match target {
+        Target::Out => has_reader(&io::stdout()),
+        Target::Err => has_reader(&io::stderr()),
+    };
+    if !is_open {
+        return;
+    }
+    // An error means that the driver's own output is closed, and cannot be reported. The macros panic then.
+    let _ = catch_unwind(|| match (target, str::from_utf8(text)) {
+        (Target::Out, Ok(text)) => {
+            print!("{text}");
+            io::stdout().flush()
+        }
+        (Target::Out, Err(_)) => io::stdout().write_all(text).and_then(|()| io::stdout().flush()),
+        (Target::Err, Ok(text)) => {
+            eprint!("{text}");
+            Ok(())
+        }
+        (Target::Err, Err(_)) => io::stderr().write_all(text),
+    });
 }
 
 /// One of the two output streams of one worker.

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::control::messages::WorkerMessage;
+use crate::control::node::NodeRef;
 use crate::death::Exit;
 use crate::id::{LaneId, ProcessId};
 use crate::platform::child::ChildHandle;
@@ -25,7 +26,7 @@ pub(crate) struct WorkerRecord {
     id: ProcessId,
     name: Arc<str>,
     pub(crate) env: Vec<(String, String)>,
-    pub(crate) node: OnceLock<ractor::ActorRef<WorkerMessage>>,
+    pub(crate) node: OnceLock<NodeRef<WorkerMessage>>,
     current: Mutex<Option<Incarnation>>,
     /// The end of the last process, in words.
     ended: Mutex<Option<String>>,
@@ -112,7 +113,7 @@ impl WorkerRecord {
         self.told.send_replace(true);
         if let Some(node) = self.node.get() {
             // A node that has stopped has no process.
-            let _ = node.send_message(WorkerMessage::Shutdown { deadline });
+            node.send(WorkerMessage::Shutdown { deadline });
         }
     }
 

@@ -1,6 +1,5 @@
 //! The main loop of a worker: its main thread reads the link, and its lanes do the work.
 
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use crate::cell::factory::Factory;
 use crate::deadline::deadline_after;
 use crate::failure::{Failure, panic_message};
 use crate::id::{ActorId, LaneId};
+use crate::id_map::IdMap;
 use crate::lane::mailbox::{LaneMessage, ProgramEnd};
 use crate::lane::thread::LaneThread;
 use crate::platform::link::{Stream, is_closed_descriptor};
@@ -44,7 +44,7 @@ pub(crate) fn serve(link: Stream) -> ! {
         sentinels: sentinel::start(),
     });
     let mut worker = WorkerLanes {
-        lanes: BTreeMap::new(),
+        lanes: IdMap::new(),
         ending: Vec::new(),
         writer,
     };
@@ -87,7 +87,7 @@ impl Writer {
 }
 
 struct WorkerLanes {
-    lanes: BTreeMap<LaneId, Arc<LaneThread>>,
+    lanes: IdMap<LaneId, Arc<LaneThread>>,
     /// Lanes that were told to end.
     ending: Vec<Arc<LaneThread>>,
     writer: Arc<Writer>,

@@ -157,7 +157,7 @@ impl PayloadType {
     }
 
     /// The type `T`, of which the caller knows nothing but that its values may be sent to another thread. The traits of
-    /// numbers, text and vectors of them are known nevertheless.
+    /// common numbers and of text are known nevertheless.
     pub fn of_moved<T: Payload>() -> Self {
         if let Some(known) = familiar(TypeId::of::<T>()) {
             return known;

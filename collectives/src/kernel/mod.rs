@@ -109,11 +109,11 @@ fn kernel(op: ReduceOp, dtype: DType) -> Option<Kernel> {
 
 fn typed<E: Number>(op: ReduceOp) -> Kernel {
     match op {
-        ReduceOp::Sum => wide::<Folded<E, 0>>,
-        ReduceOp::Product => wide::<Folded<E, 1>>,
-        ReduceOp::Min => wide::<Folded<E, 2>>,
-        ReduceOp::Max => wide::<Folded<E, 3>>,
-        ReduceOp::Average => wide::<Mean<E>>,
+        ReduceOp::Sum => wide::<Folded<E, 0>, false>,
+        ReduceOp::Product => wide::<Folded<E, 1>, false>,
+        ReduceOp::Min => wide::<Folded<E, 2>, false>,
+        ReduceOp::Max => wide::<Folded<E, 3>, false>,
+        ReduceOp::Average => wide::<Mean<E>, false>,
     }
 }
 
@@ -134,7 +134,7 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize, stores: Stor
     };
     // A copy is the sum of one source.
     // SAFETY: the caller's promise, for the whole words.
-    unsafe { wide::<Folded<u64, 0>>(work) };
+    unsafe { wide::<Folded<u64, 0>, true>(work) };
     let (from, to) = (from.wrapping_add(done), to.wrapping_add(done));
     // SAFETY: the caller's promise, for the remaining bytes.
     unsafe { std::ptr::copy_nonoverlapping(from, to, len - done) };
@@ -200,26 +200,30 @@ impl<E: Number> Fold for Mean<E> {
     }
 }
 
-/// Runs [`fold`] with the widest registers that this processor has.
+/// Runs [`fold`] with the widest registers that this processor has. `STREAMS` says whether stores may go past the
+/// caches; only a copy needs that.
+///
+/// Without optimisation no compiler uses wide registers, so a debug build contains one variant of each kernel instead
+/// of three. The tests of this crate contain all of them.
 ///
 /// # Safety
 /// The contract of [`reduce`], for elements of type `F::Element`.
-unsafe fn wide<F: Fold>(work: Work<'_>) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+unsafe fn wide<F: Fold, const STREAMS: bool>(work: Work<'_>) {
+    #[cfg(all(target_arch = "x86_64", not(miri), any(test, not(debug_assertions))))]
     {
         /// # Safety
         /// The contract of [`fold`].
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-        unsafe fn avx512<F: Fold>(work: Work<'_>) {
+        unsafe fn avx512<F: Fold, const STREAMS: bool>(work: Work<'_>) {
             // SAFETY: the caller's promise.
-            unsafe { fold::<F>(work) }
+            unsafe { fold::<F, STREAMS>(work) }
         }
         /// # Safety
         /// The contract of [`fold`].
         #[target_feature(enable = "avx2")]
-        unsafe fn avx2<F: Fold>(work: Work<'_>) {
+        unsafe fn avx2<F: Fold, const STREAMS: bool>(work: Work<'_>) {
             // SAFETY: the caller's promise.
-            unsafe { fold::<F>(work) }
+            unsafe { fold::<F, STREAMS>(work) }
         }
         let has = |it: bool| it && work.count >= FEW;
         if has(is_x86_feature_detected!("avx512f")
@@ -228,23 +232,23 @@ unsafe fn wide<F: Fold>(work: Work<'_>) {
             && is_x86_feature_detected!("avx512vl"))
         {
             // SAFETY: the processor has these instructions; the rest is the caller's promise.
-            return unsafe { avx512::<F>(work) };
+            return unsafe { avx512::<F, STREAMS>(work) };
         }
         if has(is_x86_feature_detected!("avx2")) {
             // SAFETY: the processor has these instructions; the rest is the caller's promise.
-            return unsafe { avx2::<F>(work) };
+            return unsafe { avx2::<F, STREAMS>(work) };
         }
     }
     // SAFETY: the caller's promise.
-    unsafe { fold::<F>(work) }
+    unsafe { fold::<F, STREAMS>(work) }
 }
 
 /// # Safety
 /// The contract of [`reduce`], for elements of type `F::Element`.
 #[inline(always)]
-unsafe fn fold<F: Fold>(work: Work<'_>) {
+unsafe fn fold<F: Fold, const STREAMS: bool>(work: Work<'_>) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if work.stores == Stores::Streaming && work.to.addr().is_multiple_of(16) {
+    if STREAMS && work.stores == Stores::Streaming && work.to.addr().is_multiple_of(16) {
         // SAFETY: the caller's promise.
         unsafe { fold_with::<F, true>(work) };
         // These stores bypass the usual order of stores. The fence orders them before the later stores that tell other

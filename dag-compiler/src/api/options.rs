@@ -2,7 +2,7 @@
 
 mod env;
 
-use std::collections::BTreeSet;
+use selvedge_core::IdSet;
 use std::time::Duration;
 
 use selvedge_channels::Waiting;
@@ -304,7 +304,7 @@ impl Options {
             .iter()
             .filter_map(|it| plan.ir.core_of(it.address.lane))
             .collect();
-        let distinct: BTreeSet<u32> = kept.iter().copied().collect();
+        let distinct: IdSet<u32> = kept.iter().copied().collect();
         match self.wait {
             // Lanes that are pinned to one core take turns on it.
             Wait::Auto if distinct.len() < kept.len() => Waiting::auto(usize::MAX),

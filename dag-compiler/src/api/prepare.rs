@@ -1,9 +1,7 @@
 //! The parts of a graph in the driver's process: its memory, its lanes, and the channel ends of its inputs and outputs.
 
-use std::collections::BTreeMap;
-
 use selvedge_channels::{AnyOutlet, PayloadType, Segment};
-use selvedge_core::{LaneId, ProcessId, ValueIx};
+use selvedge_core::{IdMap, LaneId, ProcessId, ValueIx};
 
 use crate::bind::RuntimeParts;
 use crate::bind::ports::InputPort;
@@ -68,7 +66,7 @@ pub(crate) fn prepare(plan: &Plan, recipe: &RuntimeParts) -> Result<Prepared, Lo
 fn input_ports(
     plan: &Plan,
     recipe: &RuntimeParts,
-    outlets: &mut BTreeMap<ValueId, Box<dyn AnyOutlet>>,
+    outlets: &mut IdMap<ValueId, Box<dyn AnyOutlet>>,
 ) -> Vec<InputPort> {
     let port = |whole: &ValueId| InputPort {
         whole: outlets.remove(whole),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use selvedge_channels::PayloadType;
-use selvedge_core::{ActorId, ActorRef};
+use selvedge_core::{ActorId, ActorRef, IdMap, IdSet};
 
 use super::constant::Constant;
 use super::ports::Splitter;
@@ -39,12 +39,12 @@ pub(super) fn numbered(taken: &mut BTreeMap<String, u32>, name: String) -> Strin
 pub(crate) struct Builder {
     pub(super) actors: Vec<ActorRef>,
     /// The position of each actor in `actors`.
-    pub(super) places: BTreeMap<ActorId, usize>,
+    pub(super) places: IdMap<ActorId, usize>,
     /// The names of actors in messages. If several actors have one name, all but the first get a number.
-    pub(super) names: BTreeMap<ActorId, String>,
+    pub(super) names: IdMap<ActorId, String>,
     /// The names of actors that are taken, each with the last number that was given with it.
     pub(super) taken: BTreeMap<String, u32>,
-    pub(super) binds: BTreeMap<ActorId, BindIndex>,
+    pub(super) binds: IdMap<ActorId, BindIndex>,
     /// The labels of tasks that are taken, each with the last number that was given with it.
     pub(super) labels: BTreeMap<String, u32>,
     pub(super) tasks: Vec<TaskIr>,
@@ -52,19 +52,19 @@ pub(crate) struct Builder {
     pub(super) values: Vec<ValueIr>,
     pub(super) payloads: Vec<PayloadType>,
     pub(super) inputs: Vec<ValueId>,
-    pub(super) splitters: BTreeMap<ValueId, Splitter>,
-    pub(super) parts: BTreeMap<(ValueId, u16), ValueId>,
+    pub(super) splitters: IdMap<ValueId, Splitter>,
+    pub(super) parts: IdMap<(ValueId, u16), ValueId>,
     /// The signal of each task or input of the graph: a value that says that its maker is done.
     pub(super) signals: BTreeMap<Origin, ValueId>,
     /// The signals that each task waits for.
-    pub(super) ordered: BTreeSet<(TaskId, ValueId)>,
+    pub(super) ordered: IdSet<(TaskId, ValueId)>,
     /// A cache for `order`: the task that was last ordered after an input of the graph, and the origins of its
     /// arguments.
     pub(super) inputs_read: (Option<TaskId>, BTreeSet<Origin>),
     /// The constants among the arguments, by task and position of the argument.
-    pub(super) constants: BTreeMap<(TaskId, u32), Constant>,
+    pub(super) constants: IdMap<(TaskId, u32), Constant>,
     /// The transports that edges ask for, by task and position of the argument.
-    pub(super) asked: BTreeMap<(TaskId, u32), Transport>,
+    pub(super) asked: IdMap<(TaskId, u32), Transport>,
     pub(super) mistakes: Vec<Diagnostic>,
 }
 
@@ -231,9 +231,8 @@ impl Builder {
         bound_at: SourceLocation,
     ) -> TaskId {
         let label = format!("{}.{method_name}", self.actor_name(actor));
-        let next = self.binds.entry(actor).or_default();
-        let bind_index = *next;
-        next.0 += 1;
+        let bind_index = self.binds.get(&actor).copied().unwrap_or_default();
+        self.binds.insert(actor, BindIndex(bind_index.0 + 1));
         self.tasks.push(TaskIr {
             actor,
             method,

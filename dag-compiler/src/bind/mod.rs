@@ -15,11 +15,10 @@ pub(crate) mod ports;
 pub(crate) mod transport;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use selvedge_channels::PayloadType;
-use selvedge_core::{ActorId, ActorRef};
+use selvedge_core::{ActorId, ActorRef, IdMap};
 
 use crate::bind::builder::{Builder, Scope};
 pub use crate::bind::call::{Bind, bind};
@@ -43,9 +42,9 @@ pub(crate) struct RuntimeParts {
     /// The type of each value.
     pub(crate) payloads: Vec<PayloadType>,
     pub(crate) actors: Vec<ActorRef>,
-    pub(crate) splitters: BTreeMap<ValueId, Splitter>,
+    pub(crate) splitters: IdMap<ValueId, Splitter>,
     /// The constants among the arguments, by task and position of the argument.
-    pub(crate) constants: BTreeMap<(TaskId, u32), Constant>,
+    pub(crate) constants: IdMap<(TaskId, u32), Constant>,
     /// The constructor of each output leaf, which stores the results of that leaf.
     pub(crate) leaves: Vec<fn(usize) -> Box<dyn AnyLeaf>>,
     /// The lengths of the `Vec`s in the output.
@@ -140,7 +139,7 @@ fn outputs(
     outputs
 }
 
-fn actor_ir(actor: &ActorRef, names: &BTreeMap<ActorId, String>) -> ActorIr {
+fn actor_ir(actor: &ActorRef, names: &IdMap<ActorId, String>) -> ActorIr {
     let name = names.get(&actor.id());
     ActorIr {
         id: actor.id(),

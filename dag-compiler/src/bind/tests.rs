@@ -23,7 +23,7 @@ fn codes(bound: &BoundGraph) -> Vec<Code> {
 
 #[test]
 fn a_name_that_is_given_twice_is_numbered_and_no_number_is_given_twice() {
-    let mut taken = BTreeMap::new();
+    let mut taken = std::collections::BTreeMap::new();
     let names = ["s", "s#3", "s", "s", "s#2", "s#2#2", "s", "s#3"];
     let numbered = names.map(|name| numbered(&mut taken, name.to_owned()));
     assert_eq!(

@@ -1,8 +1,6 @@
 //! Transports: what a user asks for an edge, and which transfers become a rendezvous.
 
-use std::collections::BTreeMap;
-
-use selvedge_core::{ActorId, ActorRef};
+use selvedge_core::{ActorId, ActorRef, IdMap};
 use serde::{Deserialize, Serialize};
 
 use super::builder::Builder;
@@ -54,7 +52,7 @@ impl Builder {
             return;
         }
         let endpoint = |actor: &ActorRef| (actor.id(), Endpoint::actor(actor.address(), actor.device()));
-        let actors: BTreeMap<ActorId, Endpoint> = self.actors.iter().map(endpoint).collect();
+        let actors: IdMap<ActorId, Endpoint> = self.actors.iter().map(endpoint).collect();
         let makers: Vec<ActorId> = self.tasks.iter().map(|task| task.actor).collect();
         let end_of = |actor: Option<&ActorId>| {
             let end = actor.and_then(|actor| actors.get(actor)).copied();

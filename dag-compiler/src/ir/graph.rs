@@ -1,11 +1,10 @@
 //! The graph as it was bound: actors, tasks and values.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
 
-use selvedge_core::{ActorId, Address, LaneId};
+use selvedge_core::{ActorId, Address, IdKey, IdMap, LaneId};
 use serde::{Deserialize, Serialize};
 
 use super::{CollectiveIr, OpKind, Operation};
@@ -26,6 +25,20 @@ pub struct CollectiveId(pub u32);
 /// have equal plans whatever other graphs use their actors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BindIndex(pub u32);
+
+macro_rules! keys {
+    ($($id:ty),+) => {$(
+        impl IdKey for $id {
+            const BITS: u32 = u32::BITS;
+
+            fn number(self) -> u128 {
+                self.0.into()
+            }
+        }
+    )+};
+}
+
+keys!(TaskId, ValueId, CollectiveId, crate::ir::ChannelId);
 
 impl TaskId {
     pub(crate) fn index(self) -> usize {
@@ -345,7 +358,7 @@ impl GraphIr {
     }
 
     /// Returns the place where each actor runs in this graph, by actor id.
-    pub(crate) fn places(&self) -> BTreeMap<ActorId, Address> {
+    pub(crate) fn places(&self) -> IdMap<ActorId, Address> {
         let place = |actor: &ActorIr| {
             let lane = actor.lane;
             (actor.id, Address { lane, ..actor.home })

@@ -1,8 +1,6 @@
 //! Lookup tables over a plan that replace searches, so that loading takes linear time.
 
-use std::collections::BTreeMap;
-
-use selvedge_core::{ActorId, ValueIx};
+use selvedge_core::{ActorId, IdMap, ValueIx};
 
 use super::LoadError;
 use crate::ir::{ChannelId, GraphIr, LaneProgram, Origin, Plan, TaskId, ValueId};
@@ -16,7 +14,7 @@ pub(crate) struct Index {
     makes: Vec<Option<ValueId>>,
     /// By value: the next value of the same task.
     next: Vec<Option<ValueId>>,
-    pub(super) actors: BTreeMap<ActorId, usize>,
+    pub(super) actors: IdMap<ActorId, usize>,
 }
 
 impl Index {

@@ -11,13 +11,11 @@ mod ranks;
 mod task;
 mod types;
 
-use std::collections::BTreeMap;
-
 use selvedge_channels::{
     AnyOutlet, ChannelError, Doorbell, PayloadType, Provider, Segment, SegmentError, SegmentId, format,
 };
 use selvedge_collectives::{CommError, Group};
-use selvedge_core::{ActorId, LaneId, LoadedPrograms, ProcessId, Program, gather};
+use selvedge_core::{ActorId, IdMap, LaneId, LoadedPrograms, ProcessId, Program, gather};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::index::Index;
@@ -91,7 +89,7 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
             control: &control,
             process: shipment.process,
             payload: &payload,
-            constants: &BTreeMap::new(),
+            constants: &IdMap::new(),
             index: Index::of(&shipment.plan),
         };
         Ok(programs(&shipment.plan, site.lanes()?.lanes))
@@ -103,13 +101,13 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
 pub(crate) fn programs(plan: &Plan, lanes: Vec<LaneLoop>) -> LoadedPrograms {
     let mut programs = LoadedPrograms::new();
     for lane in lanes {
-        let mut guests: BTreeMap<LaneId, Vec<ActorId>> = BTreeMap::new();
+        let mut guests: IdMap<LaneId, Vec<ActorId>> = IdMap::new();
         for actor in plan
             .ir
             .actors_on(lane.lane)
             .filter(|actor| actor.home.lane != lane.lane)
         {
-            guests.entry(actor.home.lane).or_default().push(actor.id);
+            guests.push_to(actor.home.lane, actor.id);
         }
         let (control, bell) = (lane.control.clone(), lane.bell.clone());
         let ended = Box::new(move || control.state() != GraphState::Running);
@@ -128,14 +126,14 @@ pub(crate) struct LoadSite<'a> {
     pub(crate) process: ProcessId,
     pub(crate) payload: &'a dyn Fn(ValueId) -> Option<PayloadType>,
     /// The constants of this process, by task and position of the argument. All others are encoded in the plan.
-    pub(crate) constants: &'a BTreeMap<(TaskId, u32), Constant>,
+    pub(crate) constants: &'a IdMap<(TaskId, u32), Constant>,
     pub(crate) index: Index,
 }
 
 /// The lanes of a process and, in the driver's process, the outlets of the graph's inputs.
 pub(crate) struct Built {
     pub(crate) lanes: Vec<LaneLoop>,
-    pub(crate) inputs: BTreeMap<ValueId, Box<dyn AnyOutlet>>,
+    pub(crate) inputs: IdMap<ValueId, Box<dyn AnyOutlet>>,
 }
 
 impl LoadSite<'_> {
@@ -154,7 +152,7 @@ impl LoadSite<'_> {
             lanes.push(self.lane(program, &mut places, &mut rings, &groups)?);
             places.leave(program);
         }
-        let mut inputs = BTreeMap::new();
+        let mut inputs = IdMap::new();
         if self.process == ProcessId::DRIVER {
             for value in self.written_by(Writer::Submit) {
                 inputs.insert(value, self.outlet(value, None, &mut rings)?);

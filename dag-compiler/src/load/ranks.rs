@@ -1,7 +1,5 @@
 //! Ranks: from the plan of a collective to a lane's rank in its group.
 
-use std::collections::BTreeMap;
-
 use selvedge_channels::{Doorbell, Provider};
 use selvedge_collectives::{Communicator, Group, Joining};
 
@@ -10,12 +8,13 @@ use crate::bind::collective::{find_adapter, join};
 use crate::ir::{CommunicatorPlan, GraphIr, TaskIr};
 use crate::run::ranks::{CollectiveRun, Part, RankRun};
 use crate::run::table::{RankIx, Table};
+use selvedge_core::IdMap;
 
 /// The ranks of one lane, by group and number.
 #[derive(Default)]
 pub(super) struct LaneRanks {
     pub(super) runs: Table<RankIx, RankRun>,
-    known: BTreeMap<(usize, usize), RankIx>,
+    known: IdMap<(usize, usize), RankIx>,
 }
 
 impl LoadSite<'_> {

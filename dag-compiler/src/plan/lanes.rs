@@ -9,9 +9,7 @@
 //! Only neighbours along the graph are merged, so that hops disappear, and the groups have about equal work. Lanes with
 //! different cores stay apart. The choice is a pure function.
 
-use std::collections::BTreeMap;
-
-use selvedge_core::{Address, LaneId, ProcessId};
+use selvedge_core::{Address, IdMap, LaneId, ProcessId};
 
 use crate::ir::{ChannelKind, GraphIr, Lanes, Settings};
 use crate::plan::cost;
@@ -80,7 +78,7 @@ pub(crate) fn assign(graph: &mut GraphIr, settings: &Settings) -> Vec<String> {
         let budget = budgets.get(&process).copied().unwrap_or(1);
         merged.extend(worthwhile(balanced(groups, budget, &crowded)));
     }
-    let mut target: BTreeMap<LaneId, LaneId> = BTreeMap::new();
+    let mut target: IdMap<LaneId, LaneId> = IdMap::new();
     for group in &merged {
         target.extend(group.lanes.iter().filter_map(|lane| Some((*lane, group.lane()?))));
     }
@@ -93,10 +91,10 @@ pub(crate) fn assign(graph: &mut GraphIr, settings: &Settings) -> Vec<String> {
 }
 
 /// Returns the lanes of each process, except the driver's lane, in the order in which the graph first uses them.
-fn groups(graph: &GraphIr) -> BTreeMap<ProcessId, Vec<LaneGroup>> {
+fn groups(graph: &GraphIr) -> IdMap<ProcessId, Vec<LaneGroup>> {
     let places = graph.places();
     let mut order: Vec<Address> = Vec::new();
-    let mut work: BTreeMap<LaneId, (u64, bool)> = BTreeMap::new();
+    let mut work: IdMap<LaneId, (u64, bool)> = IdMap::new();
     for task in &graph.tasks {
         let Some(place) = places.get(&task.actor).copied() else {
             continue;
@@ -104,33 +102,35 @@ fn groups(graph: &GraphIr) -> BTreeMap<ProcessId, Vec<LaneGroup>> {
         if place == Address::DRIVER {
             continue;
         }
-        let (ns, known) = work.entry(place.lane).or_insert_with(|| {
+        let before = work.get(&place.lane).copied();
+        let (ns, known) = before.unwrap_or_else(|| {
             order.push(place);
             (0, true)
         });
-        *ns = ns.saturating_add(cost::work_ns(task));
-        *known &= task.duration_ns.is_some();
+        let ns = ns.saturating_add(cost::work_ns(task));
+        work.insert(place.lane, (ns, known && task.duration_ns.is_some()));
     }
-    let mut groups: BTreeMap<ProcessId, Vec<LaneGroup>> = BTreeMap::new();
+    let mut groups: IdMap<ProcessId, Vec<LaneGroup>> = IdMap::new();
     for Address { process, lane, .. } in order {
         let (ns, known) = work.get(&lane).copied().unwrap_or_default();
         let lanes = vec![lane];
         let why = String::new();
-        groups.entry(process).or_default().push(LaneGroup {
+        let group = LaneGroup {
             lanes,
             ns,
             known,
             why,
             core: graph.core_of(lane),
-        });
+        };
+        groups.push_to(process, group);
     }
     groups
 }
 
 /// Returns the number of lanes that each process may have. Each process gets one; each further lane goes to the process
 /// with the most work per lane.
-fn budgets(groups: &BTreeMap<ProcessId, Vec<LaneGroup>>, cores: usize) -> BTreeMap<ProcessId, usize> {
-    let mut budgets: BTreeMap<ProcessId, usize> = groups.keys().map(|process| (*process, 1)).collect();
+fn budgets(groups: &IdMap<ProcessId, Vec<LaneGroup>>, cores: usize) -> IdMap<ProcessId, usize> {
+    let mut budgets: IdMap<ProcessId, usize> = groups.keys().map(|process| (*process, 1)).collect();
     for _ in budgets.len()..cores {
         let hungry = |(process, budget): (&ProcessId, &usize)| {
             let mine = groups.get(process).map(Vec::as_slice).unwrap_or_default();

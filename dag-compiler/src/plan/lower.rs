@@ -3,9 +3,7 @@
 //!
 //! O((tasks + edges) log actors).
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use selvedge_core::ActorId;
+use selvedge_core::{ActorId, IdMap, IdSet};
 
 use super::rendezvous::RendezvousReads;
 use crate::ir::{CollectiveId, EdgeKind, GraphIr, OpKind, Operation, OperationEdge, OperationGraph, TaskId};
@@ -15,10 +13,10 @@ use crate::ir::{CollectiveId, EdgeKind, GraphIr, OpKind, Operation, OperationEdg
 pub fn lower(graph: &GraphIr) -> OperationGraph {
     let mut lowered = OperationGraph::default();
     let mut writes: Vec<u32> = Vec::with_capacity(graph.tasks.len());
-    let mut last_compute: BTreeMap<ActorId, u32> = BTreeMap::new();
-    let mut ranks: BTreeMap<CollectiveId, Vec<u32>> = BTreeMap::new();
+    let mut last_compute: IdMap<ActorId, u32> = IdMap::new();
+    let mut ranks: IdMap<CollectiveId, Vec<u32>> = IdMap::new();
     let commuting = graph.actors.iter().filter(|actor| actor.commutes);
-    let commuting: BTreeSet<ActorId> = commuting.map(|actor| actor.id).collect();
+    let commuting: IdSet<ActorId> = commuting.map(|actor| actor.id).collect();
     let mut meetings = RendezvousReads::of(graph);
     for (index, task) in graph.tasks.iter().enumerate() {
         let id = TaskId(index as u32);
@@ -46,7 +44,7 @@ pub fn lower(graph: &GraphIr) -> OperationGraph {
         let write = lowered.push(id, OpKind::Write);
         lowered.edge(work, write, EdgeKind::Program);
         if let Some(collective) = task.collective {
-            ranks.entry(collective).or_default().push(work);
+            ranks.push_to(collective, work);
         } else if !commuting.contains(&task.actor)
             && let Some(before) = last_compute.insert(task.actor, work)
         {

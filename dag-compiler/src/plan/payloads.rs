@@ -6,17 +6,18 @@
 //!
 //! O(tasks + edges log lanes).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use selvedge_core::{ActorId, Address};
+use selvedge_core::{ActorId, Address, IdMap, IdSet};
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{ActorIr, GraphIr, Origin, SourceLocation, ValueId};
 
 /// The readers of a value whose type lacks a trait.
+#[derive(Default)]
 struct Readers<'a> {
     count: usize,
-    lanes: BTreeSet<Address>,
+    lanes: IdSet<Address>,
     /// Whether a task is among them.
     by_tasks: bool,
     /// The reader in another process: its name, its place, and its line.
@@ -34,8 +35,8 @@ pub(super) fn check(graph: &GraphIr) -> Vec<Diagnostic> {
     if !(0..graph.values.len() as u32).map(ValueId).any(lacking) {
         return Vec::new();
     }
-    let actors: BTreeMap<ActorId, &ActorIr> = graph.actors.iter().map(|actor| (actor.id, actor)).collect();
-    let mut readers: BTreeMap<ValueId, Readers<'_>> = BTreeMap::new();
+    let actors: IdMap<ActorId, &ActorIr> = graph.actors.iter().map(|actor| (actor.id, actor)).collect();
+    let mut readers: IdMap<ValueId, Readers<'_>> = IdMap::new();
     let mut parted: BTreeSet<Origin> = BTreeSet::new();
     let mut note = |value: ValueId, name: &dyn Fn() -> String, place: (Address, String), line, is_task| {
         if let Some(part) = graph.value(value).filter(|value| value.part.is_some()) {
@@ -44,20 +45,15 @@ pub(super) fn check(graph: &GraphIr) -> Vec<Diagnostic> {
         if !lacking(value) {
             return;
         }
-        let readers = readers.entry(value).or_insert_with(|| Readers {
-            count: 0,
-            lanes: BTreeSet::new(),
-            by_tasks: false,
-            far: None,
-            last: None,
+        readers.change(value, |readers: &mut Readers<'_>| {
+            readers.count += 1;
+            readers.by_tasks |= is_task;
+            readers.lanes.insert(place.0);
+            if !place.0.is_near(home(graph, &actors, value)) && readers.far.is_none() {
+                readers.far = Some((name(), place.1, line));
+            }
+            readers.last = Some((name(), line));
         });
-        readers.count += 1;
-        readers.by_tasks |= is_task;
-        readers.lanes.insert(place.0);
-        if !place.0.is_near(home(graph, &actors, value)) && readers.far.is_none() {
-            readers.far = Some((name(), place.1, line));
-        }
-        readers.last = Some((name(), line));
     };
     for task in &graph.tasks {
         let Some(actor) = actors.get(&task.actor) else {
@@ -79,7 +75,7 @@ pub(super) fn check(graph: &GraphIr) -> Vec<Diagnostic> {
         let place = (Address::DRIVER, "the driver's process".to_owned());
         note(*output, &name, place, &graph.compiled_at, false);
     }
-    for (value, readers) in &mut readers {
+    for (value, readers) in readers.iter_mut() {
         // The whole of a tuple is copied if its parts are used too.
         let whole = graph.value(*value).filter(|value| value.part.is_none());
         if whole.is_some_and(|whole| parted.contains(&whole.origin)) {
@@ -93,7 +89,7 @@ pub(super) fn check(graph: &GraphIr) -> Vec<Diagnostic> {
 }
 
 /// The place where a value is made.
-fn home(graph: &GraphIr, actors: &BTreeMap<ActorId, &ActorIr>, value: ValueId) -> Address {
+fn home(graph: &GraphIr, actors: &IdMap<ActorId, &ActorIr>, value: ValueId) -> Address {
     let maker = graph.maker(value).and_then(|task| graph.task(task));
     let actor = maker.and_then(|task| actors.get(&task.actor));
     actor.map_or(Address::DRIVER, |actor| actor.home)

@@ -8,9 +8,7 @@
 //! O(tasks + edges log lanes), and at worst edges x lanes moves of 16 bytes, because the lanes that read a value are a
 //! sorted list.
 
-use std::collections::BTreeMap;
-
-use selvedge_core::{ActorId, Address};
+use selvedge_core::{ActorId, Address, IdMap};
 
 use crate::ir::{
     BufferIr, ChannelId, ChannelKind, ChannelPlan, CommunicatorPlan, GraphIr, LaneValue, Origin, RankPlan,
@@ -23,7 +21,7 @@ pub struct Placement {
     /// The channels, by id.
     pub channels: Vec<ChannelPlan>,
     /// The values that each lane reads, by value id.
-    pub values: BTreeMap<Address, Vec<LaneValue>>,
+    pub values: IdMap<Address, Vec<LaneValue>>,
 }
 
 /// The way in which a lane reads a value.
@@ -110,13 +108,14 @@ impl Placement {
             let channel = ChannelId(self.channels.len() as u32);
             for (position, (reader, reading)) in (0u16..).zip(reads.of(from, near)) {
                 let across = matches!(writer, Writer::Lane(writer) if writer != reader);
-                self.values.entry(reader).or_default().push(LaneValue {
+                let value = LaneValue {
                     value,
                     channel,
                     reader: position,
                     reads: reading.reads,
                     meets: reading.meets && across,
-                });
+                };
+                self.values.push_to(reader, value);
             }
             let size = ChannelSize::of(kind, asked, settings);
             self.channels.push(ChannelPlan {

@@ -1,8 +1,6 @@
 //! Rendezvous: the READs at which a reader and its writer take part in one transfer.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use selvedge_core::{ActorId, Address};
+use selvedge_core::{ActorId, Address, IdMap, IdSet};
 
 use crate::ir::{GraphIr, TaskIr, ValueId};
 
@@ -10,13 +8,13 @@ use crate::ir::{GraphIr, TaskIr, ValueId};
 #[derive(Default)]
 struct Asked {
     /// The values that another lane makes.
-    crossing: BTreeSet<(Address, ValueId)>,
+    crossing: IdSet<(Address, ValueId)>,
     /// The values that the reader's lane makes itself. They stay there, so no transfer takes place.
-    staying: BTreeSet<(Address, ValueId)>,
+    staying: IdSet<(Address, ValueId)>,
 }
 
 impl Asked {
-    fn of(graph: &GraphIr, places: &BTreeMap<ActorId, Address>) -> Self {
+    fn of(graph: &GraphIr, places: &IdMap<ActorId, Address>) -> Self {
         let place = |task: &TaskIr| places.get(&task.actor).copied();
         let mut asked = Asked::default();
         for task in graph.tasks.iter().filter(|task| !task.meets.is_empty()) {
@@ -54,9 +52,9 @@ pub(crate) fn ignored(graph: &GraphIr) -> Vec<String> {
 /// READ of the value takes part if any of the lane's READs of the value asks for a rendezvous. The other READs use the
 /// value that the first READ has received.
 pub(super) struct RendezvousReads {
-    places: BTreeMap<ActorId, Address>,
+    places: IdMap<ActorId, Address>,
     /// The pairs of lane and value whose first READ has not been lowered yet.
-    waiting: BTreeSet<(Address, ValueId)>,
+    waiting: IdSet<(Address, ValueId)>,
 }
 
 impl RendezvousReads {

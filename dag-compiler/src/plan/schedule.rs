@@ -7,9 +7,7 @@
 //! for this lane's other work. READs, WRITEs and COLLECTIVEs that take part in transfers keep their order on the lane,
 //! because devices run them in that order.
 
-use std::collections::BTreeMap;
-
-use selvedge_core::{ActorId, Address, LaneId};
+use selvedge_core::{ActorId, Address, IdMap, LaneId};
 
 use crate::ir::{
     EdgeKind, GraphIr, LaneSchedule, OpKind, Operation, OperationGraph, Schedule, TaskId, TaskIr,
@@ -21,14 +19,20 @@ use crate::plan::order::Order;
 pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &Order, overlap: bool) -> Schedule {
     let places = graph.places();
     let mut original = vec![0; operations.operations.len()];
-    let mut lanes = BTreeMap::from([(LaneId::DRIVER, (Address::DRIVER, Vec::new()))]);
+    let mut lanes = IdMap::new();
+    lanes.insert(LaneId::DRIVER, (Address::DRIVER, Vec::new()));
     for index in &order.operations {
         let operation = operations.operations.get(*index as usize);
         let actor = operation
             .and_then(|it| graph.task(it.task))
             .map(|task| task.actor);
         if let Some(address) = actor.and_then(|actor| places.get(&actor)).copied() {
-            let (_, list) = lanes.entry(address.lane).or_insert_with(|| (address, Vec::new()));
+            if !lanes.contains_key(&address.lane) {
+                lanes.insert(address.lane, (address, Vec::new()));
+            }
+            let Some((_, list)) = lanes.get_mut(&address.lane) else {
+                continue;
+            };
             if let Some(original) = original.get_mut(*index as usize) {
                 *original = list.len() as u32;
             }
@@ -54,17 +58,17 @@ pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &Order, ove
 /// The operations that may be posted earlier, and the work that they may pass.
 struct Hoist<'a> {
     graph: &'a GraphIr,
-    places: BTreeMap<ActorId, Address>,
+    places: IdMap<ActorId, Address>,
     operations: &'a [Operation],
     order: &'a Order,
     /// The operations that take part in transfers. For a READ, the time when the writer's work begins; for a WRITE or a
     /// COLLECTIVE, 0.
-    transfers: BTreeMap<u32, u64>,
+    transfers: IdMap<u32, u64>,
 }
 
 impl<'a> Hoist<'a> {
     fn of(graph: &'a GraphIr, operations: &'a OperationGraph, order: &'a Order) -> Self {
-        let mut transfers = BTreeMap::new();
+        let mut transfers = IdMap::new();
         for edge in operations
             .edges
             .iter()

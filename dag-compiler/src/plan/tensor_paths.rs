@@ -1,8 +1,6 @@
 //! The paths by which device tensors travel from their writer to each reader, chosen from the places of both ends.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use selvedge_core::ActorId;
+use selvedge_core::{ActorId, IdMap, IdSet};
 
 use crate::ir::{ActorIr, Endpoint, GraphIr, TensorPath, TensorPathPlan, TensorsIr, ValueId};
 
@@ -46,19 +44,19 @@ fn path(tensors: TensorsIr, writer: Endpoint, reader: Endpoint) -> (TensorPath, 
 /// outputs, comes last.
 pub(crate) fn tensor_paths(graph: &GraphIr) -> Vec<TensorPathPlan> {
     let endpoint = |actor: &ActorIr| Endpoint::actor(actor.home, actor.device);
-    let ends: BTreeMap<ActorId, Endpoint> = graph
+    let ends: IdMap<ActorId, Endpoint> = graph
         .actors
         .iter()
         .map(|actor| (actor.id, endpoint(actor)))
         .collect();
     let carried = |value: &ValueId| graph.value(*value).is_some_and(|value| value.tensors.carried);
-    let mut readers: BTreeSet<(ValueId, Option<ActorId>)> = BTreeSet::new();
+    let mut readers: IdSet<(ValueId, Option<ActorId>)> = IdSet::new();
     for task in &graph.tasks {
         let reads = GraphIr::reads(task).map(|(_, value)| value).filter(carried);
         readers.extend(reads.map(|value| (value, Some(task.actor))));
     }
     // The driver is not an actor; it comes after all actors.
-    let outputs: BTreeSet<ValueId> = graph.outputs.iter().copied().filter(carried).collect();
+    let outputs: IdSet<ValueId> = graph.outputs.iter().copied().filter(carried).collect();
     let mut paths: Vec<TensorPathPlan> = Vec::new();
     for (value, reader) in readers
         .into_iter()

@@ -2,9 +2,7 @@
 //!
 //! O(tasks + edges).
 
-use std::collections::BTreeSet;
-
-use selvedge_core::ActorId;
+use selvedge_core::{ActorId, IdSet};
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{CollectiveIr, GraphIr, Origin, TaskId, TaskIr, ValueId};
@@ -174,7 +172,7 @@ fn no_input(task: &TaskIr) -> Option<Diagnostic> {
 
 /// Describes the first defect that no binding could have caused.
 fn malformed(graph: &GraphIr) -> Option<String> {
-    let actors: BTreeSet<ActorId> = graph.actors.iter().map(|actor| actor.id).collect();
+    let actors: IdSet<ActorId> = graph.actors.iter().map(|actor| actor.id).collect();
     let known = |value: ValueId| graph.value(value).map(|value| value.origin);
     for (index, task) in graph.tasks.iter().enumerate() {
         if !actors.contains(&task.actor) {
@@ -211,7 +209,7 @@ fn has_ranks(graph: &GraphIr, id: usize, collective: &CollectiveIr) -> bool {
         let collective = graph.task(*task).and_then(|task| task.collective);
         collective.is_some_and(|it| it.0 as usize == id)
     };
-    let actors: BTreeSet<ActorId> = graph.ranks(collective).into_iter().collect();
+    let actors: IdSet<ActorId> = graph.ranks(collective).into_iter().collect();
     let ranks = collective.tasks.len();
     let root = collective.operation.root().is_none_or(|root| root < ranks);
     root && actors.len() == ranks && collective.tasks.iter().all(own)

@@ -1,19 +1,20 @@
 //! The check of a certificate against a plan: every lane's program is a projection of the order, and every value, party
 //! and transfer stands before the steps that need it. One pass over positions; no search, and no code of the prover.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::{Certificate, Moment};
 use crate::ir::{CollectiveId, LaneProgram, OpKind, Operation, Plan, TaskId, ValueId};
+use selvedge_core::{IdMap, IdSet};
 
 /// The positions of all steps and all completions in the order.
 struct Positions<'a> {
     plan: &'a Plan,
     order: &'a [Moment],
     /// Tasks whose WRITE is a rendezvous.
-    met: BTreeSet<TaskId>,
+    met: IdSet<TaskId>,
     steps: BTreeMap<Operation, usize>,
-    completions: BTreeMap<CollectiveId, usize>,
+    completions: IdMap<CollectiveId, usize>,
 }
 
 impl Certificate {
@@ -33,7 +34,7 @@ impl Certificate {
             order: &self.order,
             met: met.collect(),
             steps: BTreeMap::new(),
-            completions: BTreeMap::new(),
+            completions: IdMap::new(),
         };
         for (at, moment) in self.order.iter().enumerate() {
             let before = match moment {
@@ -85,7 +86,7 @@ impl Positions<'_> {
     fn lane(&self, lane: &LaneProgram) -> Result<(), String> {
         let overlap = self.plan.settings.overlap;
         let met = lane.values.iter().filter(|it| it.meets);
-        let mut meets: BTreeSet<ValueId> = met.map(|it| it.value).collect();
+        let mut meets: IdSet<ValueId> = met.map(|it| it.value).collect();
         let (mut before, mut transferred) = (None, None);
         for step in &lane.steps {
             let at = self.at(*step)?;
@@ -117,7 +118,7 @@ impl Positions<'_> {
         &self,
         step: Operation,
         at: usize,
-        meets: &mut BTreeSet<ValueId>,
+        meets: &mut IdSet<ValueId>,
     ) -> Result<Option<usize>, String> {
         let ir = &self.plan.ir;
         let unknown = || format!("task {} is not in the graph", step.task.0);
@@ -169,20 +170,20 @@ impl Positions<'_> {
     /// Checks that every part of a collective is there before any rank goes on: as one moment, or before its
     /// completion.
     fn collectives(&self) -> Result<(), String> {
-        let mut parts: BTreeMap<CollectiveId, Vec<TaskId>> = BTreeMap::new();
+        let mut parts: IdMap<CollectiveId, Vec<TaskId>> = IdMap::new();
         for (index, task) in self.plan.ir.tasks.iter().enumerate() {
             if let Some(collective) = task.collective {
-                parts.entry(collective).or_default().push(TaskId(index as u32));
+                parts.push_to(collective, TaskId(index as u32));
             }
         }
         for (collective, tasks) in parts {
             let posted = tasks.iter().map(|task| self.work(*task));
-            let posted = posted.collect::<Result<BTreeSet<usize>, _>>()?;
+            let posted = posted.collect::<Result<IdSet<usize>, _>>()?;
             let (first, last) = (posted.first().copied(), posted.last().copied());
             let holds = if self.plan.settings.overlap {
                 let completed = self.completions.get(&collective).copied();
                 let next = tasks.iter().map(|task| self.write(*task));
-                let next = next.collect::<Result<BTreeSet<usize>, _>>()?;
+                let next = next.collect::<Result<IdSet<usize>, _>>()?;
                 last < completed && completed < next.first().copied()
             } else {
                 last.zip(first).map(|(last, first)| last - first + 1) == Some(tasks.len())

@@ -34,7 +34,7 @@ impl Forecast {
     /// lanes: the bubble of a pipeline. 0 for a plan without work.
     pub fn bubble(&self) -> f64 {
         let work = || self.steps.iter().filter(|step| step.operation.kind.is_work());
-        let lanes: std::collections::BTreeSet<usize> = work().map(|step| step.lane).collect();
+        let lanes: selvedge_core::IdSet<usize> = work().map(|step| step.lane).collect();
         let begin = work().map(|step| step.start_ns).min().unwrap_or_default();
         let end = work().map(|step| step.end_ns).max().unwrap_or_default();
         let busy: u128 = work()

@@ -1,8 +1,6 @@
 //! The form check: whether lane programs match the graph, with nothing missing, nothing twice, and channels that fit.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use selvedge_core::{ActorId, Address, LaneId};
+use selvedge_core::{ActorId, Address, IdMap, IdSet, LaneId};
 
 use crate::ir::{
     ArgIr, BindIndex, ChannelKind, ChannelPlan, GraphIr, LaneProgram, LaneValue, OpKind, Origin, Plan,
@@ -65,9 +63,9 @@ struct ReadKey {
 
 struct Form<'a> {
     plan: &'a Plan,
-    places: BTreeMap<ActorId, Address>,
+    places: IdMap<ActorId, Address>,
     /// Actors whose methods need not keep bind order.
-    commuting: BTreeSet<ActorId>,
+    commuting: IdSet<ActorId>,
     /// The reads of each value by each lane, counted from the graph, and whether any of them asks for a rendezvous;
     /// sorted.
     reads: Vec<ReadKey>,
@@ -167,7 +165,7 @@ impl<'a> Form<'a> {
     /// Checks that every task's READs, COMPUTE and WRITE stand on its actor's lane in this order, once each, and that
     /// an actor's COMPUTEs stand in bind order (TASK-04, GRAPH-04).
     fn steps(&self, lane: &LaneProgram, met: &mut Met) -> Result<(), String> {
-        let mut last: BTreeMap<ActorId, BindIndex> = BTreeMap::new();
+        let mut last: IdMap<ActorId, BindIndex> = IdMap::new();
         for step in &lane.steps {
             let index = step.task.index();
             let (Some(task), Some(mut own)) = (self.plan.ir.task(step.task), met.tasks.get(index).copied())

@@ -1,7 +1,7 @@
 //! Liveness: a marked graph is live if the events have a topological order along the edges without a token. If not, the
 //! deadlock is told as the lanes see it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use petgraph::Direction::Incoming;
 use petgraph::algo::{kosaraju_scc, toposort};
@@ -11,6 +11,7 @@ use petgraph::visit::{Dfs, VisitMap, Visitable};
 use super::marked_graph::{MarkedEdge, MarkedGraph, Node, Waits, Why};
 use super::{Blocked, Deadlock, Moment};
 use crate::ir::ValueId;
+use selvedge_core::IdSet;
 
 /// A linear order of the steps in which no step waits for a later one, or the cycle that forbids such an order.
 pub(super) fn linear(graph: &MarkedGraph) -> Result<Vec<Moment>, Deadlock> {
@@ -85,7 +86,7 @@ impl<'a> Stuck<'a> {
     /// The edges for which an event waits, in the order in which the graph lists them.
     fn arriving(&self, event: u32) -> impl Iterator<Item = &'a MarkedEdge> {
         let edges = self.waits.edges_directed(event.into(), Incoming);
-        let edges: BTreeSet<u32> = edges.map(|edge| *edge.weight()).collect();
+        let edges: IdSet<u32> = edges.map(|edge| *edge.weight()).collect();
         edges.into_iter().filter_map(|edge| self.graph.edge(edge))
     }
 
@@ -125,7 +126,7 @@ impl<'a> Stuck<'a> {
         let node = self.at(lane)?;
         let Node { party, operation, .. } = *self.graph.node(node)?;
         let first = self.graph.event_of(node);
-        let mut seen = BTreeSet::from([first]);
+        let mut seen = IdSet::from_iter([first]);
         let mut next = VecDeque::from([(first, None)]);
         while let Some((event, about)) = next.pop_front() {
             for edge in self.arriving(event) {

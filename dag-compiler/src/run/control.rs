@@ -11,11 +11,10 @@
 //!   stop or the cancellation before it awaits. Each writes its own word, then reads the other's behind a sequentially
 //!   consistent fence.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use selvedge_channels::{Doorbell, Region, Segment, SegmentError};
-use selvedge_core::{LaneId, Wanted};
+use selvedge_core::{IdMap, LaneId, Wanted};
 
 use crate::run::layout::{LINE_BYTES, Layout, Span};
 
@@ -40,9 +39,9 @@ pub(crate) struct Control {
     cancels: Region,
     /// The number of cells minus one; the number of cells is a power of two.
     cancel_mask: u64,
-    bells: BTreeMap<LaneId, Doorbell>,
-    progress: BTreeMap<LaneId, Region>,
-    failures: BTreeMap<LaneId, Region>,
+    bells: IdMap<LaneId, Doorbell>,
+    progress: IdMap<LaneId, Region>,
+    failures: IdMap<LaneId, Region>,
 }
 
 /// The region of a span of the graph's segment.
@@ -56,9 +55,9 @@ pub(crate) fn region(segment: &Segment, span: Span) -> Result<Region, SegmentErr
 impl Control {
     /// The control block of a segment laid out by `layout`.
     pub(crate) fn new(segment: &Segment, layout: &Layout) -> Result<Self, SegmentError> {
-        let mut bells = BTreeMap::new();
-        let mut progress = BTreeMap::new();
-        let mut failures = BTreeMap::new();
+        let mut bells = IdMap::new();
+        let mut progress = IdMap::new();
+        let mut failures = IdMap::new();
         for (lane, spans) in &layout.lanes {
             bells.insert(*lane, Doorbell::at(region(segment, spans.bell)?)?);
             progress.insert(*lane, region(segment, spans.progress)?);

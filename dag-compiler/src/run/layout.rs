@@ -4,11 +4,9 @@
 //! The layout is a pure function of the plan, so every process computes the same one, and only the segment's id has to
 //! be sent.
 
-use std::collections::BTreeMap;
-
 use selvedge_channels::{Doorbell, SEGMENT_HEADER_BYTES, SharedSpec};
 use selvedge_collectives::shm::group_bytes;
-use selvedge_core::LaneId;
+use selvedge_core::{IdMap, LaneId};
 
 use crate::ir::{ChannelId, ChannelKind, ChannelPlan, Plan};
 use crate::run::trace::recorder::ring_bytes;
@@ -39,8 +37,8 @@ pub(crate) struct LaneSpans {
 pub(crate) struct Layout {
     pub(crate) control: Span,
     pub(crate) cancels: Span,
-    pub(crate) lanes: BTreeMap<LaneId, LaneSpans>,
-    pub(crate) channels: BTreeMap<ChannelId, Span>,
+    pub(crate) lanes: IdMap<LaneId, LaneSpans>,
+    pub(crate) channels: IdMap<ChannelId, Span>,
     /// One span per group of ranks.
     pub(crate) communicators: Vec<Span>,
     pub(crate) len_bytes: usize,
@@ -69,7 +67,7 @@ impl Layout {
         let cells = (plan.settings.max_inflight as usize).checked_next_power_of_two()?;
         let cancels = cursor.span(cells.checked_mul(8)?)?;
         let trace_bytes = ring_bytes(plan.settings.trace_events as usize)?;
-        let mut lanes = BTreeMap::new();
+        let mut lanes = IdMap::new();
         for lane in &plan.lanes {
             let spans = LaneSpans {
                 bell: cursor.span(Doorbell::BYTES)?,
@@ -79,7 +77,7 @@ impl Layout {
             };
             lanes.insert(lane.address.lane, spans);
         }
-        let mut channels = BTreeMap::new();
+        let mut channels = IdMap::new();
         for channel in &plan.channels {
             if channel.kind == ChannelKind::Shared {
                 let bytes = shared_spec(channel).size_bytes().ok()?;

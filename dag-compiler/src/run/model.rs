@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use linkme::distributed_slice;
 use selvedge_channels::{ChannelError, PayloadType, Waiting};
 use selvedge_core::{
-    ACTORS, ActorEntry, ActorId, Address, Compute, Failure, Frame, LaneId, MethodEntry, ProcessId,
+    ACTORS, ActorEntry, ActorId, Address, Compute, Failure, Frame, IdMap, LaneId, MethodEntry, ProcessId,
 };
 
 use super::explore::{Machine, holds, is_found};
@@ -401,8 +401,8 @@ impl Machine for Loop {
         let recipe = RuntimeParts {
             payloads: vec![PayloadType::of::<i64>(); self.plan.ir.values.len()],
             actors: Vec::new(),
-            splitters: BTreeMap::new(),
-            constants: BTreeMap::new(),
+            splitters: IdMap::new(),
+            constants: IdMap::new(),
             leaves: vec![leaf; self.plan.ir.outputs.len()],
             lengths: Vec::new(),
         };

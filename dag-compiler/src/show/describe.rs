@@ -1,6 +1,5 @@
 //! Plans as text.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::ir::{
@@ -8,6 +7,7 @@ use crate::ir::{
     TaskIr, TensorPathPlan, ValueId, Writer,
 };
 use crate::prove::forecast::forecast;
+use selvedge_core::IdSet;
 
 /// The number of characters of a drawn time line.
 const COLUMNS: usize = 72;
@@ -33,7 +33,7 @@ impl Plan {
         );
         text.push_str("\nchannels\n");
         let values = self.lanes.iter().flat_map(|lane| &lane.values);
-        let met: BTreeSet<ChannelId> = values.filter(|it| it.meets).map(|it| it.channel).collect();
+        let met: IdSet<ChannelId> = values.filter(|it| it.meets).map(|it| it.channel).collect();
         for channel in &self.channels {
             let meets = if met.contains(&channel.id) {
                 "    rendezvous"

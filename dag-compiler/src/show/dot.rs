@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::ir::{ChannelKind, EdgeKind, GraphIr, Operation, OperationGraph, Plan, TaskIr, ValueId};
+use selvedge_core::IdMap;
 
 /// Quotes a string for DOT.
 fn quoted(text: &str) -> String {
@@ -53,7 +54,7 @@ impl Plan {
     /// Returns one arrow per read, lane by lane: the node that makes the value, the kind of channel, and the node that
     /// reads the value.
     pub(super) fn arrows(&self) -> Vec<(String, ChannelKind, String)> {
-        let mut ways = BTreeMap::new();
+        let mut ways = IdMap::new();
         for channel in &self.channels {
             ways.extend(
                 channel
@@ -101,7 +102,7 @@ impl OperationGraph {
             places.extend(lane.steps.iter().copied().zip(places_of));
         }
         let mut dot = String::from("digraph operations {\n  rankdir=LR;\n");
-        let mut boxes: BTreeMap<u32, String> = BTreeMap::new();
+        let mut boxes: IdMap<u32, String> = IdMap::new();
         for (index, operation) in self.operations.iter().enumerate() {
             let task: Option<&TaskIr> = graph.task(operation.task);
             let mut label = format!("[{index}] {} {}", graph.label(operation.task), operation.kind);
@@ -109,13 +110,11 @@ impl OperationGraph {
                 let _ = write!(label, " {original},{moved}");
             }
             let actor = task.map_or(u32::MAX, |task| task.actor.0);
-            let _ = writeln!(
-                boxes.entry(actor).or_default(),
-                "    o{index} [label={}];",
-                quoted(&label)
-            );
+            boxes.change(actor, |nodes: &mut String| {
+                let _ = writeln!(nodes, "    o{index} [label={}];", quoted(&label));
+            });
         }
-        let names: BTreeMap<u32, &str> = graph
+        let names: IdMap<u32, &str> = graph
             .actors
             .iter()
             .map(|it| (it.id.0, it.name.as_str()))

@@ -1,7 +1,7 @@
 //! Plans and traces as pictures: a row per lane. On the planned time line, a box per task and an arrow per value that
 //! crosses lanes; of a trace, a box per computation, a bar per wait, and an arrow per value that crossed lanes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use selvedge_core::{IdMap, IdSet};
 
 use super::canvas::{At, Canvas};
 use super::timeline::handovers;
@@ -51,7 +51,7 @@ const MEETING: &str = "#e8a0a0";
 struct Rows<'a> {
     view: &'a View,
     /// By row of the view: the row of the canvas. Lanes without events have none.
-    places: BTreeMap<usize, usize>,
+    places: IdMap<usize, usize>,
     /// The time of the left edge.
     begin: u64,
 }
@@ -108,13 +108,13 @@ impl Plan {
     /// Returns events of [`Graph::trace`](crate::Graph::trace) as SVG. Only the last `last` executions are drawn, so
     /// that boxes can be told apart. Lanes without events have no row.
     pub fn trace_svg(&self, events: &[Event], last: usize) -> String {
-        let executions: BTreeSet<u64> = events.iter().map(|event| event.execution).collect();
-        let pictured: BTreeSet<u64> = executions.into_iter().rev().take(last).collect();
+        let executions: IdSet<u64> = events.iter().map(|event| event.execution).collect();
+        let pictured: IdSet<u64> = executions.into_iter().rev().take(last).collect();
         let shown = events.iter().filter(|event| pictured.contains(&event.execution));
         let shown: Vec<Event> = shown.cloned().collect();
         let view = View::of(self, &[]);
         let task_of = |event: &Event| view.tasks.get(event.task_id.index());
-        let busy: BTreeSet<usize> = shown.iter().filter_map(task_of).map(|task| task.row).collect();
+        let busy: IdSet<usize> = shown.iter().filter_map(task_of).map(|task| task.row).collect();
         let names = busy.iter().filter_map(|row| view.rows.get(*row));
         let names: Vec<String> = names.map(|row| row.actors.join(", ")).collect();
         let rows = Rows {

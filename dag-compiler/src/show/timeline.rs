@@ -4,10 +4,9 @@
 //! flow (`s`, `f`) leads from the WRITE of a value to the COMPUTE of each task that reads it. Times are microseconds of
 //! the monotonic clock.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::ir::{GraphIr, Plan, TaskId};
 use crate::run::trace::Event;
+use selvedge_core::{IdMap, IdSet};
 
 /// Quotes a string for JSON.
 fn quoted(text: &str) -> String {
@@ -45,12 +44,12 @@ impl Plan {
 
     /// Returns the names of processes and lanes. A lane is named after its actors.
     fn names(&self) -> Vec<String> {
-        let mut lanes: BTreeMap<(u32, u32), Vec<&str>> = BTreeMap::new();
+        let mut lanes: IdMap<(u32, u32), Vec<&str>> = IdMap::new();
         for actor in &self.ir.actors {
             let place = (actor.home.process.0, actor.lane.0);
-            lanes.entry(place).or_default().push(&actor.name);
+            lanes.push_to(place, &actor.name);
         }
-        let processes: BTreeSet<u32> = lanes.keys().map(|(process, _)| *process).collect();
+        let processes: IdSet<u32> = lanes.keys().map(|(process, _)| *process).collect();
         let name = |what: &str, pid: u32, tid: u32, name: &str| {
             let name = quoted(name);
             format!(r#"{{"ph":"M","name":"{what}","pid":{pid},"tid":{tid},"args":{{"name":{name}}}}}"#)
@@ -114,7 +113,7 @@ impl Plan {
 /// Returns the WRITE of each value with each COMPUTE that reads it in the same execution, if both are among `events`.
 /// O(events · log events).
 pub(super) fn handovers<'e>(ir: &GraphIr, events: &'e [Event]) -> Vec<(&'e Event, &'e Event)> {
-    let of = |operation: &str| -> BTreeMap<(TaskId, u64), &'e Event> {
+    let of = |operation: &str| -> IdMap<(TaskId, u64), &'e Event> {
         let those = events.iter().filter(|event| event.operation == operation);
         those
             .map(|event| ((event.task_id, event.execution), event))
@@ -124,7 +123,7 @@ pub(super) fn handovers<'e>(ir: &GraphIr, events: &'e [Event]) -> Vec<(&'e Event
     let mut found = Vec::new();
     for ((reader, execution), compute) in computes {
         let Some(task) = ir.task(reader) else { continue };
-        let makers: BTreeSet<TaskId> = GraphIr::reads(task)
+        let makers: IdSet<TaskId> = GraphIr::reads(task)
             .filter_map(|(_, value)| ir.maker(value))
             .collect();
         let writes = makers.iter().filter_map(|maker| writes.get(&(*maker, execution)));

@@ -1,8 +1,6 @@
 //! The data for drawing a plan: lanes, boxes on their time line, and arrows between boxes; and the HTML page that draws it.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use selvedge_core::LaneId;
+use selvedge_core::{IdMap, IdSet, LaneId};
 use serde::Serialize;
 
 use crate::ir::{ArgIr, ChannelId, ChannelKind, ChannelPlan, GraphIr, Plan, TaskId, ValueId};
@@ -89,7 +87,7 @@ impl View {
     pub(super) fn of(plan: &Plan, events: &[Event]) -> Self {
         let forecast = forecast(plan).unwrap_or_default();
         let mut rows = Vec::new();
-        let mut row_of: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut row_of: IdMap<u32, usize> = IdMap::new();
         for lane in &plan.lanes {
             let actors = || plan.ir.actors_on(lane.address.lane);
             row_of.insert(lane.address.lane.0, rows.len());
@@ -164,9 +162,9 @@ fn port(plan: &Plan, value: ValueId, channel: &ChannelPlan) -> PortView {
 /// The channels of a plan, by their ends.
 struct Channels<'a> {
     /// The channel through which a lane reads a value.
-    read: BTreeMap<(LaneId, ValueId), &'a ChannelPlan>,
+    read: IdMap<(LaneId, ValueId), &'a ChannelPlan>,
     /// The channels that a task writes.
-    made: BTreeMap<TaskId, Vec<&'a ChannelPlan>>,
+    made: IdMap<TaskId, Vec<&'a ChannelPlan>>,
 }
 
 impl<'a> Channels<'a> {
@@ -178,18 +176,18 @@ impl<'a> Channels<'a> {
         });
         let mut channels = Channels {
             read: read.collect(),
-            made: BTreeMap::new(),
+            made: IdMap::new(),
         };
         for channel in &plan.channels {
             if let Some(maker) = plan.ir.maker(channel.value) {
-                channels.made.entry(maker).or_default().push(channel);
+                channels.made.push_to(maker, channel);
             }
         }
         channels
     }
 }
 
-fn task(plan: &Plan, id: TaskId, row_of: &BTreeMap<u32, usize>, channels: &Channels<'_>) -> Option<Task> {
+fn task(plan: &Plan, id: TaskId, row_of: &IdMap<u32, usize>, channels: &Channels<'_>) -> Option<Task> {
     let task = plan.ir.task(id)?;
     let actor = plan.ir.actor(task.actor)?;
     let read = |(_, value): (u32, ValueId)| {
@@ -231,7 +229,7 @@ fn task(plan: &Plan, id: TaskId, row_of: &BTreeMap<u32, usize>, channels: &Chann
 /// Returns one arrow from each task to each task that reads one of its values.
 fn arrows(plan: &Plan) -> Vec<Arrow> {
     let places = plan.ir.places();
-    let mut seen = BTreeSet::new();
+    let mut seen = IdSet::new();
     let mut arrows = Vec::new();
     for (to, task) in (0u32..).zip(&plan.ir.tasks) {
         for (_, value) in GraphIr::reads(task) {

@@ -1,7 +1,7 @@
 //! A share of the model with its caches: the state of an actor, also usable in a plain loop.
 
 use candle_core::{Device, Tensor};
-use selvedge_examples::one_thread::compute_on_this_thread;
+use selvedge_training::one_thread::compute_on_this_thread;
 
 use crate::config::Config;
 use crate::error::LoadError;

@@ -69,15 +69,16 @@ fn take_link(fd: i32) -> std::io::Result<UnixStream> {
     // SAFETY: the descriptor is open (just checked), the driver has put it there for this process, and nothing else in
     // this fresh process owns it.
     let given = unsafe { OwnedFd::from_raw_fd(fd) };
-    rustix::net::sockopt::socket_type(&given)?;
-    let link = rustix::io::fcntl_dupfd_cloexec(&given, 3)?;
+    let link = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(&given, 3)?);
+    // Fails unless the descriptor is a Unix socket.
+    link.local_addr()?;
     if fd == 0 {
         // Standard input stays open, on `/dev/null`, so that no later file gets descriptor 0.
         let null = std::fs::File::open("/dev/null")?;
         rustix::stdio::dup2_stdin(null)?;
         std::mem::forget(given);
     }
-    Ok(UnixStream::from(link))
+    Ok(link)
 }
 
 /// Makes the worker survive signals that a terminal or a service manager sends to the whole group. The driver acts on

@@ -1,9 +1,7 @@
 //! Backends: selects the communicator that a graph's collectives use.
 
-use std::collections::BTreeMap;
-
 use selvedge_collectives::{Backend, Capabilities, CommError, Communicator, Group, Joining};
-use selvedge_core::ActorId;
+use selvedge_core::{ActorId, IdMap};
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{CommunicatorPlan, Plan};
@@ -74,7 +72,7 @@ pub(crate) fn refused(plan: &Plan) -> Option<Diagnostic> {
 
 /// Returns two ranks of a group that run on the same lane, if there are any.
 fn shares_a_lane(group: &CommunicatorPlan) -> Option<(ActorId, ActorId)> {
-    let mut lanes = BTreeMap::new();
+    let mut lanes = IdMap::new();
     group.ranks.iter().find_map(|rank| {
         let other = lanes.insert(rank.address.lane, rank.actor)?;
         Some((other, rank.actor))

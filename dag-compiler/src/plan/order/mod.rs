@@ -14,9 +14,8 @@ mod events;
 mod timeline;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
-use selvedge_core::Address;
+use selvedge_core::{Address, IdMap};
 
 use crate::ir::{GraphIr, OperationGraph, TaskId};
 
@@ -63,10 +62,10 @@ struct Sites {
 impl Sites {
     fn of(graph: &GraphIr, operations: &OperationGraph) -> Self {
         let places = graph.places();
-        let mut numbers: BTreeMap<Address, u32> = BTreeMap::new();
+        let mut numbers: IdMap<Address, u32> = IdMap::new();
         for place in places.values() {
             let next = numbers.len() as u32;
-            numbers.entry(*place).or_insert(next);
+            numbers.get_or_insert(*place, next);
         }
         let by_task: Vec<(u32, u32)> = graph
             .tasks

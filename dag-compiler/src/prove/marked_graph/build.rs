@@ -1,9 +1,7 @@
 //! The construction of a marked graph from a well-formed plan.
 
-use std::collections::BTreeMap;
-
 use petgraph::unionfind::UnionFind;
-use selvedge_core::Address;
+use selvedge_core::{Address, IdMap};
 
 use super::{MarkedEdge, MarkedGraph, Node, Why};
 use crate::ir::{
@@ -22,7 +20,7 @@ struct Building<'a> {
     /// By task: a value of the task that is passed by rendezvous.
     met: Vec<Option<ValueId>>,
     /// The completions of collectives that are only posted.
-    posted: BTreeMap<CollectiveId, u32>,
+    posted: IdMap<CollectiveId, u32>,
     /// Pairs of nodes that are one event.
     same: Vec<(u32, u32)>,
 }
@@ -84,7 +82,7 @@ impl<'a> Building<'a> {
             works: vec![u32::MAX; tasks],
             receives: Vec::new(),
             met: Vec::new(),
-            posted: BTreeMap::new(),
+            posted: IdMap::new(),
             same: Vec::new(),
         };
         for lane in &plan.lanes {
@@ -188,10 +186,10 @@ impl<'a> Building<'a> {
     /// Connects the parts of each collective. They are one event; or, if parts are only posted, a completion waits for
     /// all of them, and every part's WRITE waits for the completion.
     fn collectives(&mut self) -> Option<()> {
-        let mut ranks: BTreeMap<CollectiveId, Vec<(u32, u32)>> = BTreeMap::new();
+        let mut ranks: IdMap<CollectiveId, Vec<(u32, u32)>> = IdMap::new();
         for (task, part) in self.plan.ir.tasks.iter().zip(self.works.iter().zip(&self.writes)) {
             if let Some(collective) = task.collective {
-                ranks.entry(collective).or_default().push((*part.0, *part.1));
+                ranks.push_to(collective, (*part.0, *part.1));
             }
         }
         for (collective, ranks) in ranks {
@@ -219,7 +217,7 @@ impl<'a> Building<'a> {
     fn collection(&mut self) -> Option<()> {
         let plan = self.plan;
         let last = self.graph.lanes.first()?.end.checked_sub(1)?;
-        let driver: BTreeMap<ValueId, &LaneValue> = plan
+        let driver: IdMap<ValueId, &LaneValue> = plan
             .lanes
             .first()?
             .values

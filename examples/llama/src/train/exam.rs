@@ -111,7 +111,11 @@ pub fn recognised(drawings: &[(u8, String)], judge: &Mlp) -> candle_core::Result
         let Some(pixels) = alphabet::pixels(text) else {
             continue;
         };
-        let seen = classes(&judge.logits(&pixels.map(scaled))?);
+        let seen = classes(
+            &judge
+                .logits(&pixels.map(scaled))
+                .map_err(candle_core::Error::wrap)?,
+        );
         right += usize::from(seen.first() == Some(digit));
     }
     Ok(right as f64 / drawings.len().max(1) as f64)

@@ -1,6 +1,6 @@
 //! Trains the model of the digits example and writes its weights: seeded, on one core, in well under a minute.
 //!
-//! `cargo run --release -p selvedge-examples --example digits_train -- [--out PATH] [--seed N] [--validate]`
+//! `cargo run --release -p selvedge-training --bin digits_train -- [--out PATH] [--seed N] [--validate]`
 //!
 //! The constants below were chosen with `--validate`, which trains on the first 1 200 rows and measures on the other
 //! 238 rows for training. The held-out rows are used once, at the end.
@@ -10,18 +10,19 @@ use std::f64::consts::PI;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use candle_core::{Device, Module, Tensor, Var};
+use candle_core::{Device, Tensor, Var};
 use candle_nn::{AdamW, Linear, Optimizer, ParamsAdamW, loss};
 use clap::Parser;
 use selvedge_examples::data::{Digits, PIXELS, TRAINING_ROWS};
-use selvedge_examples::model::{Mlp, accuracy};
-use selvedge_examples::one_thread::keep_candle_to_one_thread;
+use selvedge_examples::model::accuracy;
 use selvedge_examples::random::Random;
-use selvedge_examples::training::augmented;
 use selvedge_examples::weights::{LAYERS, Weight, shipped_weights};
+use selvedge_training::one_thread::keep_candle_to_one_thread;
+use selvedge_training::perceptron::{forward, trained};
+use selvedge_training::trainer::augmented;
 use sha2::{Digest, Sha256};
 
-const COMMAND: &str = "cargo run --release -p selvedge-examples --example digits_train";
+const COMMAND: &str = "cargo run --release -p selvedge-training --bin digits_train";
 const EPOCHS: usize = 300;
 const BATCH: usize = 64;
 const LEARNING_RATE: f64 = 3e-3;
@@ -52,19 +53,22 @@ fn parameter(weight: Weight, random: &mut Random) -> candle_core::Result<Var> {
     Var::from_vec(values, weight.shape, &Device::Cpu)
 }
 
-/// Creates a model, and its parameters, which the optimizer changes.
-fn untrained(random: &mut Random) -> candle_core::Result<(Mlp, Vec<(&'static str, Var)>)> {
+/// Parameters with the names of their tensors.
+type Named = Vec<(&'static str, Var)>;
+
+/// Creates layers, and their parameters, which the optimizer changes.
+fn untrained(random: &mut Random) -> candle_core::Result<(Vec<Linear>, Named)> {
     let (mut layers, mut vars) = (Vec::new(), Vec::new());
     for (weight, bias) in LAYERS {
         let (w, b) = (parameter(weight, random)?, parameter(bias, random)?);
         layers.push(Linear::new(w.as_tensor().clone(), Some(b.as_tensor().clone())));
         vars.extend([(weight.name, w), (bias.name, b)]);
     }
-    Ok((Mlp::new(layers), vars))
+    Ok((layers, vars))
 }
 
 fn train(
-    model: &Mlp,
+    layers: &[Linear],
     vars: Vec<Var>,
     digits: &Digits,
     rows: Range<usize>,
@@ -87,7 +91,7 @@ fn train(
             let labels: Vec<u32> = labels.map(u32::from).collect();
             let images = Tensor::from_vec(images, (batch.len(), PIXELS), &Device::Cpu)?;
             let labels = Tensor::from_vec(labels, batch.len(), &Device::Cpu)?;
-            optimizer.backward_step(&loss::cross_entropy(&model.forward(&images)?, &labels)?)?;
+            optimizer.backward_step(&loss::cross_entropy(&forward(layers, &images)?, &labels)?)?;
         }
     }
     Ok(())
@@ -97,14 +101,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     keep_candle_to_one_thread();
     let arguments = Arguments::parse();
     let (digits, mut random) = (Digits::load()?, Random::new(arguments.seed));
-    let (model, named) = untrained(&mut random)?;
+    let (layers, named) = untrained(&mut random)?;
     let (training, measured) = match arguments.validate {
         true => (0..1200, 1200..TRAINING_ROWS),
         false => (0..TRAINING_ROWS, digits.held_out()),
     };
     let vars = named.iter().map(|(_, var)| var.clone()).collect();
-    train(&model, vars, &digits, training, &mut random)?;
-    let accuracy = accuracy(&model, &digits, measured.clone())?;
+    train(&layers, vars, &digits, training, &mut random)?;
+    let accuracy = accuracy(&trained(&layers)?, &digits, measured.clone())?;
     println!("accuracy {accuracy:.4} on rows {measured:?}, {EPOCHS} epochs");
     if arguments.validate {
         return Ok(());

@@ -7,14 +7,16 @@
 use std::f64::consts::PI;
 use std::ops::Range;
 
-use candle_core::{D, DType, Device, Result, Tensor};
+use candle_core::{D, DType, Device, Error, Result, Tensor};
 use candle_nn::ops::softmax;
 use candle_nn::{Linear, Module};
 
-use crate::data::{CLASSES, Digits, PIXELS, SIDE, TRAINING_ROWS, scaled};
-use crate::model::{Mlp, accuracy};
-use crate::random::Random;
-use crate::weights::LAYERS;
+use selvedge_examples::data::{CLASSES, Digits, PIXELS, SIDE, TRAINING_ROWS, scaled};
+use selvedge_examples::model::accuracy;
+use selvedge_examples::random::Random;
+use selvedge_examples::weights::LAYERS;
+
+use crate::perceptron::trained;
 
 /// The rows of a step, of all ranks together.
 pub const BATCH: usize = 64;
@@ -197,10 +199,9 @@ impl Trainer {
     /// # Errors
     /// The errors of candle.
     pub fn accuracy(&self, rows: Range<usize>) -> Result<f64> {
-        let short = |tensor: &Tensor| tensor.to_dtype(DType::F32);
-        let layer = |layer: &Layer| Ok(Linear::new(short(&layer.weight)?, Some(short(&layer.bias)?)));
-        let layers = self.layers.iter().map(layer).collect::<Result<_>>()?;
-        accuracy(&Mlp::new(layers), &self.digits, rows)
+        let layer = |layer: &Layer| Linear::new(layer.weight.clone(), Some(layer.bias.clone()));
+        let layers: Vec<Linear> = self.layers.iter().map(layer).collect();
+        accuracy(&trained(&layers)?, &self.digits, rows).map_err(Error::wrap)
     }
 
     /// Returns the rows that no step takes.

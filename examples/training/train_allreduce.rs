@@ -1,7 +1,7 @@
 //! Data-parallel training: every rank has a part of each batch, and gradients are summed over the ranks. The gradient
 //! of a layer is summed while the layer in front of it is still computing.
 //!
-//! `cargo run --release -p selvedge-examples --example train_allreduce -- [--ranks N] [--placement thread|process] [--steps N]`
+//! `cargo run --release -p selvedge-training --bin train_allreduce -- [--ranks N] [--placement thread|process] [--steps N]`
 //!
 //! Afterwards one rank makes the same steps in a plain loop, and the losses are compared.
 
@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use clap::Parser;
 use selvedge::prelude::*;
-use selvedge_examples::one_thread::keep_candle_to_one_thread;
-use selvedge_examples::training::Trainer;
+use selvedge_training::one_thread::keep_candle_to_one_thread;
+use selvedge_training::trainer::Trainer;
 
 /// Trains the digits' perceptron by several ranks.
 #[derive(Parser)]
