@@ -2,8 +2,8 @@
 
 pub use linkme;
 pub use selvedge_channels::{
-    CloneablePayload, MovablePayload, PayloadProbe, PayloadType, ShareablePayload, Travels, WirePayload,
-    decode,
+    CloneablePayload, MovablePayload, PayloadProbe, PayloadType, ShareablePayload, Traits, Travels,
+    UnmovablePayload, WirePayload,
 };
 #[cfg(feature = "cuda")]
 pub use selvedge_compiler::CARRIERS;

@@ -252,6 +252,56 @@ fn an_arc_is_shared_and_never_copied() -> Result<()> {
 }
 
 #[test]
+fn arguments_of_a_constructor_need_no_serde_in_this_process() -> Result<()> {
+    struct Log(Sender<u32>, Receiver<u32>);
+
+    #[actor]
+    impl Log {
+        /// The first argument can be cloned, and the second one only moved.
+        pub fn new(to: Sender<u32>, from: Receiver<u32>) -> Self {
+            Log(to, from)
+        }
+
+        pub fn pass_on(&mut self) -> Result<u32> {
+            let x = self.1.try_recv()?;
+            self.0.send(x)?;
+            Ok(x)
+        }
+    }
+
+    let runtime = Runtime::new();
+    let lane = runtime.lane("shared");
+    for place in 0..3 {
+        let ((to, passed), (given, from)) = (channel(), channel());
+        let spawn = runtime.spawn::<Log>("log", (to, from));
+        let log = match place {
+            0 => spawn.inline(),
+            1 => spawn.in_thread(),
+            _ => spawn.in_lane(&lane),
+        }?;
+        given.send(7)?;
+        assert_eq!((log.call().pass_on().wait()?, passed.recv()?), (7, 7));
+        assert!(
+            log.call()
+                .pass_on()
+                .wait()
+                .unwrap_err()
+                .to_string()
+                .contains("empty channel")
+        );
+    }
+    // The lane of a worker process is not known as one before the program runs.
+    let worker = runtime.worker("w")?;
+    let refused = runtime
+        .spawn::<Log>("far", (channel().0, channel().1))
+        .in_lane(&worker.lane("l"));
+    let refused = refused.map(drop).unwrap_err();
+    assert!(matches!(refused, SpawnError::Arguments { .. }), "{refused}");
+    assert!(refused.to_string().contains("Sender<u32>"), "{refused}");
+    Ok(())
+}
+
+#[test]
 fn an_edge_to_another_process_is_refused_at_its_line() -> Result<()> {
     let runtime = Runtime::new();
     let maker = runtime.spawn::<Maker>("maker", ()).in_thread()?;

@@ -4,6 +4,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
+use selvedge_channels::Wire;
+
 use crate::actor::ActorEntry;
 use crate::actor::actor_type::Actor;
 use crate::actor::registry::find_actor;
@@ -27,8 +29,8 @@ use crate::{ActorState, BoxError};
 
 impl Runtime {
     /// Prepares an actor to be spawned: `runtime.spawn::<Tok>("tok", (97,)).in_thread()?`. The constructor's arguments
-    /// are encoded only if the actor lives in a worker process; in this process it gets a clone of them, which shares an
-    /// `Arc`.
+    /// are encoded only if the actor lives in a worker process. In this process it gets a clone of them, which shares an
+    /// `Arc`, or the arguments themselves if they are not `Clone`.
     pub fn spawn<A: Actor>(&self, name: impl Into<String>, args: A::Args) -> Spawn<'_, A> {
         Spawn::new(self, name.into(), Factory::arguments::<A>(args))
     }
@@ -142,8 +144,8 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
     /// Spawns the actor on a lane that it shares.
     ///
     /// # Errors
-    /// [`SpawnError`]; [`SpawnError::ThisProcessOnly`] if the lane lies in a worker process and a closure builds the
-    /// actor.
+    /// [`SpawnError`]. If the lane lies in a worker process: [`SpawnError::ThisProcessOnly`] if a closure builds the actor,
+    /// [`SpawnError::Arguments`] if the constructor's arguments cannot be encoded.
     pub fn in_lane(self, lane: &Lane) -> Result<A::Handle, SpawnError> {
         if !lane.belongs_to(self.runtime) {
             return Err(SpawnError::Foreign);
@@ -193,7 +195,10 @@ impl<A: Actor> Spawn<'_, A> {
     }
 
     /// Sets the policy for a panic in one of the actor's methods; default [`OnPanic::Keep`].
-    pub fn on_panic(mut self, on_panic: OnPanic) -> Self {
+    pub fn on_panic(mut self, on_panic: OnPanic) -> Self
+    where
+        A::Args: Clone,
+    {
         self.on_panic = on_panic;
         self
     }
@@ -208,7 +213,10 @@ impl<A: Actor> Spawn<'_, A> {
     ///
     /// # Errors
     /// [`SpawnError`].
-    pub fn place(self, placement: Placement) -> Result<A::Handle, SpawnError> {
+    pub fn place(self, placement: Placement) -> Result<A::Handle, SpawnError>
+    where
+        A::Args: Wire,
+    {
         match placement {
             Placement::Inline => self.inline(),
             Placement::Thread => self.in_thread(),
@@ -220,7 +228,10 @@ impl<A: Actor> Spawn<'_, A> {
     ///
     /// # Errors
     /// [`SpawnError`].
-    pub fn in_process(mut self) -> Result<A::Handle, SpawnError> {
+    pub fn in_process(mut self) -> Result<A::Handle, SpawnError>
+    where
+        A::Args: Wire,
+    {
         for (key, value) in &self.env {
             check_env(key, value).map_err(|reason| SpawnError::Env {
                 key: key.clone(),
@@ -240,7 +251,10 @@ impl<A: Actor> Spawn<'_, A> {
     ///
     /// # Errors
     /// [`SpawnError`].
-    pub fn in_worker(self, worker: &Worker) -> Result<A::Handle, SpawnError> {
+    pub fn in_worker(self, worker: &Worker) -> Result<A::Handle, SpawnError>
+    where
+        A::Args: Wire,
+    {
         let lane = worker.lane(self.name.clone());
         self.in_lane(&lane)
     }

@@ -78,7 +78,7 @@ pub use payload::{DlPack, DlPackError, dlpack};
 pub use port::outlet::{AnyOutlet, Outlet, Routes};
 #[cfg(not(loom))]
 pub use port::payload_probe::{
-    CloneablePayload, MovablePayload, PayloadProbe, ShareablePayload, WirePayload,
+    CloneablePayload, MovablePayload, PayloadProbe, ShareablePayload, UnmovablePayload, WirePayload,
 };
 #[cfg(not(loom))]
 pub use port::payload_type::PayloadType;

@@ -161,7 +161,7 @@ pub(crate) fn traits(ty: &impl ToTokens) -> TokenStream {
 pub(crate) fn probes() -> TokenStream {
     quote! {
         #[allow(unused_imports)]
-        use ::selvedge::__private::{CloneablePayload as _, MovablePayload as _, ShareablePayload as _, WirePayload as _};
+        use ::selvedge::__private::{CloneablePayload as _, MovablePayload as _, ShareablePayload as _, UnmovablePayload as _, WirePayload as _};
     }
 }
 

@@ -19,8 +19,9 @@ impl Scale {
 
 fn main() -> Result<()> {
     let runtime = Runtime::new();
-    let scale = runtime.spawn::<Scale>("scale", (Config { scale: 3 },)).in_thread()?;
-    let graph = runtime.compile(|x: Edge<u32>| scale.scale(&x))?;
+    let here = runtime.spawn::<Scale>("here", (Config { scale: 3 },)).in_thread()?;
+    let far = runtime.spawn::<Scale>("far", (Config { scale: 3 },)).in_process()?;
+    let graph = runtime.compile(|x: Edge<u32>| far.scale(&here.scale(&x)))?;
     println!("{}", graph.run(1)?);
     Ok(())
 }

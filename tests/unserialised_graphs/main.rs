@@ -76,6 +76,8 @@ fn refused(recipe: &Recipe, error: &CompileError) {
     );
 }
 
+type WideInputs = (Edge<u64>, Edge<Mail>, Edge<Handle>, Edge<Job>, Edge<Tally>);
+
 /// Compiles a graph and executes it; returns the number of executions.
 fn play(runtime: &Runtime, actors: &[WorkerHandle], recipe: &Recipe, random: &mut Random) -> Option<usize> {
     let mut exercise = Exercise::random(recipe, random);
@@ -101,10 +103,16 @@ fn play(runtime: &Runtime, actors: &[WorkerHandle], recipe: &Recipe, random: &mu
     }
     match recipe.shape {
         Shape::Wide => play!(
-            |(x, mail, handle, job, tally)| (Edge<u64>, Edge<Mail>, Edge<Handle>, Edge<Job>, Edge<Tally>),
+            |(x, mail, handle, job, tally)| WideInputs,
             [x, mail, handle, job, tally],
             bind::Outputs::wide,
-            |x| (x, Mail::of(x + 1), Handle::of(x + 2), Job::of(x + 3), Tally::of(x + 4)),
+            |x| (
+                x,
+                Mail::of(x + 1),
+                Handle::of(x + 2),
+                Job::of(x + 3),
+                Tally::of(x + 4)
+            ),
             bind::numbers,
             run
         ),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use selvedge_channels::{Traits, dispose};
+use selvedge_channels::dispose;
 
 use crate::actor::ActorEntry;
 use crate::actor::actor_type::Actor;
@@ -22,7 +22,7 @@ pub(crate) enum Factory {
     /// The constructor of the actor's type, with its encoded arguments: the factory of a worker process.
     Constructor(Arc<[u8]>),
     /// The constructor of the actor's type, with its arguments as they are. Each use clones them, so that an `Arc` among
-    /// them is shared.
+    /// them is shared; arguments that are not `Clone` are moved out by the first use.
     Arguments(Arc<dyn KeptArguments>),
     /// Closures of this process.
     Closures(Arc<Mutex<Closures>>),
@@ -37,29 +37,36 @@ pub(crate) trait KeptArguments: Send + Sync {
     fn encode(&self) -> Result<Vec<u8>, Failure>;
 }
 
-/// The arguments of the constructor of `A`. Dropping them may run user code, whose panics are caught.
-struct Kept<A: Actor>(Option<A::Args>);
+/// The arguments of the constructor of `A`; `None` once they were moved out. Dropping them may run user code, whose
+/// panics are caught.
+struct Kept<A: Actor>(Mutex<Option<A::Args>>);
 
-impl<A: Actor> Kept<A> {
-    fn args(&self) -> Result<&A::Args, Failure> {
-        let gone = || Failure::Internal("the arguments of a constructor are gone".to_owned());
-        self.0.as_ref().ok_or_else(gone)
-    }
+/// The reason why an actor is not built again.
+fn gone<A: Actor>() -> Failure {
+    let text = "the arguments of the constructor of `{}` are not `Clone`, so they build the actor once";
+    Failure::Internal(text.replace("{}", A::NAME))
 }
 
 impl<A: Actor> KeptArguments for Kept<A> {
     fn create(&self) -> Result<ActorState, BoxError> {
-        Ok(ActorState::new(A::create(self.args()?.clone())?))
+        let mut kept = self.0.lock();
+        let args = match (A::arguments().clone, &*kept) {
+            (Some(clone), Some(args)) => Some(clone(args)),
+            _ => kept.take(),
+        };
+        // The constructor runs without the lock.
+        drop(kept);
+        Ok(ActorState::new(A::create(args.ok_or_else(gone::<A>)?)?))
     }
 
     fn encode(&self) -> Result<Vec<u8>, Failure> {
-        to_bytes(self.args()?, &Traits::WIRE)
+        to_bytes(self.0.lock().as_ref().ok_or_else(gone::<A>)?, A::arguments())
     }
 }
 
 impl<A: Actor> Drop for Kept<A> {
     fn drop(&mut self) {
-        dispose(self.0.take());
+        dispose(self.0.get_mut().take());
     }
 }
 
@@ -74,7 +81,7 @@ pub(crate) struct Closures {
 impl Factory {
     /// Creates the factory of an actor that its constructor builds from `args`.
     pub(crate) fn arguments<A: Actor>(args: A::Args) -> Self {
-        Factory::Arguments(Arc::new(Kept::<A>(Some(args))))
+        Factory::Arguments(Arc::new(Kept::<A>(Mutex::new(Some(args)))))
     }
 
     /// Creates the factory of an actor that `first` builds.

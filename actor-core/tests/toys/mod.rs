@@ -152,6 +152,10 @@ impl Actor for Toy {
         &ENTRY
     }
 
+    fn arguments() -> &'static Traits<(Birth, i64)> {
+        &Traits::WIRE
+    }
+
     fn create((birth, sum): (Birth, i64)) -> Result<Self, BoxError> {
         match birth {
             Birth::Fine => Ok(Toy { sum }),

@@ -28,6 +28,16 @@ pub struct Traits<T> {
     pub(crate) ring: MakeRing,
 }
 
+impl<T> Traits<T> {
+    /// The traits of a type whose values cannot even be moved to another thread.
+    pub const NONE: Self = Traits {
+        clone: None,
+        is_shared: false,
+        codec: None,
+        ring: no_ring::<T>,
+    };
+}
+
 impl<T: Payload> Traits<T> {
     /// The traits of a type that can only be moved.
     pub const MOVED: Self = Traits {
@@ -98,6 +108,12 @@ impl<T> fmt::Debug for Traits<T> {
             .field("codec", &self.codec.is_some())
             .finish()
     }
+}
+
+fn no_ring<T>(_: usize, _: Doorbell, _: Vec<Doorbell>) -> Result<ErasedRing, ChannelError> {
+    Err(ChannelError::NotSync {
+        type_name: type_name::<T>(),
+    })
 }
 
 fn ring_of_shared<T: Payload + Clone + Sync>(

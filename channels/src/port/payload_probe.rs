@@ -3,7 +3,8 @@
 //! Generated code names the types of a method and does not know their traits, so it asks a [`PayloadProbe`]:
 //! `(&&&&PayloadProbe::<T>::new()).payload_type()`. With all four traits in scope, method lookup takes the first of
 //! [`WirePayload`], [`ShareablePayload`], [`CloneablePayload`] and [`MovablePayload`] that `T` has, because each is
-//! implemented for one reference less than the one before (David Tolnay's "autoref specialization").
+//! implemented for one reference less than the one before (David Tolnay's "autoref specialization"). A type that has
+//! none of them gets [`UnmovablePayload`], which takes the probe by value.
 
 use std::marker::PhantomData;
 
@@ -13,6 +14,15 @@ use crate::port::payload_type::PayloadType;
 
 /// A probe that tells the traits of a payload type. See the documentation of the module.
 pub struct PayloadProbe<T>(PhantomData<fn() -> T>);
+
+impl<T> Clone for PayloadProbe<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+// By value, so that a probe behind references can answer by value.
+impl<T> Copy for PayloadProbe<T> {}
 
 impl<T> PayloadProbe<T> {
     /// Creates a probe, which has no data.
@@ -85,7 +95,7 @@ impl<T: Payload + Clone> CloneablePayload<T> for &PayloadProbe<T> {
     }
 }
 
-/// The answer of [`PayloadProbe`] for all other types.
+/// The answer of [`PayloadProbe`] for types that can be moved to another thread.
 pub trait MovablePayload<T> {
     /// The traits of the type.
     fn traits(&self) -> &'static Traits<T>;
@@ -101,6 +111,19 @@ impl<T: Payload> MovablePayload<T> for PayloadProbe<T> {
 
     fn payload_type(&self) -> PayloadType {
         PayloadType::of_moved::<T>()
+    }
+}
+
+/// The answer of [`PayloadProbe`] for all other types. A bound elsewhere refuses such a type; the answer here keeps the
+/// probe from being a second error.
+pub trait UnmovablePayload<T: 'static> {
+    /// No traits.
+    fn traits(self) -> &'static Traits<T>;
+}
+
+impl<T: 'static> UnmovablePayload<T> for PayloadProbe<T> {
+    fn traits(self) -> &'static Traits<T> {
+        const { &Traits::NONE }
     }
 }
 
@@ -140,6 +163,8 @@ mod tests {
             known((&&&&PayloadProbe::<Box<dyn Fn() + Send>>::new()).payload_type()),
             [false; 3]
         );
+        let of_rc = (&&&&PayloadProbe::<std::rc::Rc<u8>>::new()).traits();
+        assert!(of_rc.clone.is_none() && !of_rc.is_shared && of_rc.codec.is_none());
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod table;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
-use crate::edge_type::probes;
+use crate::edge_type::{probes, traits};
 use crate::parse::{Constructor, Parsed};
 
 /// Generates the entry, its functions, and its registration.
@@ -56,7 +56,7 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
 fn create(name: &Ident) -> TokenStream {
     quote! {
         fn __selvedge_create(bytes: &[u8]) -> ::std::result::Result<::selvedge::__private::ActorState, ::selvedge::__private::BoxError> {
-            let args = ::selvedge::__private::decode::<<#name as ::selvedge::Actor>::Args>(bytes)?;
+            let args = (<#name as ::selvedge::Actor>::arguments().codec()?.decode)(bytes)?;
             ::std::result::Result::Ok(::selvedge::__private::ActorState::new(<#name as ::selvedge::Actor>::create(args)?))
         }
     }
@@ -80,6 +80,7 @@ fn implementation(parsed: &Parsed) -> TokenStream {
     let (name, text) = (&parsed.name, parsed.name.to_string());
     let handle = format_ident!("{name}Handle");
     let (args, created) = (args(parsed), created(name, parsed.constructor.as_ref()));
+    let of_args = traits(&args);
     quote! {
         impl ::selvedge::Actor for #name {
             type Args = #args;
@@ -88,6 +89,10 @@ fn implementation(parsed: &Parsed) -> TokenStream {
 
             fn entry() -> &'static ::selvedge::__private::ActorEntry {
                 &__SELVEDGE_ENTRY
+            }
+
+            fn arguments() -> &'static ::selvedge::__private::Traits<Self::Args> {
+                #of_args
             }
 
             fn create(args: Self::Args) -> ::std::result::Result<Self, ::selvedge::__private::BoxError> {
