@@ -3,6 +3,9 @@
 #[doc = include_str!("../docs/guide/actors.md")]
 pub mod actors {}
 
+#[doc = include_str!("../docs/guide/async.md")]
+pub mod async_methods {}
+
 #[doc = include_str!("../docs/guide/collectives.md")]
 pub mod collectives {}
 

@@ -11,6 +11,6 @@ pub use selvedge_compiler::bind;
 pub use selvedge_compiler::bind::collective::{Adapter, BACKENDS, CONTRIBUTORS};
 pub use selvedge_core::{
     ACTORS, ActorEntry, ActorState, Arguments, AsyncDriver, BoxError, ErrorCodec, ErrorProbe, Failure, Frame,
-    ListLevel, MethodEntry, MethodTable, NoConstructor, OpaqueError, ParamEntry, PartsProbe, PlainResult,
-    Returned, TupleResult, TypedError, WireTupleResult,
+    ListLevel, MethodEntry, MethodFuture, MethodTable, NoConstructor, OpaqueError, Overlap, ParamEntry,
+    PartsProbe, PlainResult, Returned, Sharing, TupleResult, TypedError, WireTupleResult,
 };

@@ -10,6 +10,7 @@ use crate::actor::arguments::{Arguments, ArgumentsKind, Returned, to_bytes};
 use crate::actor_record::{ActorRecord, Liveness};
 use crate::call::Call;
 use crate::call::request::{ActorCall, CallFault};
+use crate::cancel::CallCancel;
 use crate::control::messages::NodeMessage;
 use crate::death::Death;
 use crate::directory::Directory;
@@ -89,6 +90,15 @@ impl ActorRef {
         self.record.blueprint.core
     }
 
+    /// The number of the actor's async methods that may be in flight at a time; 1 for an inline actor.
+    #[must_use]
+    pub fn concurrency(&self) -> u32 {
+        match self.placement() {
+            PlacementLabel::Inline => 1,
+            PlacementLabel::Thread | PlacementLabel::Process(_) => self.record.blueprint.concurrency,
+        }
+    }
+
     /// The address of the actor's lane.
     #[must_use]
     pub fn address(&self) -> Address {
@@ -166,9 +176,10 @@ impl ActorRef {
         args: A,
         traits: (&Traits<A>, &'static Traits<R>),
     ) -> Call<R> {
-        let answer = self.send(method, args, traits.0);
+        let cancel = Arc::new(CallCancel::default());
+        let answer = self.send(method, args, traits.0, Arc::clone(&cancel));
         let method = self.entry().method_name(method);
-        Call::new(answer, Arc::clone(&self.record), method, traits.1)
+        Call::new(answer, cancel, Arc::clone(&self.record), method, traits.1)
     }
 
     fn send<A: Payload>(
@@ -176,6 +187,7 @@ impl ActorRef {
         method: u16,
         args: A,
         traits: &Traits<A>,
+        cancel: Arc<CallCancel>,
     ) -> Answer<Result<Returned, CallFault>> {
         let Some(directory) = self.directory().filter(|directory| !directory.is_closed()) else {
             return Answer::ready(Err(CallFault::NoActor));
@@ -198,6 +210,7 @@ impl ActorRef {
             method,
             arguments,
             reply: Box::new(move |result| reply.keep(result)),
+            cancel,
         };
         match self.record.node.get() {
             // A node that has stopped drops the call; the caller then reads the actor's state itself.

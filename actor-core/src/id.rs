@@ -98,3 +98,6 @@ impl ProcessId {
     /// The process that made the runtime.
     pub const DRIVER: Self = Self(0);
 }
+/// The number of the flight of an async method, which no other flight of its lane has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FlightId(pub(crate) u64);

@@ -83,6 +83,8 @@ pub struct Spawn<'r, A, P = AnyProcess> {
     env: Vec<(String, String)>,
     device: Option<u32>,
     core: Option<u32>,
+    /// `None` for the concurrency of the actor's type.
+    concurrency: Option<u32>,
     actor: PhantomData<fn() -> (A, P)>,
 }
 
@@ -98,6 +100,7 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
             env: Vec::new(),
             device: None,
             core: None,
+            concurrency: None,
             actor: PhantomData,
         }
     }
@@ -116,6 +119,14 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
     /// begin on that core too. By default, the kernel chooses the core.
     pub fn on_core(mut self, core: u32) -> Self {
         self.core = Some(core);
+        self
+    }
+
+    /// Lets up to `n` of the actor's `async fn(&self, ..)` methods be in flight at a time, in place of the number that
+    /// `#[actor(concurrency = n)]` says; by default 1. A method with `&mut self` waits until none is in flight. An inline
+    /// actor runs one method after the other in any case.
+    pub fn concurrency(mut self, n: u32) -> Self {
+        self.concurrency = Some(n);
         self
     }
 
@@ -183,6 +194,7 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
             on_panic: self.on_panic,
             device: self.device,
             core: self.core,
+            concurrency: self.concurrency.unwrap_or(entry.concurrency).max(1),
         })
     }
 }

@@ -13,7 +13,7 @@ mod stub;
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as TokenStream2;
 use quote::quote;
-use syn::{Error, ItemImpl};
+use syn::ItemImpl;
 
 /// Makes the type of an `impl` block an actor.
 ///
@@ -28,23 +28,15 @@ use syn::{Error, ItemImpl};
 ///   an `Edge<Vec<T>>`. A reference is a view of the value: nothing is copied for it.
 /// - A parameter marked `#[constant]` takes a plain value when the task is bound.
 /// - An operation that returns `Result<T, E>` gives an `Edge<T>`; an `Err` is the error of that execution.
-/// - An `async fn` is driven on the actor's own thread. It is dropped at an await point when its execution is dropped
-///   or its graph ends.
+/// - An `async fn` is driven on the actor's own thread. It is dropped at an await point when its execution or call is
+///   dropped, or its graph ends.
+/// - `#[actor(concurrency = 8)]` lets up to eight `async fn(&self, ..)` be in flight at a time, of several executions of a
+///   graph and of ordinary calls; results keep their order. A method with `&mut self` waits until none is in flight, so
+///   the state needs no lock. `Spawn::concurrency` sets another number for one actor. By default, and for an inline
+///   actor, one method runs after the other.
 #[proc_macro_attribute]
 pub fn actor(attributes: TokenStream, item: TokenStream) -> TokenStream {
     expand(attributes.into(), item.into()).into()
-}
-
-/// Reads the arguments of the attribute: `local`, or nothing.
-fn is_local(attributes: TokenStream2) -> syn::Result<bool> {
-    match attributes.to_string().as_str() {
-        "" => Ok(false),
-        "local" => Ok(true),
-        _ => Err(Error::new_spanned(
-            attributes,
-            "`#[actor]` takes no arguments except `local`",
-        )),
-    }
 }
 
 fn expand(attributes: TokenStream2, item: TokenStream2) -> TokenStream2 {
@@ -55,7 +47,7 @@ fn expand(attributes: TokenStream2, item: TokenStream2) -> TokenStream2 {
             return quote!(#item #error);
         }
     };
-    let parsed = is_local(attributes).and_then(|is_local| parse::parse(&block, is_local));
+    let parsed = parse::Options::parse(attributes).and_then(|options| parse::parse(&block, &options));
     parse::strip(&mut block);
     match parsed {
         Ok(parsed) => {

@@ -11,6 +11,7 @@ pub(crate) mod list;
 pub(crate) mod made_in;
 pub(crate) mod parts;
 pub(crate) mod registry;
+pub(crate) mod sharing;
 
 use std::fmt;
 
@@ -19,6 +20,7 @@ use selvedge_channels::PayloadType;
 use crate::BoxError;
 use crate::actor::arguments::{Arguments, Returned};
 use crate::actor::list::ListLevel;
+use crate::actor::sharing::Sharing;
 use crate::cell::async_driver::AsyncDriver;
 use crate::cell::frame::Frame;
 use crate::cell::state::ActorState;
@@ -41,6 +43,9 @@ pub struct ActorEntry {
     pub place: &'static str,
     /// Decodes the constructor's arguments and builds a value.
     pub create: Create,
+    /// The number of async methods that may be in flight at a time, unless the actor is spawned with another one. 0 and
+    /// 1 mean one after the other.
+    pub concurrency: u32,
     /// The methods. A method is identified by its index here.
     pub methods: &'static [MethodEntry],
 }
@@ -59,6 +64,8 @@ pub struct MethodEntry {
     pub error: fn() -> Option<&'static ErrorCodec>,
     /// Runs the method inside a program.
     pub compute: Compute,
+    /// The sharing of the actor's state: decides which methods may run beside this one.
+    pub sharing: Sharing,
     /// Runs the method for an ordinary call.
     pub call: fn(&mut ActorState, Arguments, &AsyncDriver) -> Result<Returned, Failure>,
 }

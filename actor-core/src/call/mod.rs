@@ -12,6 +12,7 @@ use selvedge_channels::{Payload, Traits};
 use crate::actor::arguments::Returned;
 use crate::actor_record::{ActorRecord, Liveness};
 use crate::call::request::{CALL_TIMEOUT, CallFault};
+use crate::cancel::CallCancel;
 use crate::death::Death;
 use crate::failure::Failure;
 use crate::promise::{Answer, NoAnswer};
@@ -42,9 +43,10 @@ pub enum CallError {
         /// The death of the actor.
         death: Box<Death>,
     },
-    /// The answer did not arrive in time. The call continues, and [`Call::wait_timeout`] may wait for it again.
+    /// The answer did not arrive in time. The call goes on as long as its [`Call`] lives, and [`Call::wait_timeout`] may
+    /// wait for it again.
     #[error(
-        "`{actor}.{method}` has not answered after {waited:?}; the call goes on (help: wait_timeout sets this time)"
+        "`{actor}.{method}` has not answered after {waited:?} (help: wait_timeout sets this time, and the call goes on while it is kept)"
     )]
     Timeout {
         /// The actor's name.
@@ -91,32 +93,53 @@ impl CallError {
     }
 }
 
-/// A call in flight. Wait for it, or `.await` it. The call continues if this object is dropped, and its result is then
-/// discarded.
+/// A call in flight. Wait for it, or `.await` it.
+///
+/// The drop of this object cancels the call, also after a wait that timed out. An `async fn` is then dropped where it
+/// awaits, or does not begin. Any other method runs to its end, and its result is discarded; it may ask whether its call is
+/// cancelled ([`cancellation`](crate::cancellation)). [`detach`](Self::detach) lets the call go on.
 #[must_use = "a call's errors show in its result"]
 pub struct Call<R: 'static> {
     answer: Answer<Result<Returned, CallFault>>,
+    /// `None` if the call goes on without this object.
+    cancel: Option<Arc<CallCancel>>,
     callee: Arc<ActorRecord>,
     method: &'static str,
     traits: &'static Traits<R>,
 }
 
+impl<R: 'static> Drop for Call<R> {
+    fn drop(&mut self) {
+        if let Some(cancel) = self.cancel.take() {
+            cancel.cancel();
+        }
+    }
+}
+
 impl<R: Payload> Call<R> {
     pub(crate) fn new(
         answer: Answer<Result<Returned, CallFault>>,
+        cancel: Arc<CallCancel>,
         callee: Arc<ActorRecord>,
         method: &'static str,
         traits: &'static Traits<R>,
     ) -> Self {
         Self {
             answer,
+            cancel: Some(cancel),
             callee,
             method,
             traits,
         }
     }
 
-    /// Blocks until the answer arrives, at most one minute. The death of the actor is an answer too.
+    /// Lets the call go on without this object. Its result is discarded.
+    pub fn detach(mut self) {
+        self.cancel = None;
+    }
+
+    /// Blocks until the answer arrives, at most one minute; after that the call is cancelled. The death of the actor is an
+    /// answer too.
     ///
     /// # Errors
     /// [`CallError`].

@@ -1,8 +1,10 @@
 //! Ordinary calls inside the runtime: a call on its way to its actor, and the reasons that it gives no value.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actor::arguments::{Arguments, Returned};
+use crate::cancel::CallCancel;
 use crate::death::Death;
 use crate::failure::Failure;
 use crate::id::ActorId;
@@ -17,6 +19,8 @@ pub(crate) struct ActorCall {
     pub(crate) method: u16,
     pub(crate) arguments: Arguments,
     pub(crate) reply: CallReply,
+    /// Whether the caller still wants the result.
+    pub(crate) cancel: Arc<CallCancel>,
 }
 
 /// A callback for the result of a call. Its drop tells the caller that no result will come.

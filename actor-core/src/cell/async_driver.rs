@@ -9,14 +9,15 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, JoinHandle, Thread};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::oneshot;
+use tokio::runtime::{Builder, EnterGuard, Handle, Runtime};
 use tokio::time::timeout;
 
+use crate::cancel::CallCancel;
+use crate::cell::helper_thread::HelperThread;
 use crate::{Failure, deadline_after};
 
 /// Runs futures to completion on the current thread. Clones share the runtime behind the driver.
@@ -25,6 +26,8 @@ pub struct AsyncDriver {
     engines: Arc<Engines>,
     /// The time limit of a future. `None` is no limit.
     limit: Option<Duration>,
+    /// The ordinary call whose method runs.
+    call: Option<Arc<CallCancel>>,
 }
 
 /// The reason that a future was dropped at an await point.
@@ -87,6 +90,7 @@ impl AsyncDriver {
                 ..Engines::default()
             }),
             limit: None,
+            call: None,
         }
     }
 
@@ -98,16 +102,43 @@ impl AsyncDriver {
         Self { limit, ..self }
     }
 
+    /// Returns the driver for the method of one ordinary call, whose future is dropped where it awaits once the call is
+    /// cancelled.
+    pub(crate) fn for_call(&self, call: Arc<CallCancel>) -> Self {
+        let call = Some(call);
+        Self { call, ..self.clone() }
+    }
+
+    /// Makes the runtime of the helper thread the present one, for a future that this thread polls. `None` if the system
+    /// refuses a runtime.
+    pub(crate) fn enter(&self) -> Option<EnterGuard<'_>> {
+        let helper = self.engines.guest.get_or_init(HelperThread::start);
+        helper.as_ref().map(HelperThread::enter)
+    }
+
+    /// Tells the helper thread that a future awaits, which may have set a timer.
+    pub(crate) fn awaits(&self) {
+        if let Some(Some(helper)) = self.engines.guest.get() {
+            helper.awaits();
+        }
+    }
+
     /// Runs `future` to completion on this thread, which may be inside a tokio runtime. If the system refuses a runtime
     /// (no descriptors left), the future is still polled, without timers and sockets.
     ///
     /// # Errors
     /// [`Interrupted`] if the future awaited and was no longer wanted, or if it exceeded the time limit.
     pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Interrupted> {
-        let Some(wanted) = self.engines.wanted.as_deref() else {
-            return self.drive(async { Ok(future.await) });
-        };
         let mut future = pin!(future);
+        let Some(wanted) = self.engines.wanted.as_deref() else {
+            return self.drive(poll_fn(|context| match future.as_mut().poll(context) {
+                Poll::Ready(output) => Poll::Ready(Ok(output)),
+                Poll::Pending if self.is_cancelled(context.waker()) => {
+                    Poll::Ready(Err(Interrupted::Unwanted))
+                }
+                Poll::Pending => Poll::Pending,
+            }));
+        };
         let mut awaits = None;
         self.drive(poll_fn(|context| {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
@@ -125,6 +156,11 @@ impl AsyncDriver {
         }))
     }
 
+    /// Whether the call was cancelled. If not, its cancellation wakes `waker`.
+    fn is_cancelled(&self, waker: &Waker) -> bool {
+        self.call.as_ref().is_some_and(|call| call.listen(waker))
+    }
+
     /// Makes the future that awaits in `block_on`, if there is one, ask again whether it is wanted.
     pub fn look_again(&self) {
         let waiting = self.engines.waiting.lock().take();
@@ -135,8 +171,7 @@ impl AsyncDriver {
 
     fn drive<T>(&self, future: impl Future<Output = Result<T, Interrupted>>) -> Result<T, Interrupted> {
         if Handle::try_current().is_ok() {
-            let helper = self.engines.guest.get_or_init(HelperThread::start);
-            let _entered = helper.as_ref().map(|helper| helper.handle.enter());
+            let _entered = self.enter();
             return park_on(future, self.limit);
         }
         match (self.engines.own.get_or_init(OwnRuntime::start), self.limit) {
@@ -195,44 +230,6 @@ impl Drop for OwnRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
-        }
-    }
-}
-
-/// A runtime on a thread of its own, for futures that are polled inside another tokio runtime.
-struct HelperThread {
-    handle: Handle,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl HelperThread {
-    fn start() -> Option<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build().ok()?;
-        let handle = runtime.handle().clone();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let run = move || {
-            // The result is always an error: the sender is never used, and its drop stops the thread.
-            let _ = runtime.block_on(stopped);
-        };
-        let thread = thread::Builder::new()
-            .name("selvedge-async".to_owned())
-            .spawn(run)
-            .ok()?;
-        Some(Self {
-            handle,
-            stop: Some(stop),
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for HelperThread {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // The thread only waits for `stop`, so it ends at once; its result carries no information.
-            let _ = thread.join();
         }
     }
 }

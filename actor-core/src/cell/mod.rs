@@ -4,6 +4,7 @@ pub(crate) mod async_driver;
 pub(crate) mod factory;
 pub(crate) mod frame;
 pub(crate) mod guarded;
+pub(crate) mod helper_thread;
 pub(crate) mod state;
 
 use std::any::Any;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use selvedge_channels::dispose;
 
+use crate::actor::sharing::{MethodFuture, Overlap};
 use crate::actor::{ActorEntry, Compute};
 use crate::cell::factory::Factory;
 use crate::home::placement::OnPanic;
@@ -31,6 +33,8 @@ pub(crate) struct Blueprint {
     pub(crate) device: Option<u32>,
     /// The core that the actor's thread is pinned to.
     pub(crate) core: Option<u32>,
+    /// The number of async methods that may be in flight at a time; at least 1.
+    pub(crate) concurrency: u32,
 }
 
 impl Blueprint {
@@ -41,6 +45,7 @@ impl Blueprint {
             name: "nothing",
             place: "",
             create: |_| Ok(ActorState::new(())),
+            concurrency: 1,
             methods: &[],
         };
         Self {
@@ -51,6 +56,7 @@ impl Blueprint {
             on_panic: OnPanic::default(),
             device: None,
             core: None,
+            concurrency: 1,
         }
     }
 
@@ -60,6 +66,8 @@ impl Blueprint {
         Ok(ActorCell {
             blueprint: self,
             state: Some(state),
+            is_tripped: false,
+            is_visiting: false,
         })
     }
 }
@@ -69,6 +77,10 @@ pub struct ActorCell {
     blueprint: Blueprint,
     /// `None` only after a panic whose rebuild failed; the next use tries again.
     state: Option<ActorState>,
+    /// Set if a method has panicked while others were in flight, and the state is to be rebuilt after them.
+    is_tripped: bool,
+    /// Set while the actor is lent to another lane. Its ordinary calls then run one after the other.
+    is_visiting: bool,
 }
 
 /// An error: the state was lost to a panic and could not be rebuilt.
@@ -94,6 +106,32 @@ impl ActorCell {
     /// The core that the actor's thread is pinned to.
     pub(crate) fn core(&self) -> Option<u32> {
         self.blueprint.core
+    }
+
+    /// Whether async methods of the actor overlap. False for most actors.
+    #[inline]
+    pub(crate) fn is_concurrent(&self) -> bool {
+        self.blueprint.concurrency > 1
+    }
+
+    /// The number of async methods that may be in flight at a time.
+    pub(crate) fn concurrency(&self) -> u32 {
+        self.blueprint.concurrency
+    }
+
+    /// Whether the actor is lent to the lane that it is on.
+    pub(crate) fn is_visiting(&self) -> bool {
+        self.is_visiting
+    }
+
+    /// Records whether the actor is lent to the lane that it is on.
+    pub(crate) fn set_visiting(&mut self, is_visiting: bool) {
+        self.is_visiting = is_visiting;
+    }
+
+    /// Whether the state is to be rebuilt as soon as no method is in flight.
+    pub(crate) fn is_tripped(&self) -> bool {
+        self.is_tripped
     }
 
     /// The actor's name.
@@ -135,6 +173,35 @@ impl ActorCell {
         self.guarded(|state| (method.call)(state, arguments, driver))
     }
 
+    /// Begins an async method that overlaps: returns its future, which borrows the state.
+    ///
+    /// # Errors
+    /// The failure of the arguments; [`RebuildFailed`] inside [`Failure::Error`] while there is no state.
+    pub(crate) fn begin(&mut self, overlap: &Overlap, arguments: Arguments) -> Result<MethodFuture, Failure> {
+        if self.state.is_none() {
+            self.rebuild()?;
+        }
+        let Some(state) = self.state.as_mut() else {
+            return Err(Failure::Internal(
+                "an actor has no state after its rebuild".to_owned(),
+            ));
+        };
+        Failure::catch(|| (overlap.begin)(state, arguments))
+    }
+
+    /// Handles the panic of a method whose future was polled.
+    pub(crate) fn flight_panicked(&mut self) {
+        self.is_tripped |= self.blueprint.on_panic == OnPanic::Rebuild;
+    }
+
+    /// Rebuilds the state if a panic asked for it. No method may be in flight.
+    pub(crate) fn recover(&mut self) {
+        if std::mem::take(&mut self.is_tripped) {
+            // If the constructor fails, the next use tries again and reports the failure.
+            let _ = self.rebuild();
+        }
+    }
+
     #[inline(always)]
     fn guarded<T, E: From<Failure>>(
         &mut self,
@@ -170,7 +237,9 @@ impl ActorCell {
     #[inline(never)]
     fn panicked<E: From<Failure>>(&mut self, payload: Box<dyn Any + Send>) -> E {
         let failure = Failure::panic(payload);
-        if self.blueprint.on_panic == OnPanic::Rebuild {
+        if self.state.as_ref().is_some_and(ActorState::is_lent) {
+            self.flight_panicked();
+        } else if self.blueprint.on_panic == OnPanic::Rebuild {
             // If the constructor fails, the next use tries again and reports the failure.
             let _ = self.rebuild();
         }

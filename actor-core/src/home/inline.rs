@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use crate::actor::arguments::ArgumentsKind;
 use crate::call::request::{ActorCall, CALL_TIMEOUT, CallFault};
+use crate::cancel::{Cancellation, Scope, within};
 use crate::cell::async_driver::AsyncDriver;
 use crate::cell::guarded::{Guarded, NoEntry};
 use crate::cell::{ActorCell, Blueprint};
@@ -71,10 +72,11 @@ impl Home for InlineHome {
     fn call(&self, call: ActorCall) {
         let deadline = || Some(Instant::now() + CALL_TIMEOUT);
         let driver = AsyncDriver::new().limited(CALL_TIMEOUT);
+        let scope = Scope::Of(Cancellation::of_call(call.cancel));
         let (method, arguments) = (call.method, call.arguments);
-        let used = self
-            .cell
-            .with(deadline, |cell| cell.call(method, arguments, &driver));
+        let used = self.cell.with(deadline, |cell| {
+            within(&scope, || cell.call(method, arguments, &driver))
+        });
         let result = used.unwrap_or_else(|refused| Err(self.busy(refused)));
         (call.reply)(result.map_err(CallFault::Failed));
     }

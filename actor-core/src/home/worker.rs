@@ -65,6 +65,7 @@ impl Home for WorkerHome {
             type_name: blueprint.entry.key(),
             on_panic: blueprint.on_panic,
             core: blueprint.core,
+            concurrency: blueprint.concurrency,
         };
         let on_response = move |response| {
             done(match response {
@@ -84,7 +85,7 @@ impl Home for WorkerHome {
     }
 
     fn call(&self, call: ActorCall) {
-        let (actor, method, reply) = (call.actor, call.method, call.reply);
+        let (actor, method, reply, cancel) = (call.actor, call.method, call.reply, call.cancel);
         let Arguments::Bytes(body) = call.arguments else {
             let failure = Failure::Internal("a call between processes without bytes".to_owned());
             return reply(Err(CallFault::Failed(failure)));
@@ -92,17 +93,33 @@ impl Home for WorkerHome {
         let Some(link) = self.worker.link() else {
             return reply(Err(CallFault::NoActor));
         };
-        let lane = self.lane;
+        let (lane, mut sent) = (self.lane, None);
+        let answered = Arc::clone(&cancel);
         link.request(
-            |request| ToWorker::Call {
-                request,
-                lane,
-                actor,
-                method,
+            |request| {
+                sent = Some(request);
+                ToWorker::Call {
+                    request,
+                    lane,
+                    actor,
+                    method,
+                }
             },
             body,
-            Box::new(move |response| reply(returned(response))),
+            Box::new(move |response| {
+                answered.answered();
+                reply(returned(response));
+            }),
         );
+        let Some(request) = sent else { return };
+        // Set after the call was sent, so that its cancellation follows it.
+        let link = Arc::downgrade(&link);
+        cancel.on_cancel(Box::new(move || {
+            if let Some(link) = link.upgrade() {
+                // A worker that is gone has no calls, and one that has answered forgets the request.
+                let _ = link.tell(&ToWorker::Cancel { request });
+            }
+        }));
     }
 
     fn remove(&self, actor: ActorId) {

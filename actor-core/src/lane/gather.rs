@@ -8,8 +8,10 @@
 //! - `LEND-2` messages are sorted under the exchange's lock, to the host before the end and home after it, so no call
 //!   finds its actor away.
 //! - `LEND-3` the host returns every cell when its program ends, also by a panic. A guest that arrives after that keeps
-//!   its cells. So a guest waits only for the end of the host, and a guest that was abandoned (its mailbox is closed)
+//!   its cells. So a guest that has lent waits only for the end of the host, and a guest that was abandoned (its mailbox is closed)
 //!   ends without its actors.
+//! - `LEND-4` a cell leaves its lane only while no method of the actor is in flight: the guest holds what would begin, and
+//!   waits for the others.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -119,10 +121,10 @@ impl Program for Host {
         if complete {
             let mut state = exchange.state.lock();
             let offered = std::mem::take(&mut state.offered);
-            offered
-                .into_values()
-                .flatten()
-                .for_each(|cell| lane.put_actor(cell));
+            offered.into_values().flatten().for_each(|mut cell| {
+                cell.set_visiting(true);
+                lane.put_actor(cell);
+            });
             // Set only now, so that a forwarded message finds its actor.
             state.host = Some(lane.mailbox());
             drop(state);
@@ -167,10 +169,13 @@ struct Guest {
 impl Program for Guest {
     fn run(&mut self, lane: &mut LaneHost<'_>) {
         let (exchange, share) = (&self.exchange, &self.share);
+        lane.set_bell(Some(share.bell.clone()));
+        self.end_flights(lane);
         {
             let mut state = exchange.state.lock();
             if state.ended {
-                return;
+                drop(state);
+                return lane.hold(&share.actors, false);
             }
             let cells = share
                 .actors
@@ -181,7 +186,6 @@ impl Program for Guest {
             state.homes.insert(share.lane, lane.mailbox());
         }
         exchange.bell.ring();
-        lane.set_bell(Some(share.bell.clone()));
         let mut cells = None;
         while cells.is_none() && !lane.is_closed() {
             share.bell.wait(&Waiting::Park, None, || {
@@ -199,9 +203,24 @@ impl Program for Guest {
             }
         }
         lane.set_bell(None);
-        cells
-            .unwrap_or_default()
-            .into_iter()
-            .for_each(|cell| lane.put_actor(cell));
+        cells.unwrap_or_default().into_iter().for_each(|mut cell| {
+            cell.set_visiting(false);
+            lane.put_actor(cell);
+        });
+    }
+}
+
+impl Guest {
+    /// Waits until no method of the actors is in flight (`LEND-4`), as for a method that runs. Ends early if the host has ended, or
+    /// if the lane was abandoned.
+    fn end_flights(&self, lane: &mut LaneHost<'_>) {
+        let (exchange, share) = (&self.exchange, &self.share);
+        lane.hold(&share.actors, true);
+        while lane.has_flights(&share.actors) && !lane.is_closed() && !exchange.state.lock().ended {
+            share.bell.wait(&Waiting::Park, None, || {
+                lane.mailbox_pending() || lane.is_closed() || exchange.state.lock().ended
+            });
+            lane.serve_mailbox();
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! The lane as a program sees it: its actors, its mailbox, its async driver.
 
+mod traffic;
+
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,17 +9,21 @@ use std::sync::Arc;
 use selvedge_channels::Doorbell;
 
 use crate::call::request::{ActorCall, CallFault};
+use crate::cancel::{Cancellation, Scope, within};
 use crate::cell::async_driver::AsyncDriver;
 use crate::cell::{ActorCell, Blueprint};
 use crate::cores::{CoreError, Kept};
 use crate::failure::{Failure, panic_message};
 use crate::id::{ActorId, LaneId};
+use crate::lane::flights::{Flights, PollLater};
 use crate::lane::mailbox::{LaneMessage, Mailbox, ProgramEnd};
 use crate::lane::program::Program;
 
 /// The state that a lane's thread owns.
 pub(crate) struct LaneState {
     id: LaneId,
+    /// Dropped before the actors, which the futures borrow (`FLY-2`).
+    flights: Flights,
     /// Sorted by id, because programs look actors up once per computation.
     actors: Vec<ActorCell>,
     driver: AsyncDriver,
@@ -82,6 +88,7 @@ impl LaneHost<'_> {
 
     /// Takes an actor off the lane, so that it can be put on another one.
     pub(crate) fn take_actor(&mut self, id: ActorId) -> Option<ActorCell> {
+        self.lane.end_flights(id);
         let at = self.lane.actors.binary_search_by_key(&id, ActorCell::id).ok()?;
         Some(self.lane.actors.remove(at))
     }
@@ -108,7 +115,11 @@ impl LaneHost<'_> {
             let actor = match &message {
                 LaneMessage::Call(call) => Some(call.actor),
                 LaneMessage::Remove(actor) => Some(*actor),
-                LaneMessage::Create(..) | LaneMessage::Run(..) | LaneMessage::Stop => None,
+                LaneMessage::Wake(_)
+                | LaneMessage::Admit(_)
+                | LaneMessage::Create(..)
+                | LaneMessage::Run(..)
+                | LaneMessage::Stop => None,
             };
             match actor.and_then(&elsewhere) {
                 Some(mailbox) => drop(mailbox.push(message)),
@@ -149,10 +160,22 @@ impl LaneHost<'_> {
     }
 }
 
+/// Returns the callback of the wakers of flights. A waker that outlives the lane has no effect.
+fn poll_later(mailbox: &Arc<Mailbox>) -> PollLater {
+    let mailbox = Arc::downgrade(mailbox);
+    Arc::new(move |flight| {
+        if let Some(mailbox) = mailbox.upgrade() {
+            // A closed mailbox belongs to a lane that ends, and its flights with it.
+            drop(mailbox.push(LaneMessage::Wake(flight)));
+        }
+    })
+}
+
 impl LaneState {
     pub(crate) fn new(id: LaneId, mailbox: Arc<Mailbox>) -> Self {
         Self {
             id,
+            flights: Flights::new(poll_later(&mailbox)),
             actors: Vec::new(),
             driver: AsyncDriver::new(),
             mailbox,
@@ -181,13 +204,10 @@ impl LaneState {
                 }
                 Err(failure) => reply(Err(failure)),
             },
-            LaneMessage::Remove(id) => {
-                if let Ok(at) = self.actors.binary_search_by_key(&id, ActorCell::id) {
-                    drop(self.actors.remove(at));
-                    self.free_core();
-                }
-            }
+            LaneMessage::Remove(id) => self.remove_in_turn(id),
             LaneMessage::Call(call) => self.answer(call),
+            LaneMessage::Wake(flight) => self.poll(flight),
+            LaneMessage::Admit(actor) => self.admit(actor),
             LaneMessage::Run(program, end) => self.run_program(program, end),
             LaneMessage::Stop => {}
         }
@@ -204,6 +224,14 @@ impl LaneState {
             _ => {}
         }
         blueprint.build().inspect_err(|_| self.free_core())
+    }
+
+    fn remove(&mut self, id: ActorId) {
+        if let Ok(at) = self.actors.binary_search_by_key(&id, ActorCell::id) {
+            self.end_flights(id);
+            drop(self.actors.remove(at));
+            self.free_core();
+        }
     }
 
     /// Releases the thread from its core once no actor of the lane names one.
@@ -232,14 +260,29 @@ impl LaneState {
         self.actors.get_mut(at)
     }
 
+    fn actor_ref(&self, id: ActorId) -> Option<&ActorCell> {
+        let at = self.actors.binary_search_by_key(&id, ActorCell::id).ok()?;
+        self.actors.get(at)
+    }
+
     fn answer(&mut self, call: ActorCall) {
-        let driver = self.driver.clone();
+        match self.actor_ref(call.actor) {
+            Some(cell) if cell.is_concurrent() => self.line_up(call),
+            _ => self.answer_now(call),
+        }
+    }
+
+    /// Runs a call to its end.
+    fn answer_now(&mut self, call: ActorCall) {
+        let driver = self.driver.for_call(Arc::clone(&call.cancel));
+        let scope = Scope::Of(Cancellation::of_call(Arc::clone(&call.cancel)));
         let result = match self.actor(call.actor) {
-            Some(cell) => cell
-                .call(call.method, call.arguments, &driver)
-                .map_err(CallFault::Failed),
+            Some(cell) => {
+                within(&scope, || cell.call(call.method, call.arguments, &driver)).map_err(CallFault::Failed)
+            }
             None => Err(CallFault::NoActor),
         };
+        call.cancel.answered();
         (call.reply)(result);
     }
 
@@ -251,6 +294,7 @@ impl LaneState {
         }));
         self.mailbox.set_bell(None);
         self.mailbox.set_driver(None);
+        self.end_program();
         end.tell(outcome.err().map(panic_message));
     }
 }

@@ -23,7 +23,7 @@ use crate::call::request::ActorCall;
 use crate::cell::Blueprint;
 use crate::cell::async_driver::AsyncDriver;
 use crate::failure::Failure;
-use crate::id::ActorId;
+use crate::id::{ActorId, FlightId};
 use crate::lane::program::Program;
 
 pub(crate) type CreateReply = Box<dyn FnOnce(Result<(), Failure>) + Send>;
@@ -56,6 +56,10 @@ pub(crate) enum LaneMessage {
     Create(Blueprint, CreateReply),
     Remove(ActorId),
     Call(ActorCall),
+    /// Polls a flight, whose waker was woken.
+    Wake(FlightId),
+    /// Begins what waits for the methods of an actor that were in flight.
+    Admit(ActorId),
     Run(Box<dyn Program>, ProgramEnd),
     Stop,
 }
@@ -139,11 +143,16 @@ impl Mailbox {
         *self.driver.lock() = driver;
     }
 
-    /// Makes the async method that the lane's program awaits, if there is one, ask again whether it is wanted.
+    /// Makes the async methods of the lane's program ask again whether they are wanted: the one that the lane awaits, and
+    /// those in flight.
     pub(crate) fn wake_async(&self) {
         let driver = self.driver.lock().clone();
         if let Some(driver) = driver {
             driver.look_again();
+        }
+        // A lane that waits for its inputs looks whether its flights are still wanted.
+        if let Some(bell) = self.bell.lock().as_ref() {
+            bell.ring();
         }
     }
 

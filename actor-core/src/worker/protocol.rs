@@ -39,6 +39,8 @@ pub(crate) enum ToWorker {
     Load { request: RequestId, kind: String },
     /// Ends a lane, which drops its actors. No body.
     EndLane { request: RequestId, lane: LaneId },
+    /// Cancels the call of a request. No body.
+    Cancel { request: RequestId },
     /// Makes async methods that programs await ask again whether they are wanted. No body.
     WakeAsync,
     /// Ends the worker: it drops the actors, waits this long for busy lanes, and exits. No body.
@@ -56,6 +58,8 @@ pub(crate) struct CreateActor {
     pub(crate) type_name: String,
     pub(crate) on_panic: OnPanic,
     pub(crate) core: Option<u32>,
+    /// The number of async methods that may be in flight at a time.
+    pub(crate) concurrency: u32,
 }
 
 /// A message from a worker to the driver. Each variant names its body.

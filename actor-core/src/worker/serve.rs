@@ -10,6 +10,7 @@ use selvedge_channels::dispose;
 use crate::actor::arguments::{Arguments, Returned};
 use crate::actor::registry::{find_actor, find_loader};
 use crate::call::request::{ActorCall, CallFault};
+use crate::cancel::CallCancel;
 use crate::cell::Blueprint;
 use crate::cell::factory::Factory;
 use crate::deadline::deadline_after;
@@ -45,6 +46,7 @@ pub(crate) fn serve(link: Stream) -> ! {
     });
     let mut worker = WorkerLanes {
         lanes: IdMap::new(),
+        calls: OpenCalls::default(),
         ending: Vec::new(),
         writer,
     };
@@ -88,9 +90,26 @@ impl Writer {
 
 struct WorkerLanes {
     lanes: IdMap<LaneId, Arc<LaneThread>>,
+    /// The calls that are not answered.
+    calls: OpenCalls,
     /// Lanes that were told to end.
     ending: Vec<Arc<LaneThread>>,
     writer: Arc<Writer>,
+}
+
+/// The calls of a worker that are not answered.
+type OpenCalls = Arc<Mutex<BTreeMap<RequestId, Arc<CallCancel>>>>;
+
+/// A call that is not answered. The drop forgets it.
+struct OpenCall {
+    request: RequestId,
+    calls: OpenCalls,
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        self.calls.lock().remove(&self.request);
+    }
 }
 
 impl WorkerLanes {
@@ -134,6 +153,12 @@ impl WorkerLanes {
                     None => answer(),
                 }
             }
+            ToWorker::Cancel { request } => {
+                let cancel = self.calls.lock().remove(&request);
+                if let Some(cancel) = cancel {
+                    cancel.cancel();
+                }
+            }
             // A lane that was told to end may still await.
             ToWorker::WakeAsync => self
                 .lanes
@@ -155,6 +180,7 @@ impl WorkerLanes {
             on_panic: order.on_panic,
             device: None,
             core: order.core,
+            concurrency: order.concurrency,
         };
         let writer = Arc::clone(&self.writer);
         let reply = Box::new(move |result| created(&writer, request, result));
@@ -173,11 +199,21 @@ impl WorkerLanes {
 
     fn call(&self, request: RequestId, lane: LaneId, actor: ActorId, method: u16, body: Vec<u8>) {
         let writer = Arc::clone(&self.writer);
+        let cancel = Arc::<CallCancel>::default();
+        self.calls.lock().insert(request, Arc::clone(&cancel));
+        let open = OpenCall {
+            request,
+            calls: Arc::clone(&self.calls),
+        };
         let call = ActorCall {
             actor,
             method,
             arguments: Arguments::Bytes(body),
-            reply: Box::new(move |result| returned(&writer, request, result)),
+            reply: Box::new(move |result| {
+                drop(open);
+                returned(&writer, request, result);
+            }),
+            cancel,
         };
         match self.lanes.get(&lane) {
             Some(lane) => lane.call(call),

@@ -11,6 +11,7 @@ use selvedge_channels::{Doorbell, PayloadType, Traits, Waiting, decode, encode};
 use selvedge_core::{
     ACTORS, Actor, ActorEntry, ActorId, ActorRef, ActorState, Arguments, AsyncDriver, BoxError, Call,
     Failure, Frame, LOADERS, LaneHost, LaneId, LoadedPrograms, MethodEntry, Program, ProgramLoader, Returned,
+    Sharing,
 };
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +78,7 @@ macro_rules! entry {
             result: || PayloadType::of::<$result>(),
             parts: Vec::new,
             error: || None,
+            sharing: Sharing::Exclusive,
             compute: |_: &mut ActorState, _: &mut Frame<'_>| Err(Box::new(Failure::Internal("not in graphs".to_owned()))),
             call: |toy, arguments, driver| {
                 let run: fn(&mut Toy, $types, &AsyncDriver) -> Result<$result, Failure> =
@@ -137,6 +139,7 @@ static ENTRY: ActorEntry = ActorEntry {
         let (birth, sum) = decode(bytes)?;
         Ok(ActorState::new(Toy::create((birth, sum))?))
     },
+    concurrency: 1,
     methods: METHODS,
 };
 

@@ -150,6 +150,7 @@ fn actor_ir(actor: &ActorRef, names: &IdMap<ActorId, String>) -> ActorIr {
         placement: actor.placement().to_string(),
         core: actor.core(),
         device: actor.device(),
+        concurrency: actor.concurrency(),
         commutes: false,
     }
 }

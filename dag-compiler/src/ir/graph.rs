@@ -175,6 +175,9 @@ pub struct ActorIr {
     /// The core to which the actor's lane is pinned, if a core was named.
     #[serde(default)]
     pub core: Option<u32>,
+    /// The number of the actor's async methods that may be in flight at a time; 1 for an inline actor.
+    #[serde(default)]
+    pub concurrency: u32,
     /// True if the actor's methods may run in any order within an execution. Bind order does not constrain them then.
     pub commutes: bool,
 }

@@ -1,5 +1,7 @@
 //! A lane: its values, its tasks and its steps, and the lists that are assembled from several arguments.
 
+use std::sync::Arc;
+
 use selvedge_channels::{Inlet, Local};
 use selvedge_collectives::Group;
 use selvedge_core::{AsyncDriver, LaneId, ListLevel, MethodEntry, ValueIx};
@@ -9,6 +11,7 @@ use super::index::Places;
 use super::ranks::LaneRanks;
 use super::{LoadError, LoadSite};
 use crate::ir::{self, LaneProgram, OpKind, Operation, TaskIr};
+use crate::run::control::LaneWants;
 use crate::run::lane::{GatherRun, LaneCursor, LaneLoop, LaneStep, LaneValues, Stretch, TaskRun};
 use crate::run::table::{Table, TaskIx};
 use crate::run::trace::Recorder;
@@ -48,6 +51,8 @@ impl LoadSite<'_> {
             .get(&program.address.lane)
             .ok_or(LoadError::Inconsistent("a lane without memory"))?;
         let progress = self.control.progress_line(program.address.lane);
+        let is_poster = |(index, task): (usize, &TaskRun)| task.overlaps().then_some(TaskIx(index));
+        let posters = tasks.iter().enumerate().filter_map(is_poster).collect();
         let steps = steps(&program.steps, &places.tasks)?;
         follow(&steps, &mut tasks)?;
         Ok(LaneLoop {
@@ -65,15 +70,26 @@ impl LoadSite<'_> {
             spins: false,
             recorder: Recorder::new(self.region(&spans.trace)?),
             driver: self.driver(program.address.lane)?,
+            wants: self.wants(program.address.lane)?,
+            posters,
+            posted: 0,
             state: LaneCursor::default(),
         })
     }
 
     /// The driver of a lane's async methods.
     fn driver(&self, lane: LaneId) -> Result<AsyncDriver, LoadError> {
+        Ok(AsyncDriver::with_wanted(Box::new(self.wanted(lane)?)))
+    }
+
+    /// The check whether the results of a lane's executions are still wanted.
+    pub(super) fn wants(&self, lane: LaneId) -> Result<Arc<LaneWants>, LoadError> {
+        Ok(Arc::new(self.wanted(lane)?))
+    }
+
+    fn wanted(&self, lane: LaneId) -> Result<LaneWants, LoadError> {
         let wanted = self.control.wanted(lane);
-        let wanted = wanted.ok_or(LoadError::Inconsistent("a lane without a progress line"))?;
-        Ok(AsyncDriver::with_wanted(Box::new(wanted)))
+        wanted.ok_or(LoadError::Inconsistent("a lane without a progress line"))
     }
 }
 

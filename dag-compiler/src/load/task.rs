@@ -9,7 +9,7 @@ use super::lane::lists;
 use super::types::argument_type;
 use super::{LoadError, LoadSite};
 use crate::ir::{ActorIr, ArgIr, TaskId, TaskIr};
-use crate::run::lane::{LaneValues, Straight, TaskRun};
+use crate::run::lane::{Beside, LaneValues, Straight, TaskRun};
 use crate::run::report::TaskInfo;
 
 impl LoadSite<'_> {
@@ -53,9 +53,28 @@ impl LoadSite<'_> {
             straight: None,
             fault: None,
             collective: None,
+            beside: None,
         };
+        run.beside = self.beside(id, method, actor, places)?;
         run.straight = method.and_then(|_| Straight::of(&run));
         Ok(run)
+    }
+
+    /// The record of a task whose method overlaps with others of its actor, or excludes them. The lane goes on after such
+    /// a task if none of its results stays on the lane.
+    fn beside(
+        &self,
+        id: TaskId,
+        method: Option<&MethodEntry>,
+        actor: &ActorIr,
+        places: &Places,
+    ) -> Result<Option<Box<Beside>>, LoadError> {
+        let Some(method) = method.filter(|_| actor.concurrency > 1) else {
+            return Ok(None);
+        };
+        let goes_on = self.index.made_by(id).all(|made| places.value(made).is_none());
+        let executions = self.wants(actor.lane)?;
+        Ok(Beside::of(method.sharing, actor.concurrency, goes_on, executions))
     }
 
     /// The outlets of the values that a task makes: the whole result, its parts, and the signal that the task is done.

@@ -4,7 +4,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use selvedge_core::{ActorCell, ActorId, Compute, Failure, Frame, Guarded, LaneHost, NoEntry};
+use selvedge_core::{
+    ActorCell, ActorId, Arguments, Cancellation, Compute, Failure, FlightId, Frame, Guarded, LaneHost,
+    NoEntry, Overlap, Returned, Sharing,
+};
 
 /// The actors of one lane.
 pub(crate) trait ActorSet {
@@ -19,6 +22,34 @@ pub(crate) trait ActorSet {
 
     /// Whether an ordinary call waits for the actors, or may wait for them unseen.
     fn is_called(&self) -> bool;
+
+    /// Whether a method of an actor with overlapping methods may run now. If not, ask again whenever the lane has moved.
+    fn may_run(&mut self, _: ActorId, _: &Sharing) -> bool {
+        true
+    }
+
+    /// Takes back a question that [`may_run`](Self::may_run) has answered by `false`.
+    fn withdraw(&mut self, _: ActorId) {}
+
+    /// Begins a method that overlaps with others.
+    fn fly(
+        &mut self,
+        _: ActorId,
+        _: &Overlap,
+        _: Arguments,
+        _: Cancellation,
+    ) -> Result<FlightId, Box<Failure>> {
+        let text = "methods of these actors do not overlap";
+        Err(Box::new(Failure::Internal(text.to_owned())))
+    }
+
+    /// Takes the result of a method in flight, if it has ended.
+    fn landed(&mut self, _: FlightId) -> Option<Result<Returned, Failure>> {
+        None
+    }
+
+    /// Drops a method in flight, where it awaits.
+    fn abandon(&mut self, _: FlightId) {}
 }
 
 #[cold]
@@ -44,6 +75,32 @@ impl ActorSet for LaneHost<'_> {
     #[inline]
     fn is_called(&self) -> bool {
         self.mailbox_pending()
+    }
+
+    fn may_run(&mut self, actor: ActorId, sharing: &Sharing) -> bool {
+        self.may_run(actor, sharing)
+    }
+
+    fn withdraw(&mut self, actor: ActorId) {
+        self.withdraw(actor);
+    }
+
+    fn fly(
+        &mut self,
+        actor: ActorId,
+        overlap: &Overlap,
+        arguments: Arguments,
+        cancellation: Cancellation,
+    ) -> Result<FlightId, Box<Failure>> {
+        self.fly(actor, overlap, arguments, cancellation)
+    }
+
+    fn landed(&mut self, flight: FlightId) -> Option<Result<Returned, Failure>> {
+        self.landed(flight)
+    }
+
+    fn abandon(&mut self, flight: FlightId) {
+        self.abandon(flight);
     }
 }
 

@@ -14,7 +14,7 @@
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use selvedge_channels::{Doorbell, Region, Segment, SegmentError};
-use selvedge_core::{IdMap, LaneId, Wanted};
+use selvedge_core::{Executions, IdMap, LaneId, Wanted};
 
 use crate::run::layout::{LINE_BYTES, Layout, Span};
 
@@ -276,16 +276,7 @@ impl Wanted for LaneWants {
     }
 
     fn is_wanted(&self) -> bool {
-        // Relaxed: this thread wrote the number itself.
-        let execution = self.progress.atomic_u64(0).map(|at| at.load(Ordering::Relaxed));
-        let cancelled = execution.is_ok_and(|execution| {
-            let cell = self
-                .cancels
-                .atomic_u64(cancel_cell(self.cancel_mask, execution))
-                .ok();
-            Cancels { cell, execution }.is_cancelled()
-        });
-        !cancelled && runs(&self.line)
+        !self.is_cancelled(self.current())
     }
 
     fn ends(&self) {
@@ -293,6 +284,23 @@ impl Wanted for LaneWants {
             // Relaxed: a count that is read late costs one needless interruption.
             awaiting.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+}
+
+impl Executions for LaneWants {
+    fn current(&self) -> u64 {
+        // Relaxed: the lane's own thread asks, and it wrote the number itself.
+        let execution = self.progress.atomic_u64(0).map(|at| at.load(Ordering::Relaxed));
+        execution.unwrap_or(0)
+    }
+
+    fn is_cancelled(&self, execution: u64) -> bool {
+        let cell = self
+            .cancels
+            .atomic_u64(cancel_cell(self.cancel_mask, execution))
+            .ok();
+        let cancels = Cancels { cell, execution };
+        cancels.is_cancelled() || !runs(&self.line)
     }
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use linkme::distributed_slice;
 use selvedge_channels::{ChannelError, PayloadType, Waiting};
 use selvedge_core::{
-    ACTORS, ActorEntry, ActorId, Address, Compute, Failure, Frame, IdMap, LaneId, MethodEntry, ProcessId,
+    ACTORS, ActorEntry, ActorId, Address, Compute, Failure, Frame, IdMap, LaneId, MethodEntry, ProcessId, Sharing,
 };
 
 use super::explore::{Machine, holds, is_found};
@@ -36,6 +36,7 @@ const fn method() -> MethodEntry {
         result: || PayloadType::of::<i64>(),
         parts: Vec::new,
         error: || None,
+        sharing: Sharing::Exclusive,
         compute: |_, _| Err(Box::new(Failure::Internal("the model computes".into()))),
         call: |_, _, _| Err(Failure::Internal("nobody calls".into())),
     }
@@ -45,6 +46,7 @@ static ENTRY: ActorEntry = ActorEntry {
     name: "selvedge_compiler::model",
     place: "",
     create: |_| Err("never created".into()),
+    concurrency: 1,
     methods: &[method()],
 };
 
@@ -117,6 +119,7 @@ fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
                 placement: "thread".into(),
                 device: None,
                 core: None,
+                concurrency: 1,
                 commutes: false,
             });
         }

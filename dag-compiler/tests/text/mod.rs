@@ -81,6 +81,7 @@ impl Sketch {
             placement,
             device: None,
             core: None,
+            concurrency: 1,
             commutes: false,
         });
         id

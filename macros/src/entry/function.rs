@@ -4,6 +4,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 use super::argument::{borrowed, passed, taken, variables};
+use super::overlap::overlap;
 use crate::edge_type::{traits, travel};
 use crate::parse::Operation;
 
@@ -17,16 +18,19 @@ pub(super) fn call_name(index: usize) -> Ident {
     format_ident!("__selvedge_call_{index}")
 }
 
-/// Generates both functions of one operation.
+/// Generates the functions of one operation.
 pub(super) fn functions(index: usize, operation: &Operation, actor: &Ident) -> TokenStream {
     let (compute, call) = (
         compute(&compute_name(index), operation, actor),
         call(&call_name(index), operation, actor),
     );
+    let overlap = overlap(index, operation, actor);
     quote! {
         #compute
 
         #call
+
+        #overlap
     }
 }
 
@@ -47,12 +51,13 @@ fn compute(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStrea
         quote!(#actor::#method(receiver, #(#names),*)),
     );
     let (value, travel) = (value(operation), bounds(operation));
+    let receiver = receiver(operation, actor);
     quote! {
         #(#cfgs)*
         #[allow(clippy::let_unit_value, clippy::unit_arg, clippy::needless_borrow)]
         #[inline]
         fn #function(actor: &mut ::selvedge::__private::ActorState, frame: &mut ::selvedge::__private::Frame<'_>) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> #travel {
-            let receiver = actor.receiver::<#actor>()?;
+            let receiver = #receiver?;
             #(#taken)*
             let result = {
                 #(#borrowed)*
@@ -81,6 +86,7 @@ fn call(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStream {
         quote!(#actor::#method(receiver, #(#passed),*)),
     );
     let (value, travel) = (value(operation), bounds(operation));
+    let receiver = receiver(operation, actor);
     quote! {
         #(#cfgs)*
         #[allow(unused_variables, clippy::let_unit_value, clippy::unit_arg)]
@@ -89,7 +95,7 @@ fn call(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStream {
             arguments: ::selvedge::__private::Arguments,
             driver: &::selvedge::__private::AsyncDriver,
         ) -> ::std::result::Result<::selvedge::__private::Returned, ::selvedge::__private::Failure> #travel {
-            let receiver = actor.receiver::<#actor>().map_err(|failure| *failure)?;
+            let receiver = #receiver.map_err(|failure| *failure)?;
             let kind = arguments.kind();
             let (#(#names,)*) = arguments.into::<(#(#edges,)*)>(#of_arguments)?;
             let result = #returned;
@@ -107,8 +113,17 @@ fn driven(operation: &Operation, driver: &TokenStream, invoked: TokenStream) -> 
     }
 }
 
+/// Generates the expression that borrows the actor as the method takes it.
+fn receiver(operation: &Operation, actor: &Ident) -> TokenStream {
+    if operation.is_exclusive {
+        quote!(actor.receiver::<#actor>())
+    } else {
+        quote!(actor.shared::<#actor>())
+    }
+}
+
 /// Generates the expression that takes the operation's value from the variable `result`.
-fn value(operation: &Operation) -> TokenStream {
+pub(super) fn value(operation: &Operation) -> TokenStream {
     if operation.fallible {
         quote!(result.map_err(|error| (&::selvedge::__private::ErrorProbe::of(&error)).failure(error))?)
     } else {
@@ -118,7 +133,7 @@ fn value(operation: &Operation) -> TokenStream {
 
 /// Generates the functions' `where` clause. An operation behind a `cfg` has none, because the table of methods does not
 /// list its bounds; the bodies of the functions check its types.
-fn bounds(operation: &Operation) -> TokenStream {
+pub(super) fn bounds(operation: &Operation) -> TokenStream {
     if operation.cfgs.is_empty() {
         travel(operation.travellers())
     } else {

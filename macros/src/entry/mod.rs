@@ -1,11 +1,12 @@
 //! The actor's entry: the functions that the runtime calls, found by name in every process of the program.
 //!
-//! `function` generates the functions of each operation, `argument` passes them their arguments, and `table` lists
-//! them. This file generates the rest: the code that all operations share, the implementation of `Actor`, and the
+//! `function` generates the functions of each operation, and `overlap` those of an operation that may overlap with
+//! others; `argument` passes them their arguments, and `table` lists them. This file generates the rest: the code that all operations share, the implementation of `Actor`, and the
 //! registration.
 
 mod argument;
 mod function;
+mod overlap;
 mod table;
 
 use proc_macro2::{Ident, TokenStream};
@@ -24,7 +25,7 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
         .enumerate()
         .map(|(index, operation)| function::functions(index, operation, name));
     let table = table::table(&parsed.operations, name);
-    let record = record(name);
+    let record = record(parsed);
     let implementation = implementation(parsed);
     let registration = registration(name);
     let probes = probes();
@@ -63,13 +64,14 @@ fn create(name: &Ident) -> TokenStream {
 }
 
 /// Generates the static that holds the entry.
-fn record(name: &Ident) -> TokenStream {
-    let text = name.to_string();
+fn record(parsed: &Parsed) -> TokenStream {
+    let (text, concurrency) = (parsed.name.to_string(), parsed.concurrency);
     quote! {
         static __SELVEDGE_ENTRY: ::selvedge::__private::ActorEntry = ::selvedge::__private::ActorEntry {
             name: ::std::concat!(::std::module_path!(), "::", #text),
             place: ::std::concat!(::std::file!(), ":", ::std::line!(), ":", ::std::column!()),
             create: __selvedge_create,
+            concurrency: #concurrency,
             methods: <__SelvedgeMethods as ::selvedge::__private::MethodTable>::METHODS,
         };
     }

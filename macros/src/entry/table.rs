@@ -6,6 +6,7 @@ use syn::Type;
 
 use super::argument::{passed, variables};
 use super::function::{call_name, compute_name};
+use super::overlap::sharing;
 use crate::edge_type::{list_elements, payload_type, travel};
 use crate::parse::{Operation, Param};
 
@@ -34,6 +35,7 @@ fn method(index: usize, operation: &Operation, actor: &Ident) -> TokenStream {
     let (name, result) = (operation.name.to_string(), &operation.result);
     let cfgs = &operation.cfgs;
     let params = operation.params.iter().map(param);
+    let sharing = sharing(index, operation);
     let (error, of_result, parts) = (error(operation, actor), payload_type(result), parts(result));
     quote! {
         #(#cfgs)*
@@ -43,6 +45,7 @@ fn method(index: usize, operation: &Operation, actor: &Ident) -> TokenStream {
             result: || #of_result,
             parts: || #parts,
             error: #error,
+            sharing: #sharing,
             compute: #compute,
             call: #call,
         }

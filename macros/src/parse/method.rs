@@ -26,6 +26,8 @@ pub(crate) struct Operation {
     pub(crate) result: Type,
     pub(crate) fallible: bool,
     pub(crate) is_async: bool,
+    /// True if the method takes `&mut self`.
+    pub(crate) is_exclusive: bool,
 }
 
 impl Operation {
@@ -90,7 +92,19 @@ pub(super) fn operation(function: &ImplItemFn, before: &[Operation]) -> syn::Res
         result,
         fallible,
         is_async: function.sig.asyncness.is_some(),
+        is_exclusive: is_exclusive(function),
     })
+}
+
+/// Tells whether a method takes `&mut self`.
+fn is_exclusive(function: &ImplItemFn) -> bool {
+    match function.sig.inputs.first() {
+        Some(FnArg::Receiver(receiver)) => match &receiver.kind {
+            syn::ReceiverKind::Reference(_, _, mutability) => mutability.is_some(),
+            _ => true,
+        },
+        _ => true,
+    }
 }
 
 /// Returns, as an expression, the position of the method that follows `before`; methods behind a `cfg` may be compiled

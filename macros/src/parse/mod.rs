@@ -1,10 +1,11 @@
 //! Reads an `impl` block: its constructor and its operations.
 //!
 //! `actor_type` reads the block's type, `method` each of its methods, and `param` the parameters of a method. This file
-//! finds the methods in the block and collects their mistakes.
+//! finds the methods in the block and collects their mistakes. `options` reads the arguments of the attribute.
 
 mod actor_type;
 mod method;
+mod options;
 mod param;
 
 use syn::{Error, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, Type, Visibility, parse_quote};
@@ -12,6 +13,7 @@ use syn::{Error, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, Type, Visibility,
 use crate::edge_type::{help, result_type};
 
 pub(crate) use method::{Constructor, Operation};
+pub(crate) use options::Options;
 pub(crate) use param::{Param, strip};
 
 /// A method with a mistake, with the data for a stand-in, so that uses of the method cause no further errors.
@@ -27,17 +29,19 @@ pub(crate) struct Parsed {
     /// `None` for a local actor, which closures build.
     pub(crate) constructor: Option<Constructor>,
     pub(crate) operations: Vec<Operation>,
+    /// The number of async methods that may be in flight at a time.
+    pub(crate) concurrency: u32,
     pub(crate) mistaken: Vec<Mistaken>,
     /// All mistakes in the block, combined.
     pub(crate) error: Option<Error>,
 }
 
 /// Reads an `impl` block. The block of a local actor has no constructor; a function `new` in it is like any other.
-pub(crate) fn parse(block: &ItemImpl, is_local: bool) -> syn::Result<Parsed> {
+pub(crate) fn parse(block: &ItemImpl, options: &Options) -> syn::Result<Parsed> {
     let name = actor_type::name(block)?;
     let mut errors = Vec::new();
     let (operations, mistaken) = operations(block, &mut errors);
-    let constructor = (!is_local).then(|| {
+    let constructor = (!options.is_local).then(|| {
         constructor(block, &name).unwrap_or_else(|error| {
             errors.push(error);
             Constructor {
@@ -54,6 +58,7 @@ pub(crate) fn parse(block: &ItemImpl, is_local: bool) -> syn::Result<Parsed> {
         name,
         constructor,
         operations,
+        concurrency: options.concurrency,
         mistaken,
         error,
     })
@@ -115,8 +120,15 @@ mod tests {
 
     use super::*;
 
+    fn options() -> Options {
+        Options {
+            is_local: false,
+            concurrency: 1,
+        }
+    }
+
     fn refused(block: ItemImpl) -> String {
-        let error = match parse(&block, false) {
+        let error = match parse(&block, &options()) {
             Ok(parsed) => parsed.error,
             Err(error) => Some(error),
         };
@@ -133,7 +145,7 @@ mod tests {
                 fn private(&mut self) {}
             }
         };
-        let parsed = parse(&block, false).expect("an actor");
+        let parsed = parse(&block, &options()).expect("an actor");
         assert_eq!(parsed.operations.len(), 1);
         assert!(parsed.operations[0].fallible && parsed.operations[0].params[1].constant);
         strip(&mut block);

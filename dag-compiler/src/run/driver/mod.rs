@@ -7,10 +7,12 @@ pub(crate) mod books;
 pub(crate) mod leaf;
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
 use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Fault};
+use selvedge_core::{Executions, Scope, within};
 
 use crate::bind::ports::{Collected, InputPort, Take};
 use crate::run::actor_set::Inline;
@@ -25,6 +27,8 @@ pub(crate) struct Driver {
     pub(crate) inputs: Vec<InputPort>,
     pub(crate) input_info: TaskInfo,
     pub(crate) lane: LaneLoop,
+    /// The scope of the inline methods.
+    scope: Scope,
     pub(crate) crew: Inline,
     /// Ports that no inline task shares. Each is collected as its values arrive, in any order among the ports.
     pub(crate) free_ports: Vec<usize>,
@@ -51,6 +55,7 @@ impl Driver {
         Driver {
             inputs,
             input_info,
+            scope: Scope::Lane(Arc::clone(&lane.wants) as Arc<dyn Executions>),
             lane,
             crew,
             free_ports,
@@ -152,18 +157,22 @@ impl Driver {
         if self.lane.steps.is_empty() || self.lane.execution() >= submitted {
             return Ok(());
         }
-        while self.lane.execution() < submitted {
-            match self.lane.step(&mut self.crew).map_err(|broken| broken.error)? {
-                Moved::Advanced => *moved = true,
-                Moved::Blocked => break,
-                // A peer closes its channels only after it was told that the graph has ended. So a close while the
-                // graph runs is an error.
-                Moved::Ended if self.lane.control.is_running() => {
-                    return Err(ChannelError::Closed.into());
+        let (lane, crew) = (&mut self.lane, &mut self.crew);
+        within(&self.scope, || {
+            while lane.execution() < submitted {
+                match lane.step(crew).map_err(|broken| broken.error)? {
+                    Moved::Advanced => *moved = true,
+                    Moved::Blocked => break,
+                    // A peer closes its channels only after it was told that the graph has ended. So a close while the
+                    // graph runs is an error.
+                    Moved::Ended if lane.control.is_running() => {
+                        return Err(LaneError::from(ChannelError::Closed));
+                    }
+                    Moved::Ended => break,
                 }
-                Moved::Ended => break,
             }
-        }
+            Ok(())
+        })?;
         if self.lane.execution() == submitted {
             // Every submitted execution is done, so no time-out may name the task that was computed last.
             self.lane.idles();

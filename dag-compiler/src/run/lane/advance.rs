@@ -25,7 +25,7 @@ impl LaneLoop {
     ) -> Result<Moved, Box<Broken>> {
         let reached = match self.state.task {
             TaskState::Begun | TaskState::Waiting => self.await_inputs(index)?,
-            TaskState::Ready | TaskState::GaveUp => self.work(index, actors)?,
+            TaskState::Ready | TaskState::Queued | TaskState::GaveUp => self.work(index, actors)?,
             _ => self.write(index)?,
         };
         if reached >= until && !reached.is_blocked() {
@@ -86,6 +86,12 @@ impl LaneLoop {
         if task.fault.is_none() && self.control.is_cancelled(execution) {
             task.fault = Some(Fault::cancelled());
         }
+        if task.beside.is_some() && !self.may_begin(index, actors)? {
+            let task = self.tasks.at(index)?;
+            self.progress.at(execution).set(task.id.0, Phase::Computing);
+            return Ok(TaskState::Queued);
+        }
+        let task = self.tasks.at_mut(index)?;
         let (id, kind) = if task.collective.is_some() {
             (task.id, self.post(index)?)
         } else {
@@ -113,8 +119,13 @@ impl LaneLoop {
                 task.fault = Some(fault_of(&task.info, execution, *failure));
             }
         }
-        task.stage_fault();
-        let id = task.id;
+        let (id, overlaps) = (task.id, task.overlaps());
+        if overlaps {
+            task.queue_fault(execution);
+            self.posts();
+        } else {
+            task.stage_fault();
+        }
         self.release_inputs(index)
             .map_err(|error| Broken::at(id, error))?;
         Ok(OpKind::Compute)
@@ -155,6 +166,16 @@ impl LaneLoop {
         let execution = self.state.execution;
         let task = self.tasks.at_mut(index)?;
         let progress = self.progress.at(execution);
+        if let Some(beside) = &task.beside
+            && beside.overlap().is_some()
+        {
+            let holds_up = beside.holds_up();
+            return Ok(if holds_up {
+                TaskState::Meeting
+            } else {
+                TaskState::Done
+            });
+        }
         if let Some(collective) = &task.collective
             && collective.part == Part::Posted
         {
@@ -168,7 +189,10 @@ impl LaneLoop {
             publish_sole(task, &mut self.values, execution)?
         };
         let reached = match reached {
-            TaskState::Computed => self.write_all(index)?,
+            TaskState::Computed => {
+                let waited = self.state.task == TaskState::Writing;
+                self.write_all(index, execution, waited)?
+            }
             reached => reached,
         };
         if reached == TaskState::Writing {
@@ -178,8 +202,13 @@ impl LaneLoop {
         Ok(reached)
     }
 
-    fn write_all(&mut self, index: TaskIx) -> Result<TaskState, Box<Broken>> {
-        let execution = self.state.execution;
+    /// Writes what is staged to all outputs, or to none. `waited` is true if an output had no free slot before.
+    pub(super) fn write_all(
+        &mut self,
+        index: TaskIx,
+        execution: u64,
+        waited: bool,
+    ) -> Result<TaskState, Box<Broken>> {
         let TaskRun {
             id, outlets, info, ..
         } = self.tasks.at_mut(index)?;
@@ -193,7 +222,7 @@ impl LaneLoop {
             }
         }
         // Recorded before the result can be seen, so that a thread that has the result finds the event too.
-        if self.state.task == TaskState::Writing {
+        if waited {
             self.recorder
                 .record(*id, std::iter::once(OpKind::Write), execution);
         } else {

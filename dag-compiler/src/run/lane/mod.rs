@@ -16,11 +16,12 @@
 //! ```
 //!
 //! - `advance.rs` makes one transition of any task: it waits for inputs that arrive in any order, runs the method or
-//!   posts the part in a collective, and writes to several outlets. `Waiting`, `Meeting` and `Writing` are blocked:
-//!   the lane tries their transition again when a doorbell rings.
+//!   posts the part in a collective, and writes to several outlets. `Waiting`, `Queued`, `Meeting` and `Writing` are
+//!   blocked: the lane tries their transition again when a doorbell rings.
 //! - `straight.rs` goes the straight line of the usual case, from `Begun` to `Done`, in one function, without states in
 //!   between. It stops in the state that the task has reached, and `advance` goes on from there.
 //! - `stretch.rs` is the loop over the straight lines of a stretch, and of the executions that follow.
+//! - `posted.rs` posts methods that overlap, and writes their results later; `beside.rs` keeps their records.
 //! - `work.rs` calls methods whose arguments are prepared (`bring.rs`: copied to a device; or assembled into lists), and
 //!   publishes results that may run user code.
 //!
@@ -38,19 +39,23 @@
 //!   execution finds the slots of its inputs free.
 
 mod advance;
+mod beside;
 mod bring;
 mod error;
 mod forgone;
+mod posted;
 mod straight;
 mod stretch;
 mod task;
 mod work;
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use selvedge_channels::{AnyValue, Arrival, ChannelError, Doorbell, Mover, SpinBudget, Waiting};
-use selvedge_core::{AsyncDriver, LaneHost, LaneId, Program, ValueIx};
+use selvedge_core::{AsyncDriver, Executions, LaneHost, LaneId, Program, Scope, ValueIx, within};
 
+pub(crate) use self::beside::Beside;
 pub(crate) use self::bring::BringRun;
 pub(crate) use self::error::{Broken, LaneError, NEWS_TIMEOUT};
 use self::forgone::ForgoneReads;
@@ -60,7 +65,7 @@ pub(crate) use self::task::{GatherRun, TaskRun, TaskState};
 pub(crate) use self::work::publish;
 use crate::ir::TaskId;
 use crate::run::actor_set::ActorSet;
-use crate::run::control::{Control, GraphState, Phase, ProgressLine};
+use crate::run::control::{Control, GraphState, LaneWants, Phase, ProgressLine};
 use crate::run::driver::leaf::AnyLeaf;
 use crate::run::ranks::RankRun;
 use crate::run::report::TaskInfo;
@@ -123,6 +128,12 @@ pub(crate) struct LaneLoop {
     pub(crate) spins: bool,
     pub(crate) recorder: Recorder,
     pub(crate) driver: AsyncDriver,
+    /// Whether the results of the lane's executions are still wanted.
+    pub(crate) wants: Arc<LaneWants>,
+    /// The tasks whose methods overlap.
+    pub(crate) posters: Vec<TaskIx>,
+    /// The number of their executions whose results are not written.
+    pub(crate) posted: usize,
     pub(crate) state: LaneCursor,
 }
 
@@ -194,7 +205,11 @@ impl LaneLoop {
     #[inline]
     fn stirs(&mut self) -> bool {
         self.recorder.looks();
-        if self.state.task > TaskState::Waiting || !self.ranks.is_empty() || !self.state.forgone.is_empty() {
+        if self.state.task > TaskState::Waiting
+            || !self.ranks.is_empty()
+            || self.posted > 0
+            || !self.state.forgone.is_empty()
+        {
             return true;
         }
         let stirs = |value: &ValueIx| self.values.get(*value).is_none_or(|value| value.peek());
@@ -212,9 +227,12 @@ impl LaneLoop {
         if !self.ranks.is_empty()
             && let Err(error) = self.advance_ranks()
         {
-            // A neighbour that ends leaves its group, and this rank gets an error.
-            let running = self.control.state() == GraphState::Running;
-            return if running { Err(error) } else { Ok(Moved::Ended) };
+            return self.cut_short(error);
+        }
+        if self.posted > 0
+            && let Err(error) = self.advance_posted(actors)
+        {
+            return self.cut_short(error);
         }
         let moved = match step {
             LaneStep::Run(stretch) => self.run(actors, stretch),
@@ -229,6 +247,14 @@ impl LaneLoop {
             Ok(Moved::Advanced) => moved,
             moved => self.halted(moved),
         }
+    }
+
+    /// Handles an error of a posted operation. A neighbour that ends leaves its group or closes its channel, and this lane
+    /// gets an error.
+    #[cold]
+    fn cut_short(&self, error: Box<Broken>) -> Result<Moved, Box<Broken>> {
+        let running = self.control.state() == GraphState::Running;
+        if running { Err(error) } else { Ok(Moved::Ended) }
     }
 
     /// Does the tasks that are left of a stretch in straight lines, else makes one transition of the next task.
@@ -270,6 +296,9 @@ impl LaneLoop {
                     return Ok(Moved::Ended);
                 }
                 self.state.forgone.drain(&mut self.values)?;
+                if self.posted > 0 {
+                    self.shows_posted();
+                }
             }
             // A neighbour that ends closes its channel (TASK-10).
             Err(broken) if matches!(broken.error, LaneError::Channel(ChannelError::Closed)) => {
@@ -378,6 +407,13 @@ impl LaneLoop {
 
 impl Program for LaneLoop {
     fn run(&mut self, lane: &mut LaneHost<'_>) {
+        let scope = Scope::Lane(Arc::clone(&self.wants) as Arc<dyn Executions>);
+        within(&scope, || self.run_on(lane));
+    }
+}
+
+impl LaneLoop {
+    fn run_on(&mut self, lane: &mut LaneHost<'_>) {
         let (bell, budget) = (self.bell.clone(), SpinBudget::new(self.waiting));
         lane.set_bell(Some(bell.clone()));
         let (mut ended, mut mover) = (false, Mover::default());

@@ -44,7 +44,7 @@ impl Straight {
     /// The straight line of a task with a method, if it has one.
     pub(crate) fn of(task: &TaskRun) -> Option<Self> {
         let outlet = task.outlets.get(task.sole?)?.as_ref()?;
-        if !task.gathers.is_empty() || !task.brings.is_empty() {
+        if !task.gathers.is_empty() || !task.brings.is_empty() || task.beside.is_some() {
             return None;
         }
         let to = outlet.within().map(ValueIx);

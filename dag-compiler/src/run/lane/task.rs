@@ -3,6 +3,7 @@
 use selvedge_channels::{AnyOutlet, Fault};
 use selvedge_core::{ActorId, Compute, Gather, ValueIx};
 
+use super::beside::Beside;
 use super::bring::BringRun;
 use super::straight::Straight;
 use crate::ir::TaskId;
@@ -19,11 +20,13 @@ pub(crate) enum TaskState {
     Waiting,
     /// All inputs have arrived.
     Ready,
+    /// All inputs have arrived, and the methods of the actor that are in flight do not allow this one.
+    Queued,
     /// The task does not run: it is cancelled or one of its inputs is a fault, and others have not arrived.
     GaveUp,
     /// The result or a fault is staged, or the part in a collective is posted.
     Computed,
-    /// The part in a collective is not over.
+    /// The part in a collective is not over, or the method is in flight and a task of this lane reads its result.
     Meeting,
     /// The result is staged, and an output has no free slot.
     Writing,
@@ -37,7 +40,10 @@ impl TaskState {
     /// Whether the task cannot go on until another thread has done something.
     #[inline]
     pub(super) fn is_blocked(self) -> bool {
-        matches!(self, TaskState::Waiting | TaskState::Meeting | TaskState::Writing)
+        matches!(
+            self,
+            TaskState::Waiting | TaskState::Queued | TaskState::Meeting | TaskState::Writing
+        )
     }
 }
 
@@ -71,6 +77,8 @@ pub(crate) struct TaskRun {
     pub(crate) fault: Option<Fault>,
     /// The task's part as a rank of a collective, in place of a method.
     pub(crate) collective: Option<CollectiveRun>,
+    /// The record of the task if its method overlaps with others of its actor, or excludes them.
+    pub(crate) beside: Option<Box<Beside>>,
 }
 
 impl TaskRun {

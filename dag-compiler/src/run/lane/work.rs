@@ -10,7 +10,7 @@ use super::{GatherRun, TaskRun};
 use crate::run::actor_set::ActorSet;
 use crate::run::report::{Cause, TaskInfo, fault_with};
 
-/// Runs a task's method.
+/// Runs a task's method, or begins it if it overlaps with others.
 #[inline]
 pub(super) fn invoke<C: ActorSet + ?Sized>(
     task: &mut TaskRun,
@@ -26,6 +26,15 @@ pub(super) fn invoke<C: ActorSet + ?Sized>(
         at_once: false,
     };
     let mut frame = Frame::new(operands, driver, execution);
+    if let Some(beside) = &mut task.beside
+        && let Some(overlap) = beside.overlap()
+    {
+        // User code runs here: `Clone`.
+        let arguments = Failure::catch(|| (overlap.take)(&mut frame).map_err(|failure| *failure))?;
+        let flight = actors.fly(task.actor, &overlap, arguments, beside.cancellation(execution))?;
+        beside.push_flight(execution, flight);
+        return Ok(());
+    }
     actors.compute(&mut task.seat, task.actor, task.compute, &mut frame)?;
     task.stage_signal();
     Ok(())

@@ -4,6 +4,7 @@ use linkme::distributed_slice;
 use selvedge_channels::PayloadType;
 use selvedge_core::{
     ACTORS, Actor, ActorEntry, ActorRef, ActorState, BoxError, Failure, MethodEntry, ParamEntry, Runtime,
+    Sharing,
 };
 
 use super::*;
@@ -19,6 +20,7 @@ static ENTRY: ActorEntry = ActorEntry {
     name: Echo::NAME,
     place: "",
     create: |_| Ok(ActorState::new(Echo)),
+    concurrency: 1,
     methods: &[MethodEntry {
         name: "echo",
         params: &[ParamEntry {
@@ -29,6 +31,7 @@ static ENTRY: ActorEntry = ActorEntry {
         result: || PayloadType::of::<i64>(),
         parts: Vec::new,
         error: || None,
+        sharing: Sharing::Exclusive,
         compute: |_, frame| {
             let x = frame.take::<i64>(0)?;
             frame.finish(x)

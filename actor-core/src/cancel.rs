@@ -1,0 +1,251 @@
+//! Cancellation: how a method learns that its result is no longer wanted.
+//!
+//! A method asks for its token where it runs ([`cancellation`]). The code that calls a method leaves a [`Scope`] on the
+//! thread meanwhile. A lane leaves one scope for its whole program, which names the execution that the lane is at; so an
+//! execution pays nothing for a token that nobody asks for.
+#![allow(unsafe_code)] // the thread's scope is a pointer to a borrow that `within` holds
+
+use std::cell::Cell;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
+
+use parking_lot::Mutex;
+
+use crate::failure::wake;
+
+/// The executions of a program, as its methods see them.
+pub trait Executions: Send + Sync {
+    /// The number of the execution that the lane is at.
+    fn current(&self) -> u64;
+
+    /// Whether the results of an execution are no longer wanted.
+    fn is_cancelled(&self, execution: u64) -> bool;
+}
+
+/// Tells a method whether its result is still wanted. A method gets its token by [`cancellation`], and may hand clones of
+/// it to other threads.
+///
+/// The result of a task is unwanted once the last handle of its execution was dropped, also by a wait that timed out, or
+/// once its graph has ended. The result of a call is unwanted once the [`Call`](crate::Call) was dropped. A token that
+/// outlives its method says nothing.
+///
+/// ```
+/// let token = selvedge_core::cancellation();
+/// for _block in 0..1000 {
+///     if token.is_cancelled() {
+///         break;
+///     }
+///     // Compute one block.
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Cancellation(Source);
+
+#[derive(Clone)]
+enum Source {
+    Never,
+    Call(Arc<CallCancel>),
+    Execution(Arc<dyn Executions>, u64),
+}
+
+impl Cancellation {
+    /// The token of one execution.
+    #[must_use]
+    pub fn of_execution(executions: Arc<dyn Executions>, execution: u64) -> Self {
+        Cancellation(Source::Execution(executions, execution))
+    }
+
+    pub(crate) fn of_call(call: Arc<CallCancel>) -> Self {
+        Cancellation(Source::Call(call))
+    }
+
+    /// Whether the method's result is no longer wanted. Costs one or two loads.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        match &self.0 {
+            Source::Never => false,
+            Source::Call(call) => call.is_cancelled(),
+            Source::Execution(executions, execution) => executions.is_cancelled(*execution),
+        }
+    }
+}
+
+impl fmt::Debug for Cancellation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cancellation")
+            .field("is_cancelled", &self.is_cancelled())
+            .finish()
+    }
+}
+
+/// The call or the execution that the methods on a thread belong to.
+pub enum Scope {
+    /// One call or one execution.
+    Of(Cancellation),
+    /// The execution that a lane is at.
+    Lane(Arc<dyn Executions>),
+}
+
+thread_local! {
+    static HERE: Cell<Option<NonNull<Scope>>> = const { Cell::new(None) };
+}
+
+/// Puts back the scope that was there before.
+struct Before(Option<NonNull<Scope>>);
+
+impl Drop for Before {
+    #[inline]
+    fn drop(&mut self) {
+        HERE.set(self.0);
+    }
+}
+
+/// Runs `act` with `scope` as the scope of this thread.
+#[inline]
+pub fn within<R>(scope: &Scope, act: impl FnOnce() -> R) -> R {
+    let _before = Before(HERE.replace(Some(NonNull::from(scope))));
+    act()
+}
+
+/// The token of the method that runs on this thread. Outside of a method, the token is never cancelled.
+///
+/// Ask for it on the method's own thread; clones of the token work on any thread.
+#[must_use]
+pub fn cancellation() -> Cancellation {
+    // SAFETY: `within` borrows the scope until `act` has returned, and takes the pointer away before.
+    match HERE.get().map(|scope| unsafe { scope.as_ref() }) {
+        None => Cancellation(Source::Never),
+        Some(Scope::Of(cancellation)) => cancellation.clone(),
+        Some(Scope::Lane(executions)) => {
+            Cancellation::of_execution(Arc::clone(executions), executions.current())
+        }
+    }
+}
+
+/// A callback for the cancellation of a call.
+type OnCancel = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Listeners {
+    waker: Option<Waker>,
+    on_cancel: Option<OnCancel>,
+}
+
+/// Whether one ordinary call is still wanted. Shared by the caller, the call's way, and its method.
+#[derive(Default)]
+pub(crate) struct CallCancel {
+    cancelled: AtomicBool,
+    listeners: Mutex<Listeners>,
+}
+
+impl CallCancel {
+    pub(crate) fn is_cancelled(&self) -> bool {
+        // SYNC call-cancelled: pairs with the store in `cancel`.
+        self.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Cancels the call, and tells those that listen.
+    pub(crate) fn cancel(&self) {
+        // SYNC call-cancelled: stored before the listeners are taken, so a later listener sees it.
+        self.cancelled.store(true, Ordering::Release);
+        let Listeners { waker, on_cancel } = std::mem::take(&mut *self.listeners.lock());
+        if let Some(on_cancel) = on_cancel {
+            on_cancel();
+        }
+        if let Some(waker) = waker {
+            wake(waker);
+        }
+    }
+
+    /// Sets the waker of the future that runs the method; returns whether the call is cancelled.
+    pub(crate) fn listen(&self, waker: &Waker) -> bool {
+        let mut listeners = self.listeners.lock();
+        let known = listeners.waker.as_ref();
+        let before = if known.is_some_and(|known| known.will_wake(waker)) {
+            None
+        } else {
+            listeners.waker.replace(waker.clone())
+        };
+        drop(listeners);
+        drop(before);
+        self.is_cancelled()
+    }
+
+    /// Sets the callback; calls it at once if the call is cancelled.
+    pub(crate) fn on_cancel(&self, tell: OnCancel) {
+        let before = self.listeners.lock().on_cancel.replace(tell);
+        drop(before);
+        if self.is_cancelled() {
+            let tell = self.listeners.lock().on_cancel.take();
+            if let Some(tell) = tell {
+                tell();
+            }
+        }
+    }
+
+    /// Forgets those that listen: the call is answered.
+    pub(crate) fn answered(&self) {
+        let before = std::mem::take(&mut *self.listeners.lock());
+        drop(before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    struct Odd(AtomicU64);
+
+    impl Executions for Odd {
+        fn current(&self) -> u64 {
+            self.0.load(Ordering::Relaxed)
+        }
+
+        fn is_cancelled(&self, execution: u64) -> bool {
+            execution % 2 == 1
+        }
+    }
+
+    #[test]
+    fn a_token_belongs_to_the_execution_at_which_it_was_asked_for() {
+        assert!(!cancellation().is_cancelled(), "outside of a method");
+        let lane = Arc::new(Odd(AtomicU64::new(1)));
+        let scope = Scope::Lane(Arc::clone(&lane) as Arc<dyn Executions>);
+        within(&scope, || {
+            let odd = cancellation();
+            lane.0.store(2, Ordering::Relaxed);
+            assert!(odd.is_cancelled() && !cancellation().is_cancelled());
+            let call = Arc::new(CallCancel::default());
+            within(&Scope::Of(Cancellation::of_call(Arc::clone(&call))), || {
+                let token = cancellation();
+                assert!(!token.is_cancelled());
+                call.cancel();
+                assert!(token.is_cancelled());
+            });
+            assert!(!cancellation().is_cancelled(), "the lane's scope is back");
+        });
+    }
+
+    #[test]
+    fn whoever_listens_is_told_once_also_if_the_call_is_cancelled_already() {
+        let (call, told) = (CallCancel::default(), Arc::new(AtomicU64::new(0)));
+        let tell = || {
+            let told = Arc::clone(&told);
+            Box::new(move || {
+                told.fetch_add(1, Ordering::Relaxed);
+            })
+        };
+        call.on_cancel(tell());
+        call.cancel();
+        call.cancel();
+        assert_eq!(told.load(Ordering::Relaxed), 1);
+        call.on_cancel(tell());
+        assert_eq!(told.load(Ordering::Relaxed), 2);
+        assert!(call.listen(Waker::noop()));
+    }
+}

@@ -1,0 +1,125 @@
+//! Helper threads: a tokio runtime on a thread of its own, for futures that another thread polls. The thread serves their
+//! timers and sockets, and runs the tasks that they spawn.
+//!
+//! Tokio's timers end at whole milliseconds of its clock, and its thread sleeps for a whole number of milliseconds. So a
+//! timer is late by the fraction of a millisecond at which that sleep has begun, besides the wake-up, and methods that
+//! await one after the other drift. After futures have begun to await, the thread therefore sleeps anew from the
+//! beginning of the next millisecond on (`align`); this is one more wake-up for all futures of that millisecond.
+
+#![allow(unsafe_code)] // registers the descriptor of a timer
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::runtime::{Builder, EnterGuard, Handle};
+use tokio::sync::{Notify, oneshot};
+
+/// A millisecond of tokio's clock, in nanoseconds.
+const TICK_NS: u32 = 1_000_000;
+
+/// How far after the beginning of a millisecond the thread sleeps anew. Its own start is known to some microseconds.
+const AFTER_TICK_NS: u32 = 20_000;
+
+/// A runtime on a thread of its own.
+pub(crate) struct HelperThread {
+    handle: Handle,
+    awaiting: Arc<Notify>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HelperThread {
+    /// Starts the thread; `None` if the system refuses a runtime or a thread.
+    pub(crate) fn start() -> Option<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build().ok()?;
+        let started = Instant::now();
+        let handle = runtime.handle().clone();
+        let awaiting = Arc::new(Notify::new());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let begun = Arc::clone(&awaiting);
+        let run = move || {
+            // Without descriptors, timers are as late as tokio's.
+            drop(runtime.spawn(async move { align(started, &begun).await }));
+            // The result is always an error: the sender is never used, and its drop stops the thread.
+            let _ = runtime.block_on(stopped);
+            // Does not wait for blocking work that methods have spawned.
+            runtime.shutdown_background();
+        };
+        let thread = thread::Builder::new()
+            .name("selvedge-async".to_owned())
+            .spawn(run)
+            .ok()?;
+        Some(Self {
+            handle,
+            awaiting,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Makes the runtime the present one of the calling thread.
+    pub(crate) fn enter(&self) -> EnterGuard<'_> {
+        self.handle.enter()
+    }
+
+    /// Records that a future awaits, which may have set a timer.
+    pub(crate) fn awaits(&self) {
+        self.awaiting.notify_one();
+    }
+}
+
+impl Drop for HelperThread {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // The thread only waits for `stop`, so it ends at once; its result carries no information.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Wakes the runtime's thread at the beginning of the next millisecond of its clock, whenever futures have begun to await.
+async fn align(started: Instant, awaiting: &Notify) -> io::Result<()> {
+    let timer = timerfd_create(
+        TimerfdClockId::Monotonic,
+        TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
+    )?;
+    // SAFETY: an `OwnedFd` names the same open descriptor as long as it exists, and the `AsyncFd` owns it.
+    let timer =
+        unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) }.map_err(io::Error::from)?;
+    loop {
+        awaiting.notified().await;
+        set(timer.get_ref(), started)?;
+        let mut count = [0; 8];
+        timer
+            .async_io(Interest::READABLE, |timer| {
+                Ok(rustix::io::read(timer.as_fd(), &mut count)?)
+            })
+            .await?;
+    }
+}
+
+fn set(timer: &OwnedFd, started: Instant) -> io::Result<()> {
+    let into_tick = started.elapsed().subsec_nanos() % TICK_NS;
+    let left = Timespec {
+        tv_sec: 0,
+        tv_nsec: (TICK_NS - into_tick + AFTER_TICK_NS).into(),
+    };
+    let once = Itimerspec {
+        it_interval: Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        },
+        it_value: left,
+    };
+    timerfd_settime(timer, TimerfdTimerFlags::empty(), &once)?;
+    Ok(())
+}
