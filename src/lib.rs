@@ -65,9 +65,9 @@ pub use selvedge_compiler::{
     gather, gather_to, pipeline, reduce, reduce_scatter, scatter,
 };
 pub use selvedge_core::{
-    Actor, ActorRef, AnyProcess, BoxError, Call, CallError, Cancellation, Death, EndError, Exit, Failure, FailureKind,
-    FailureReport, Lane, NotAllowed, OnPanic, Placement, Restart, Runtime, ShutdownReport, Spawn, SpawnError,
-    ThisProcess, Worker, cancellation, cores, init,
+    Actor, ActorRef, AnyProcess, BoxError, Call, CallError, Cancellation, Death, EndError, Exit, Failure,
+    FailureKind, FailureReport, Lane, NotAllowed, OnPanic, Placement, Restart, Runtime, ShutdownReport,
+    Spawn, SpawnError, ThisProcess, Worker, cancellation, cores, init,
 };
 pub use selvedge_macros::actor;
 

@@ -1,5 +1,6 @@
 //! The main loop of a worker: its main thread reads the link, and its lanes do the work.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use linkme::distributed_slice;
 use selvedge_channels::{ChannelError, PayloadType, Waiting};
 use selvedge_core::{
-    ACTORS, ActorEntry, ActorId, Address, Compute, Failure, Frame, IdMap, LaneId, MethodEntry, ProcessId, Sharing,
+    ACTORS, ActorEntry, ActorId, Address, Compute, Failure, Frame, IdMap, LaneId, MethodEntry, ProcessId,
+    Sharing,
 };
 
 use super::explore::{Machine, holds, is_found};
