@@ -138,6 +138,7 @@ impl<T: Payload> PlainResult<T> for PartsProbe<T> {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_borrow)] // generated code, which does not know the type, writes every reference
 mod tests {
     use std::sync::mpsc::Sender;
 

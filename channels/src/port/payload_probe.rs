@@ -128,6 +128,7 @@ impl<T: 'static> UnmovablePayload<T> for PayloadProbe<T> {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_borrow)] // generated code, which does not know the type, writes every reference
 mod tests {
     use std::cell::Cell;
     use std::sync::mpsc::Sender;
