@@ -34,10 +34,11 @@ use crate::limits::Limits;
 use crate::source::Package;
 
 /// The packages that are measured, each a folder of the repository, the lowest floor first.
-const PACKAGES: [&str; 7] = [
+const PACKAGES: [&str; 8] = [
     "macros",
     "channels",
     "collectives",
+    "cluster",
     "actor-core",
     "dag-compiler",
     "batching",
