@@ -9,7 +9,35 @@
 //!
 //! - [`peer`]: the names of processes and of their incarnations;
 //! - [`frame`]: the unit of transport: a header of 40 bytes, an encoded head, and raw parts;
+//! - [`session`]: messages between two living incarnations, exactly once and in order, whatever the transport loses.
+//!
+//! ```
+//! use std::time::Duration;
+//! use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+//! use selvedge_cluster::session::{Output, Session, SessionSettings};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let head = Peer { process: ProcessId::HEAD, incarnation: Incarnation(1) };
+//! let worker = Peer { process: ProcessId::new(2).ok_or("zero")?, incarnation: Incarnation(1) };
+//! let (mut here, mut there) = (
+//!     Session::new(head, worker, SessionSettings::default()),
+//!     Session::new(worker, head, SessionSettings::default()),
+//! );
+//! let now = Duration::ZERO;
+//! here.connected(now, worker)?;
+//! there.connected(now, head)?;
+//! let (_, outputs) = here.send(now, "hello", 5).map_err(|_| "the window is full")?;
+//! for output in outputs {
+//!     if let Output::Transmit(packet) = output {
+//!         assert_eq!(there.received(now, packet, 5)?, [Output::Deliver("hello")]);
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod peer;
 
 pub mod frame;
+
+pub mod session;
