@@ -9,6 +9,7 @@
 //!
 //! - [`peer`]: the names of processes and of their incarnations;
 //! - [`frame`]: the unit of transport: a header of 40 bytes, an encoded head, and raw parts;
+//! - [`handshake`]: the proof, before anything else, that both sides know the cluster's cookie and run the same build;
 //! - [`session`]: messages between two living incarnations, exactly once and in order, whatever the transport loses.
 //!
 //! ```
@@ -40,4 +41,9 @@ pub mod peer;
 
 pub mod frame;
 
+pub mod handshake;
+
 pub mod session;
+
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
