@@ -51,9 +51,14 @@ impl Link {
         is_news
     }
 
-    /// Whether a number of this user was answered and, unless it is listed, struck off.
+    /// Whether this user has the answer to the question of a number.
+    pub(super) fn is_old(&self, number: u64) -> bool {
+        number < self.low
+    }
+
+    /// Whether the question of a number was answered here and, unless the number is listed, it was struck off.
     pub(super) fn is_past(&self, number: u64) -> bool {
-        number < self.low || self.struck.contains(&number)
+        self.is_old(number) || self.struck.contains(&number)
     }
 
     /// Remembers that a number was struck off, for as long as copies of its question may be on their way.

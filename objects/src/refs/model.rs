@@ -94,7 +94,7 @@ struct Cluster {
     /// Who knows of the death.
     informed: BTreeSet<usize>,
     ran_early: bool,
-    /// An object was missing although nobody has died.
+    /// An object was missing or lost although nobody has died.
     failed: bool,
 }
 
@@ -129,7 +129,8 @@ impl Cluster {
                     self.failed |= scenario.mortal.is_none() && !scenario.loses_calls;
                 }
                 Action::Answer { .. } | Action::Refuse { .. } => self.answers += 1,
-                Action::Confirmed(_) | Action::Lost(_) => {}
+                Action::Lost(_) => self.failed |= scenario.mortal.is_none() && !scenario.loses_calls,
+                Action::Confirmed(_) => {}
             }
         }
     }

@@ -27,6 +27,8 @@ pub(super) enum Mutant {
     KeepsTheDead,
     /// A child whose parent died is listed for an object that was freed.
     ListsFreed,
+    /// A user that was told that the object is gone may be listed by a late copy of its question.
+    ForgetsRefusals,
     /// An object whose creator died before its call came is awaited for ever.
     AwaitsTheDead,
 }

@@ -113,22 +113,30 @@ impl Refs {
         }
         let fork = Fork::Asked(number);
         let is_listed = self.owned.get(&id).is_some_and(|owned| owned.lists(from, fork));
+        let mut is_alive = true;
         if !is_listed {
+            let link = self.links.entry(from).or_default();
+            let remembers = self.mutant != Mutant::NoTombstones;
             let is_own_call = id.creator == from && id.number == number;
-            let is_past = self.links.get(&from).is_some_and(|link| link.is_past(number));
-            // A creator's own question is answered by its call, which is on its way.
-            if is_own_call || is_past && self.mutant != Mutant::NoTombstones {
+            // A creator's own question is answered by its call, which is on its way; an old one has had its answer.
+            if is_own_call || remembers && link.is_old(number) {
                 return;
             }
-            let is_gone = !self.owned.contains_key(&id) && self.was_freed(id);
-            if is_gone && self.mutant != Mutant::ListsFreed {
-                let is_alive = false;
-                return self.post(now, from, Message::Forked { id, number, is_alive });
+            let was_struck = remembers && link.is_past(number);
+            is_alive = !was_struck && !self.is_gone(id);
+            if is_alive {
+                self.expect_birth(id).list(from, fork);
+            } else if self.mutant != Mutant::ForgetsRefusals {
+                // The object may get a new entry, to hold an error; late copies of this question must not be listed there.
+                self.links.entry(from).or_default().strike(number);
             }
-            self.expect_birth(id).list(from, fork);
         }
-        let is_alive = true;
         self.post(now, from, Message::Forked { id, number, is_alive });
+    }
+
+    /// Whether a user that asks to be listed has come too late.
+    fn is_gone(&self, id: RefId) -> bool {
+        self.mutant != Mutant::ListsFreed && !self.owned.contains_key(&id) && self.was_freed(id)
     }
 
     /// A user strikes itself off.
