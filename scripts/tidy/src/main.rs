@@ -34,10 +34,12 @@ use crate::limits::Limits;
 use crate::source::Package;
 
 /// The packages that are measured, each a folder of the repository, the lowest floor first.
-const PACKAGES: [&str; 7] = [
+const PACKAGES: [&str; 9] = [
     "macros",
     "channels",
     "collectives",
+    "cluster",
+    "objects",
     "actor-core",
     "dag-compiler",
     "batching",

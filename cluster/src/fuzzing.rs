@@ -1,0 +1,209 @@
+//! The functions that fuzz targets run, and, for a short time, every `cargo test`. Bytes of any content give frames, packets
+//! and steps or one typed error, without a panic, and with memory in proportion to the bytes.
+
+use std::time::Duration;
+
+use crate::frame::{Decoder, Frame, FrameLimits};
+use crate::handshake::{Cookie, Handshake, Hello, Identity, Role};
+use crate::peer::{Incarnation, Peer, ProcessId};
+use crate::session::{Content, Packet, Session, SessionSettings};
+
+const NOW: Duration = Duration::ZERO;
+
+/// Decodes the bytes in pieces, whose lengths the first byte decides.
+pub fn frames(bytes: &[u8]) {
+    let Some((first, bytes)) = bytes.split_first() else {
+        return;
+    };
+    let mut decoder = Decoder::new(FrameLimits::default());
+    let mut fed = 0;
+    for mut piece in bytes.chunks(usize::from(*first).max(1)) {
+        fed += piece.len();
+        while !piece.is_empty() {
+            match decoder.decode(&mut piece) {
+                Ok(frame) => assert!(frame.as_ref().is_none_or(is_within_limits)),
+                Err(error) => {
+                    assert_eq!(decoder.decode(&mut &bytes[..]), Err(error), "FRAME-2");
+                    return;
+                }
+            }
+        }
+        assert!(decoder.held_bytes() <= 8 * fed + 1024, "FRAME-1");
+    }
+}
+
+fn is_within_limits(frame: &Frame) -> bool {
+    let (limits, body) = (
+        FrameLimits::default(),
+        frame.parts.iter().map(Vec::len).sum::<usize>(),
+    );
+    frame.head.len() <= limits.head_bytes_max as usize && body as u64 <= limits.body_bytes_max
+}
+
+/// Lets the bytes be what a peer sends to a session: a packet in each three bytes.
+pub fn packets(bytes: &[u8]) {
+    let peer = |incarnation| Peer {
+        process: ProcessId::HEAD,
+        incarnation: Incarnation(incarnation),
+    };
+    let settings = SessionSettings {
+        frames_max: 8,
+        bytes_max: 64,
+        ..SessionSettings::default()
+    };
+    let mut session = Session::new(peer(1), peer(2), settings);
+    let _first = session.connected(NOW, peer(2));
+    let mut delivered = 0;
+    for packet in bytes.chunks_exact(3) {
+        let [kind, sequence, acknowledged] = packet else {
+            continue;
+        };
+        let sequence = u64::from(*sequence);
+        let content = match kind % 4 {
+            0 => Content::Loose(0),
+            1 => Content::Acknowledgement,
+            _ => Content::Ordered(sequence, sequence),
+        };
+        let acknowledged = u64::from(*acknowledged);
+        let _own = session.send(NOW, 0, 1);
+        let packet = Packet {
+            acknowledged,
+            content,
+        };
+        for output in session
+            .received(NOW, packet, usize::from(*kind))
+            .unwrap_or_default()
+        {
+            if let crate::session::Output::Deliver(number @ 1..) = output {
+                delivered += 1;
+                assert_eq!(number, delivered, "SESSION-1");
+            }
+        }
+        assert!(session.early_bytes() <= settings.bytes_max, "SESSION-6");
+    }
+}
+
+/// Lets the bytes be what a stranger sends to a listener.
+pub fn strangers(bytes: &[u8]) {
+    let hello = Hello {
+        protocol: Hello::PROTOCOL,
+        cluster: String::new(),
+        build: String::new(),
+        registry: 0,
+        role: Role::Head,
+        peer: None,
+        nonce: [1; 32],
+    };
+    let identity = Identity {
+        hello,
+        cookie: Cookie::new([2; 32]),
+        binding: Vec::new(),
+    };
+    let mut handshake = Handshake::listen(NOW, identity);
+    let mut input = bytes;
+    while let Ok(step) = handshake.receive(NOW, &mut input) {
+        let is_admitted = matches!(
+            step,
+            Some(crate::handshake::Step::Authenticated(_) | crate::handshake::Step::Welcomed(..))
+        );
+        assert!(!is_admitted, "HELLO-1: nobody can prove this cookie");
+        if input.is_empty() {
+            break;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::frame::{Class, Service};
+
+    fn frame() -> impl Strategy<Value = Frame> {
+        let bytes = || proptest::collection::vec(any::<u8>(), 0..40);
+        let parts = proptest::collection::vec(bytes(), 0..4);
+        let class = prop_oneof![
+            Just(Class::Ordered),
+            Just(Class::Loose),
+            Just(Class::Acknowledgement)
+        ];
+        let numbers = (any::<u16>(), any::<u64>(), any::<u64>());
+        (class, numbers, bytes(), parts).prop_map(|(class, numbers, head, parts)| Frame {
+            service: Service(numbers.0),
+            class,
+            sequence: numbers.1,
+            acknowledged: numbers.2,
+            head,
+            parts,
+        })
+    }
+
+    fn encoded(frames: &[Frame]) -> Vec<u8> {
+        let encode = |frame: &Frame| {
+            let prefix = frame.prefix(&FrameLimits::default()).unwrap();
+            [prefix, frame.parts.concat()].concat()
+        };
+        frames.iter().flat_map(encode).collect()
+    }
+
+    proptest! {
+        /// FRAME-3.
+        #[test]
+        fn frames_arrive_as_they_were_however_they_are_cut(
+            frames in proptest::collection::vec(frame(), 0..5), piece in 1_usize..50,
+        ) {
+            let (bytes, mut decoder, mut read) = (encoded(&frames), Decoder::new(FrameLimits::default()), Vec::new());
+            for mut piece in bytes.chunks(piece) {
+                while !piece.is_empty() {
+                    read.extend(decoder.decode(&mut piece).unwrap());
+                }
+            }
+            prop_assert_eq!(read, frames);
+        }
+
+        #[test]
+        fn rser_10_mutated_frames_are_frames_or_an_error(
+            original in frame(), at in any::<prop::sample::Index>(), byte in any::<u8>(), piece in any::<u8>(),
+        ) {
+            let mut bytes = encoded(&[original.clone(), original]);
+            let length = bytes.len();
+            bytes[at.index(length)] = byte;
+            bytes.insert(0, piece);
+            frames(&bytes);
+            strangers(&bytes[1..]);
+        }
+
+        #[test]
+        fn rser_10_random_bytes_are_frames_packets_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+            frames(&bytes);
+            packets(&bytes);
+            strangers(&bytes);
+        }
+
+        /// The decoder behind the frame: a handshake's frame with any head.
+        #[test]
+        fn a_stranger_with_any_hello_is_refused(head in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let frame = Frame { service: Service(0), class: Class::Ordered, sequence: 0, acknowledged: 0, head, parts: vec![] };
+            strangers(&encoded(&[frame.clone(), frame]));
+        }
+    }
+
+    #[test]
+    fn a_claimed_length_takes_no_memory() {
+        let mut header = encoded(&[]);
+        let claim = crate::frame::Header {
+            service: Service(9),
+            class: Class::Loose,
+            head_bytes: 1 << 20,
+            parts: 4096,
+            body_bytes: 64 << 20,
+            sequence: 0,
+            acknowledged: 0,
+        };
+        header.extend_from_slice(&claim.encode());
+        let mut decoder = Decoder::new(FrameLimits::default());
+        assert_eq!(decoder.decode(&mut &header[..]), Ok(None));
+        assert!(decoder.held_bytes() <= 1024, "FRAME-1: {}", decoder.held_bytes());
+    }
+}

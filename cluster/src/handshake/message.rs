@@ -1,0 +1,83 @@
+//! The messages of a handshake.
+
+use serde::{Deserialize, Serialize};
+
+use super::HandshakeError;
+use crate::peer::Peer;
+
+/// The part that a process plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Role {
+    /// The process that decides who is a member.
+    Head,
+    /// The process that holds the store and the workers of a host.
+    Agent,
+    /// A process that runs functions and actors.
+    Worker,
+    /// A job that has joined.
+    Driver,
+}
+
+/// The first message of a process, about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// The version of the protocol, [`Hello::PROTOCOL`].
+    pub protocol: u16,
+    /// The name of the cluster.
+    pub cluster: String,
+    /// The build of the executable.
+    pub build: String,
+    /// The hash of the registered functions and actors with their signatures.
+    pub registry: u64,
+    /// The part that the process plays.
+    pub role: Role,
+    /// The process and its incarnation; `None` if it wants to be given a number.
+    pub peer: Option<Peer>,
+    /// Random bytes, new for each handshake.
+    pub nonce: [u8; 32],
+}
+
+impl Hello {
+    /// The version of the protocol of this build.
+    pub const PROTOCOL: u16 = 1;
+
+    /// Holds another process's hello against this process's own.
+    pub(super) fn check(&self, other: &Hello) -> Result<(), HandshakeError> {
+        if self.cluster != other.cluster {
+            return Err(HandshakeError::Cluster {
+                ours: self.cluster.clone(),
+                theirs: other.cluster.clone(),
+            });
+        }
+        if (&self.build, self.registry) != (&other.build, other.registry) {
+            return Err(HandshakeError::Build {
+                ours: format!("{} ({:016x})", self.build, self.registry),
+                theirs: format!("{} ({:016x})", other.build, other.registry),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The listener's message to a process that it admits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// The name of the process that has dialled.
+    pub you: Peer,
+    /// The name of the listener.
+    pub me: Peer,
+    /// The number of changes of the membership so far.
+    pub epoch: u64,
+    /// The living members.
+    pub members: Vec<Peer>,
+}
+
+/// A message of the handshake.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Message {
+    Hello(Hello),
+    /// The dialer knows the cookie.
+    Proof([u8; 32]),
+    /// An encoded [`Welcome`], and the proof that the listener knows the cookie and has said this.
+    Welcome(Vec<u8>, [u8; 32]),
+}

@@ -1,0 +1,269 @@
+//! The handshake: both sides prove that they know the cluster's cookie, and agree on who is who.
+//!
+//! The [README](https://github.com/selvedge-rs/selvedge/tree/main/cluster/src/handshake) of this folder has the messages and
+//! the invariants `HELLO-1` to `HELLO-5`. Nothing of a peer is acted upon before it has proved that it knows the
+//! cookie: until then at most 4 KiB are read, within 5 seconds, and only a hello and a proof are parsed.
+//!
+//! ```
+//! use std::time::Duration;
+//! use selvedge_cluster::handshake::{Cookie, Handshake, Hello, Identity, Role, Step, Welcome};
+//! use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let identity = |role, nonce| Identity {
+//!     hello: Hello {
+//!         protocol: Hello::PROTOCOL, cluster: "lab".into(), build: "1a2b".into(), registry: 7, role, peer: None,
+//!         nonce: [nonce; 32], // fresh random bytes
+//!     },
+//!     cookie: Cookie::new([9; 32]),
+//!     binding: Vec::new(),
+//! };
+//! let now = Duration::ZERO;
+//! let (mut worker, hello) = Handshake::dial(now, identity(Role::Worker, 1))?;
+//! let mut head = Handshake::listen(now, identity(Role::Head, 2));
+//!
+//! let Some(Step::Write(answer)) = head.receive(now, &mut &hello[..])? else { return Err("no hello".into()) };
+//! let Some(Step::Write(proof)) = worker.receive(now, &mut &answer[..])? else { return Err("no proof".into()) };
+//! let Some(Step::Authenticated(hello)) = head.receive(now, &mut &proof[..])? else { return Err("refused".into()) };
+//! assert_eq!(hello.role, Role::Worker);
+//! let peer = |number| ProcessId::new(number).map(|process| Peer { process, incarnation: Incarnation(1) });
+//! let (head_peer, worker_peer) = (peer(1).ok_or("zero")?, peer(2).ok_or("zero")?);
+//! let welcome = Welcome { you: worker_peer, me: head_peer, epoch: 1, members: vec![head_peer] };
+//! let bytes = head.welcome(&welcome)?;
+//! assert!(matches!(worker.receive(now, &mut &bytes[..])?, Some(Step::Welcomed(_, found)) if found == welcome));
+//! # Ok(())
+//! # }
+//! ```
+
+mod cookie;
+mod error;
+mod message;
+
+use std::time::Duration;
+
+pub use cookie::Cookie;
+pub use error::HandshakeError;
+pub use message::{Hello, Role, Welcome};
+
+use crate::frame::{Class, Decoder, Frame, FrameLimits, HEADER_BYTES, Service};
+use cookie::Side;
+use message::Message;
+
+/// The bytes that are read of a peer before it has proved that it knows the cookie.
+pub const BYTES_MAX: usize = 4096;
+/// The bytes of a welcome.
+pub const WELCOME_BYTES_MAX: u32 = 256 << 10;
+/// The time for the whole handshake.
+pub const TIME_MAX: Duration = Duration::from_secs(5);
+
+/// The name and the knowledge of one side.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The message about this side.
+    pub hello: Hello,
+    /// The secret of the cluster.
+    pub cookie: Cookie,
+    /// Bytes that both ends of this link know and no other link has: the exporter of TLS. Empty without TLS.
+    pub binding: Vec<u8>,
+}
+
+/// The next thing that the owner of a handshake has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Write these bytes.
+    Write(Vec<u8>),
+    /// The dialer has proved that it knows the cookie, and it fits. Decide about it, and call [`Handshake::welcome`].
+    Authenticated(Hello),
+    /// The listener has proved that it knows the cookie, it fits, and it has welcomed this process. The handshake is over.
+    Welcomed(Hello, Welcome),
+}
+
+/// One side of a handshake.
+#[derive(Debug)]
+pub struct Handshake {
+    identity: Identity,
+    side: Side,
+    /// The encoded hellos, this side's and the other's.
+    own: Vec<u8>,
+    peer: Vec<u8>,
+    expected: Expected,
+    decoder: Decoder,
+    /// The bytes that may still be read before the peer has proved itself.
+    bytes_left: usize,
+    deadline: Duration,
+}
+
+/// The message that comes next.
+#[derive(Clone, Debug)]
+enum Expected {
+    Hello,
+    Proof(Hello),
+    Welcome(Hello),
+    /// Nothing: the handshake is over, or it is this side's turn.
+    Nothing,
+}
+
+impl Handshake {
+    /// The side that made the link. Write the bytes first.
+    ///
+    /// # Errors
+    /// [`HandshakeError::Frame`]: the hello has more than 4 KiB.
+    pub fn dial(now: Duration, identity: Identity) -> Result<(Self, Vec<u8>), HandshakeError> {
+        let mut handshake = Self::new(now, identity, Side::Dialer);
+        let bytes = handshake.say_hello()?;
+        Ok((handshake, bytes))
+    }
+
+    /// The side that accepted the link.
+    pub fn listen(now: Duration, identity: Identity) -> Self {
+        Self::new(now, identity, Side::Listener)
+    }
+
+    fn new(now: Duration, identity: Identity, side: Side) -> Self {
+        Handshake {
+            identity,
+            side,
+            own: Vec::new(),
+            peer: Vec::new(),
+            expected: Expected::Hello,
+            decoder: Decoder::new(FrameLimits::HANDSHAKE),
+            bytes_left: BYTES_MAX,
+            deadline: now.saturating_add(TIME_MAX),
+        }
+    }
+
+    /// The moment at which the handshake has failed unless it is over.
+    pub fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// Takes bytes from `input` until there is something to do or the input is empty. Bytes that follow the handshake
+    /// stay in the input.
+    ///
+    /// # Errors
+    /// Any [`HandshakeError`]. Close the link; tell the peer nothing.
+    pub fn receive(&mut self, now: Duration, input: &mut &[u8]) -> Result<Option<Step>, HandshakeError> {
+        if now >= self.deadline {
+            return Err(HandshakeError::TooLate);
+        }
+        let before = input.len();
+        let frame = self.decoder.decode(input)?;
+        if !matches!(self.expected, Expected::Welcome(_)) {
+            let read = before - input.len();
+            self.bytes_left = self.bytes_left.checked_sub(read).ok_or(HandshakeError::TooMuch)?;
+        }
+        let Some(frame) = frame else {
+            return Ok(None);
+        };
+        if frame.service != Service::HANDSHAKE {
+            return Err(HandshakeError::Unexpected);
+        }
+        let message = postcard::from_bytes(&frame.head).map_err(|_| HandshakeError::Unexpected)?;
+        match (std::mem::replace(&mut self.expected, Expected::Nothing), message) {
+            (Expected::Hello, Message::Hello(hello)) => self.hear_hello(hello, frame.head),
+            (Expected::Proof(hello), Message::Proof(proof)) => {
+                self.verify(Side::Dialer, &[], &proof)?;
+                self.identity.hello.check(&hello)?;
+                Ok(Some(Step::Authenticated(hello)))
+            }
+            (Expected::Welcome(hello), Message::Welcome(bytes, proof)) => {
+                self.verify(Side::Listener, &bytes, &proof)?;
+                self.identity.hello.check(&hello)?;
+                let welcome = postcard::from_bytes(&bytes).map_err(|_| HandshakeError::Unexpected)?;
+                Ok(Some(Step::Welcomed(hello, welcome)))
+            }
+            _ => Err(HandshakeError::Unexpected),
+        }
+    }
+
+    /// Admits the dialer that was authenticated. Write the bytes; the handshake is over.
+    ///
+    /// # Errors
+    /// [`HandshakeError::Unexpected`]: nobody was authenticated. [`HandshakeError::Frame`]: the welcome is too long.
+    pub fn welcome(&mut self, welcome: &Welcome) -> Result<Vec<u8>, HandshakeError> {
+        if self.side != Side::Listener || !matches!(self.expected, Expected::Nothing) {
+            return Err(HandshakeError::Unexpected);
+        }
+        let bytes = postcard::to_stdvec(welcome).map_err(|_| HandshakeError::Unexpected)?;
+        let proof = self.prove(&bytes);
+        Ok(encode(&Message::Welcome(bytes, proof))?.0)
+    }
+
+    fn say_hello(&mut self) -> Result<Vec<u8>, HandshakeError> {
+        let (bytes, head) = encode(&Message::Hello(self.identity.hello.clone()))?;
+        self.own = head;
+        Ok(bytes)
+    }
+
+    fn hear_hello(&mut self, hello: Hello, head: Vec<u8>) -> Result<Option<Step>, HandshakeError> {
+        let ours = self.identity.hello.protocol;
+        if hello.protocol != ours {
+            let theirs = hello.protocol;
+            return Err(HandshakeError::Protocol { ours, theirs });
+        }
+        if hello.nonce == self.identity.hello.nonce {
+            return Err(HandshakeError::Itself);
+        }
+        self.peer = head;
+        match self.side {
+            Side::Listener => {
+                self.expected = Expected::Proof(hello);
+                Ok(Some(Step::Write(self.say_hello()?)))
+            }
+            Side::Dialer => {
+                self.expected = Expected::Welcome(hello);
+                self.decoder.set_limits(FrameLimits {
+                    head_bytes_max: WELCOME_BYTES_MAX,
+                    ..FrameLimits::HANDSHAKE
+                });
+                let proof = self.prove(&[]);
+                Ok(Some(Step::Write(encode(&Message::Proof(proof))?.0)))
+            }
+        }
+    }
+
+    fn prove(&self, content: &[u8]) -> [u8; 32] {
+        self.identity.cookie.prove(self.side, self.transcript(content))
+    }
+
+    fn verify(&self, side: Side, content: &[u8], proof: &[u8; 32]) -> Result<(), HandshakeError> {
+        match self.identity.cookie.verify(side, self.transcript(content), proof) {
+            true => Ok(()),
+            false => Err(HandshakeError::WrongCookie),
+        }
+    }
+
+    /// Everything that was said, the dialer's hello first.
+    fn transcript<'a>(&'a self, content: &'a [u8]) -> [&'a [u8]; 4] {
+        let (dialer, listener) = match self.side {
+            Side::Dialer => (&self.own, &self.peer),
+            Side::Listener => (&self.peer, &self.own),
+        };
+        [dialer, listener, &self.identity.binding, content]
+    }
+}
+
+/// The bytes of a frame with this message, and its head.
+fn encode(message: &Message) -> Result<(Vec<u8>, Vec<u8>), HandshakeError> {
+    let head = postcard::to_stdvec(message).map_err(|_| HandshakeError::Unexpected)?;
+    let frame = Frame::<Vec<u8>> {
+        service: Service::HANDSHAKE,
+        class: Class::Ordered,
+        sequence: 0,
+        acknowledged: 0,
+        head,
+        parts: Vec::new(),
+    };
+    let limits = FrameLimits {
+        head_bytes_max: match message {
+            Message::Welcome(..) => WELCOME_BYTES_MAX,
+            // Hello and proof together stay below the limit.
+            Message::Hello(_) | Message::Proof(_) => (BYTES_MAX - 2 * HEADER_BYTES - 64) as u32,
+        },
+        ..FrameLimits::HANDSHAKE
+    };
+    Ok((frame.prefix(&limits)?, frame.head))
+}
+
+#[cfg(test)]
+mod tests;

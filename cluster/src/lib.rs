@@ -1,0 +1,49 @@
+//! Frames, handshakes and sessions: the speech of processes.
+//!
+//! Everything in this crate is a state machine over plain values. It reads no socket and no clock: bytes, packets and
+//! the time go in, and bytes, packets and messages come out. So the product, the simulated network and the model
+//! checker run the same code, and any transport fits below: a pair of sockets, TCP, TLS, a message broker.
+//!
+//! No transport is trusted with anything. A transport may lose, repeat and reorder frames; its bytes are hostile until
+//! a handshake has succeeded, and are checked after that too.
+//!
+//! - [`peer`]: the names of processes and of their incarnations;
+//! - [`frame`]: the unit of transport: a header of 40 bytes, an encoded head, and raw parts;
+//! - [`handshake`]: the proof, before anything else, that both sides know the cluster's cookie and run the same build;
+//! - [`session`]: messages between two living incarnations, exactly once and in order, whatever the transport loses.
+//!
+//! ```
+//! use std::time::Duration;
+//! use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+//! use selvedge_cluster::session::{Output, Session, SessionSettings};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let head = Peer { process: ProcessId::HEAD, incarnation: Incarnation(1) };
+//! let worker = Peer { process: ProcessId::new(2).ok_or("zero")?, incarnation: Incarnation(1) };
+//! let (mut here, mut there) = (
+//!     Session::new(head, worker, SessionSettings::default()),
+//!     Session::new(worker, head, SessionSettings::default()),
+//! );
+//! let now = Duration::ZERO;
+//! here.connected(now, worker)?;
+//! there.connected(now, head)?;
+//! let (_, outputs) = here.send(now, "hello", 5).map_err(|_| "the window is full")?;
+//! for output in outputs {
+//!     if let Output::Transmit(packet) = output {
+//!         assert_eq!(there.received(now, packet, 5)?, [Output::Deliver("hello")]);
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod peer;
+
+pub mod frame;
+
+pub mod handshake;
+
+pub mod session;
+
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;

@@ -1,0 +1,245 @@
+//! Sessions: messages between two living incarnations, exactly once and in order, over links that promise nothing.
+//!
+//! The [README](https://github.com/selvedge-rs/selvedge/tree/main/cluster/src/session) of this folder has the states, the
+//! invariants `SESSION-1` to `SESSION-6`, and the models that check them.
+
+mod error;
+mod incoming;
+mod mutant;
+mod outgoing;
+mod settings;
+
+#[cfg(test)]
+mod model;
+
+use std::time::Duration;
+
+pub use error::{SessionError, WindowFull};
+pub use settings::SessionSettings;
+
+use crate::peer::Peer;
+use incoming::Incoming;
+use mutant::Mutant;
+use outgoing::Outgoing;
+
+/// The content of one frame of a session.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Content<M> {
+    /// A message of class [`Ordered`](crate::frame::Class::Ordered), with its sequence number, from 1.
+    Ordered(u64, M),
+    /// A message of class [`Loose`](crate::frame::Class::Loose).
+    Loose(M),
+    /// Nothing but the acknowledgement.
+    Acknowledgement,
+}
+
+/// One frame of a session.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Packet<M> {
+    /// The last sequence number that the sender has delivered; 0 for none.
+    pub acknowledged: u64,
+    /// The content.
+    pub content: Content<M>,
+}
+
+/// The fate of an ordered message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The peer's session has delivered the message. Its service may not have acted on it.
+    Delivered,
+    /// The message was never handed to a link, so the peer has never seen it.
+    NotSent,
+    /// The message was handed to a link and not acknowledged: the peer may have seen it.
+    Unknown,
+}
+
+/// An effect that the owner of a session has to perform, in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output<M> {
+    /// Write the packet to the link; if that fails, drop the packet and report [`Session::disconnected`].
+    Transmit(Packet<M>),
+    /// Hand the message to its service.
+    Deliver(M),
+    /// The fate of the ordered message of this sequence number is known.
+    Settled(u64, Outcome),
+}
+
+/// One side of a session. `M` is a message; clones are kept for retransmission, so a message is best an `Arc`.
+///
+/// All times are durations since any fixed moment; they must not go backwards.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Session<M> {
+    local: Peer,
+    remote: Peer,
+    settings: SessionSettings,
+    is_connected: bool,
+    outgoing: Outgoing<M>,
+    incoming: Incoming<M>,
+    mutant: Mutant,
+}
+
+impl<M: Clone> Session<M> {
+    /// A session between this incarnation and another one, before their first link.
+    pub fn new(local: Peer, remote: Peer, settings: SessionSettings) -> Self {
+        Session {
+            local,
+            remote,
+            settings,
+            is_connected: false,
+            outgoing: Outgoing::new(settings),
+            incoming: Incoming::new(settings),
+            mutant: Mutant::None,
+        }
+    }
+
+    /// The incarnation at this end.
+    pub fn local(&self) -> Peer {
+        self.local
+    }
+
+    /// The incarnation at the other end.
+    pub fn remote(&self) -> Peer {
+        self.remote
+    }
+
+    /// The number of ordered messages that are not acknowledged.
+    pub fn in_flight(&self) -> usize {
+        self.outgoing.len()
+    }
+
+    /// The bytes of messages that have arrived behind a gap; at most [`SessionSettings::bytes_max`].
+    pub fn early_bytes(&self) -> usize {
+        self.incoming.early_bytes()
+    }
+
+    /// A link is up, and the handshake on it has named the process at its other end. All unacknowledged messages are
+    /// sent again.
+    ///
+    /// # Errors
+    /// [`SessionError::OtherPeer`]: the link leads to another incarnation. This session has to [end](Session::end), and
+    /// another one begins.
+    pub fn connected(&mut self, now: Duration, remote: Peer) -> Result<Vec<Output<M>>, SessionError> {
+        if remote != self.remote {
+            return Err(SessionError::OtherPeer {
+                expected: self.remote,
+                found: remote,
+            });
+        }
+        self.is_connected = true;
+        if self.mutant == Mutant::SequencePerLink {
+            self.incoming = Incoming::new(self.settings);
+        }
+        self.outgoing.connected();
+        Ok(self.resend(now, usize::MAX))
+    }
+
+    /// The link is down. Messages wait for the next one.
+    pub fn disconnected(&mut self) {
+        self.is_connected = false;
+        self.outgoing.disconnected();
+    }
+
+    /// Sends an ordered message of `bytes` bytes. Returns its sequence number, under which its outcome is reported.
+    ///
+    /// # Errors
+    /// [`WindowFull`] with the message: too many messages are unacknowledged. Send again after an
+    /// [`Output::Settled`].
+    pub fn send(
+        &mut self,
+        now: Duration,
+        message: M,
+        bytes: usize,
+    ) -> Result<(u64, Vec<Output<M>>), WindowFull<M>> {
+        let sequence = self.outgoing.push(message, bytes)?;
+        let outputs = match self.is_connected {
+            true => self.transmit(now, sequence).into_iter().collect(),
+            false => Vec::new(),
+        };
+        Ok((sequence, outputs))
+    }
+
+    /// Sends a loose message: now, or never if there is no link.
+    pub fn send_loose(&mut self, message: M) -> Vec<Output<M>> {
+        match self.is_connected {
+            true => vec![self.packet(Content::Loose(message))],
+            false => Vec::new(),
+        }
+    }
+
+    /// A packet of `bytes` bytes has arrived.
+    ///
+    /// # Errors
+    /// [`SessionError::NeverSent`], [`SessionError::BeyondWindow`]: the peer violates the protocol. Nothing has changed;
+    /// close the link and report the peer.
+    pub fn received(
+        &mut self,
+        now: Duration,
+        packet: Packet<M>,
+        bytes: usize,
+    ) -> Result<Vec<Output<M>>, SessionError> {
+        if let Content::Ordered(sequence, _) = &packet.content {
+            self.incoming.check(*sequence)?;
+        }
+        let settled = self.outgoing.acknowledge(now, packet.acknowledged)?;
+        let mut outputs: Vec<_> = settled
+            .map(|it| Output::Settled(it, Outcome::Delivered))
+            .collect();
+        match packet.content {
+            Content::Ordered(sequence, message) => {
+                let messages = self.incoming.accept(now, sequence, message, bytes, self.mutant);
+                outputs.extend(messages.into_iter().map(Output::Deliver));
+            }
+            Content::Loose(message) => outputs.push(Output::Deliver(message)),
+            Content::Acknowledgement => {}
+        }
+        Ok(outputs)
+    }
+
+    /// Performs everything that is due at `now`. Call this at [`Session::deadline`], or earlier.
+    pub fn tick(&mut self, now: Duration) -> Vec<Output<M>> {
+        if !self.is_connected {
+            return Vec::new();
+        }
+        let mut outputs = Vec::new();
+        if self.outgoing.is_due(now) {
+            self.outgoing.back_off();
+            outputs = self.resend(now, self.settings.resend_burst);
+        }
+        if self.incoming.is_due(now) {
+            outputs.push(self.packet(Content::Acknowledgement));
+        }
+        outputs
+    }
+
+    /// The next moment at which something is due, if anything is.
+    pub fn deadline(&self) -> Option<Duration> {
+        let due = [self.outgoing.due(), self.incoming.due()];
+        due.into_iter().flatten().min().filter(|_| self.is_connected)
+    }
+
+    /// Ends the session, because one of the two incarnations has died or was declared dead. Returns the outcome of each
+    /// message that had none, in order.
+    pub fn end(self) -> Vec<(u64, Outcome)> {
+        self.outgoing.end(self.mutant)
+    }
+
+    fn resend(&mut self, now: Duration, most: usize) -> Vec<Output<M>> {
+        let sequences = self.outgoing.unacknowledged().take(most);
+        sequences
+            .filter_map(|sequence| self.transmit(now, sequence))
+            .collect()
+    }
+
+    fn transmit(&mut self, now: Duration, sequence: u64) -> Option<Output<M>> {
+        let message = self.outgoing.hand_over(now, sequence)?;
+        Some(self.packet(Content::Ordered(sequence, message)))
+    }
+
+    /// A packet with the acknowledgement that is owed.
+    fn packet(&mut self, content: Content<M>) -> Output<M> {
+        Output::Transmit(Packet {
+            acknowledged: self.incoming.acknowledge(self.mutant),
+            content,
+        })
+    }
+}

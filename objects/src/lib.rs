@@ -1,0 +1,9 @@
+//! Objects that several processes hold.
+//!
+//! An object lives in one process, its owner. Other processes hold *references* to it, pass them on, and drop them. The
+//! object is freed when nobody holds a reference any more: exactly then, although messages are lost, repeated and
+//! reordered, and although processes die.
+//!
+//! - [`refs`]: the reference count, as a state machine without input or output.
+
+pub mod refs;

@@ -1,0 +1,30 @@
+//! Errors of references.
+
+use selvedge_cluster::peer::Peer;
+use thiserror::Error;
+
+use super::RefId;
+
+/// The reason why a reference cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RefError {
+    /// No handle of the reference is held here.
+    #[error("{0} was dropped here: keep a clone of it for as long as it is used")]
+    NotHeld(RefId),
+    /// The object is lost.
+    #[error("{0} is lost: its owner or the process that passed it has died")]
+    Lost(RefId),
+    /// The other process is dead.
+    #[error("{0} is dead: choose another process")]
+    Dead(Peer),
+    /// A process does not pass references to itself.
+    #[error("{0} is this process: use the reference itself")]
+    ToItself(Peer),
+    /// The object was freed, since nobody holds a reference to it.
+    #[error("{0} was freed: nobody waits for its value, so drop it")]
+    Freed(RefId),
+    /// The object has its value already, or an error in its place.
+    #[error("{0} was set already: a value is set only once")]
+    AlreadySet(RefId),
+}

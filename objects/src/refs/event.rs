@@ -1,0 +1,96 @@
+//! Events, which happen to a process, and actions, which it has to perform.
+
+use selvedge_cluster::peer::Peer;
+
+use super::{Bundle, Parcel, RefId};
+
+/// Something that has happened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// A frame with parcels has arrived, exactly once and in order. Each [`Parcel::Given`] and [`Parcel::Lent`] counts
+    /// as a handle from here on, until it is dropped or discarded.
+    Arrived {
+        /// The sender.
+        from: Peer,
+        /// The receiver's name for the call in the frame; [`Action::Run`] names it.
+        call: u64,
+        /// The parcels of the frame.
+        parcels: Vec<Parcel>,
+    },
+    /// A bundle of messages has arrived, in any order and any number of times.
+    Heard {
+        /// The sender.
+        from: Peer,
+        /// The bundle.
+        bundle: Bundle,
+    },
+    /// A handle was dropped.
+    Dropped(RefId),
+    /// A parcel was not taken out of its frame: the body was refused, or thrown away undecoded.
+    Discarded(RefId),
+    /// A frame with this parcel was never handed to any link.
+    NotSent {
+        /// The intended receiver.
+        to: Peer,
+        /// The parcel.
+        parcel: Parcel,
+    },
+    /// A process asks for the value of an object here, and is told as soon as there is one.
+    Fetch {
+        /// The asker.
+        from: Peer,
+        /// The asker's name for the question.
+        question: u64,
+        /// The reference.
+        id: RefId,
+    },
+    /// Some frame is about to go to this process, so that waiting messages can go along.
+    Flush(Peer),
+    /// Time has passed.
+    Tick,
+    /// A process has died, or was declared dead. Nothing of this incarnation is heard any more.
+    Dead(Peer),
+}
+
+/// Something that has to be done, in the order given. None of them waits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Send a loose frame.
+    Send {
+        /// The receiver.
+        to: Peer,
+        /// The content.
+        bundle: Bundle,
+    },
+    /// Run the call: its references are confirmed or lost, and objects among them that live here exist.
+    Run {
+        /// The name of the call, from [`Event::Arrived`].
+        call: u64,
+    },
+    /// The owner has listed this process.
+    Confirmed(RefId),
+    /// The object is lost for this process: its owner is dead, or it was freed since the parent of this reference died.
+    Lost(RefId),
+    /// An object here will never be created, since its creator is gone: put an error into its cell.
+    Failed(RefId),
+    /// Answer a fetch with the content of the object's cell.
+    Answer {
+        /// The asker.
+        to: Peer,
+        /// The asker's name for the question.
+        question: u64,
+        /// The reference.
+        id: RefId,
+    },
+    /// Answer a fetch with an error: the object was freed.
+    Refuse {
+        /// The asker.
+        to: Peer,
+        /// The asker's name for the question.
+        question: u64,
+        /// The reference.
+        id: RefId,
+    },
+    /// The object has no references left: drop it.
+    Free(RefId),
+}

@@ -1,0 +1,39 @@
+//! Names of references.
+
+use std::fmt;
+
+use selvedge_cluster::peer::Peer;
+use serde::{Deserialize, Serialize};
+
+/// The name of an object that can be referenced. The creator chooses it, before the owner has heard of the object.
+///
+/// The number belongs to the pair of creator and owner, and counts what that creator registers with that owner. So the
+/// owner can tell an object that is still to come from one that was freed, and remembers only one number for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RefId {
+    /// The process that holds the object.
+    pub owner: Peer,
+    /// The process that asked for the object.
+    pub creator: Peer,
+    /// The creator's number for it, from 1.
+    pub number: u64,
+}
+
+impl fmt::Display for RefId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "reference {} of {} at {}",
+            self.number, self.creator, self.owner
+        )
+    }
+}
+
+/// One entry of an owner's list: a registration of a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Fork {
+    /// The user has asked for it; the number is the user's, in the order of its questions to this owner.
+    Asked(u64),
+    /// The owner gave it along with a reference that the owner passed; the number is the owner's.
+    Given(u64),
+}

@@ -1,0 +1,157 @@
+//! The knowledge of a process about another one: numbers, waiting messages, unanswered questions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::mutant::Mutant;
+use super::{Bundle, Message, RefId, RefSettings};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Link {
+    /// The number of registrations with this owner so far.
+    registered: u64,
+    /// The numbers of registrations that this owner has not answered.
+    unanswered: BTreeSet<u64>,
+    /// The highest `low` that this user has sent.
+    low: u64,
+    /// The numbers of this user from `low` on that were listed and struck off.
+    struck: BTreeSet<u64>,
+    /// Messages for the next bundle.
+    outbox: Vec<Message>,
+    /// References whose release waits for the next bundle, and is decided then.
+    pub(super) leaving: BTreeSet<RefId>,
+    /// The time at which the next bundle goes.
+    flush_due: Option<Duration>,
+    /// Unanswered questions, each with the time of its repetition and the pause after that.
+    questions: BTreeMap<Message, (Duration, Duration)>,
+    /// The earliest repetition, or a time before that.
+    retry_due: Option<Duration>,
+}
+
+impl Link {
+    /// The number of the next registration with this owner. `low` stays below it until [`Link::answered`].
+    pub(super) fn register(&mut self) -> u64 {
+        self.registered += 1;
+        self.unanswered.insert(self.registered);
+        self.registered
+    }
+
+    /// The question of a registration was answered, or will never be asked.
+    pub(super) fn answered(&mut self, number: u64) {
+        self.unanswered.remove(&number);
+    }
+
+    /// The user's `low`. Returns whether that is news.
+    pub(super) fn raise(&mut self, low: u64) -> bool {
+        let is_news = low > self.low;
+        if is_news {
+            self.low = low;
+            self.struck = self.struck.split_off(&low);
+        }
+        is_news
+    }
+
+    /// Whether this user has the answer to the question of a number.
+    pub(super) fn is_old(&self, number: u64) -> bool {
+        number < self.low
+    }
+
+    /// Whether the question of a number was answered here and, unless the number is listed, it was struck off.
+    pub(super) fn is_past(&self, number: u64) -> bool {
+        self.is_old(number) || self.struck.contains(&number)
+    }
+
+    /// Remembers that a number was struck off, for as long as copies of its question may be on their way.
+    pub(super) fn strike(&mut self, number: u64) {
+        if number >= self.low {
+            self.struck.insert(number);
+        }
+    }
+
+    /// Puts a message into the next bundle. Returns whether the bundle is full.
+    pub(super) fn post(&mut self, now: Duration, message: Message, settings: &RefSettings) -> bool {
+        if !self.outbox.contains(&message) {
+            self.outbox.push(message);
+        }
+        self.wait(now, settings)
+    }
+
+    /// Puts the release of a reference, if it is still due then, into the next bundle. Returns whether the bundle is full.
+    pub(super) fn leave(&mut self, now: Duration, id: RefId, settings: &RefSettings) -> bool {
+        self.leaving.insert(id);
+        self.wait(now, settings)
+    }
+
+    fn wait(&mut self, now: Duration, settings: &RefSettings) -> bool {
+        self.flush_due
+            .get_or_insert(now.saturating_add(settings.batch_after));
+        self.outbox.len() + self.leaving.len() >= settings.batch_max
+    }
+
+    /// Repeats a question from some time on until it is answered.
+    pub(super) fn ask(&mut self, now: Duration, question: Message, settings: &RefSettings) {
+        let due = now.saturating_add(settings.retry_first);
+        self.questions.insert(question, (due, settings.retry_first));
+        self.retry_due = Some(self.retry_due.map_or(due, |before| before.min(due)));
+    }
+
+    /// Whether a question was unanswered until now.
+    pub(super) fn settle(&mut self, question: &Message) -> bool {
+        self.questions.remove(question).is_some()
+    }
+
+    /// Puts the questions that are due into the next bundle.
+    pub(super) fn repeat(&mut self, now: Duration, settings: &RefSettings) {
+        if self.retry_due.is_none_or(|due| due > now) {
+            return;
+        }
+        for (question, (due, pause)) in &mut self.questions {
+            if *due <= now {
+                *pause = pause.saturating_mul(2).min(settings.retry_max);
+                *due = now.saturating_add(*pause);
+                if !self.outbox.contains(question) {
+                    self.outbox.push(*question);
+                }
+            }
+        }
+        self.retry_due = self.questions.values().map(|(due, _)| *due).min();
+        if !self.outbox.is_empty() {
+            self.flush_due = Some(now);
+        }
+    }
+
+    pub(super) fn is_flush_due(&self, now: Duration) -> bool {
+        self.flush_due.is_some_and(|due| due <= now)
+    }
+
+    pub(super) fn due(&self) -> Option<Duration> {
+        [self.flush_due, self.retry_due].into_iter().flatten().min()
+    }
+
+    /// The waiting messages, in bundles.
+    pub(super) fn bundles(&mut self, settings: &RefSettings, mutant: Mutant) -> Vec<Bundle> {
+        self.flush_due = None;
+        let unanswered = self
+            .unanswered
+            .first()
+            .filter(|_| mutant != Mutant::LowMovesEarly);
+        let low = unanswered.map_or(self.registered + 1, |first| *first);
+        let messages = std::mem::take(&mut self.outbox);
+        let bundles = messages.chunks(settings.batch_max.max(1));
+        bundles
+            .map(|it| Bundle {
+                low,
+                messages: it.to_vec(),
+            })
+            .collect()
+    }
+
+    /// The number of messages that wait for their bundle.
+    pub(super) fn waiting(&self) -> usize {
+        self.outbox.len() + self.leaving.len()
+    }
+
+    pub(super) fn unanswered_questions(&self) -> usize {
+        self.questions.len()
+    }
+}

@@ -1,0 +1,418 @@
+//! Models of the reference count, explored state by state with stateright (M1, M1b, M1c, M1d, M2).
+//!
+//! Every process is the product's table. The network of bundles is a set: a bundle that was sent once can arrive at any
+//! time, any number of times, or never, so every loss, repetition and reordering is explored without a budget. Calls
+//! arrive at most once, those between two processes in order, as a session delivers them. Time stands still, and all
+//! pauses are zero: every question may be repeated at any time.
+//!
+//! Process 0 is the owner. Users pass and drop their references at any time. The properties:
+//! - `no early free` (REF-1): when the object is freed, no user is confirmed, and none waits for the owner unless a
+//!   process has died;
+//! - `settled calls` (REF-4): a call runs when its references are confirmed, and the objects that live here exist;
+//! - `frees once` (REF-2);
+//! - `nothing left at rest` (REF-3): when all handles are dropped and nobody repeats a question, no living process has an
+//!   entry or a waiting call;
+//! - `comes to rest` (REF-5): every path ends so.
+
+mod scenarios;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use stateright::{Checker, Model, Property};
+
+use super::mutant::Mutant;
+use super::{Action, Bundle, Cell, Event, Parcel, RefId, RefSettings, RefStats, Refs, Stage};
+
+const NOW: Duration = Duration::ZERO;
+/// The question of a fetch.
+const FETCH: u64 = 99;
+
+fn peer(index: usize) -> Peer {
+    Peer {
+        process: ProcessId::new(index as u32 + 1).unwrap(),
+        incarnation: Incarnation(1),
+    }
+}
+
+fn index(peer: Peer) -> usize {
+    peer.process.number() as usize - 1
+}
+
+/// The source of the one object.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Origin {
+    /// Process 1 has process 0 keep the result of a call.
+    Kept,
+    /// Process 0 created it.
+    Created,
+}
+
+#[derive(Clone, Debug)]
+struct Scenario {
+    processes: usize,
+    origin: Origin,
+    /// Who passes the reference to whom, each once, at any time while it has a handle.
+    passes: Vec<(usize, usize)>,
+    /// Whether messages wait for others before they are sent.
+    batches: bool,
+    /// Whether a call may turn out never to have been sent.
+    loses_calls: bool,
+    /// Whether receivers may throw parcels away undecoded.
+    discards: bool,
+    /// A process that may crash at any time, or be declared dead although it lives.
+    mortal: Option<(usize, Death)>,
+    /// A process that asks for the value once, at any time.
+    fetches: Option<usize>,
+    mutant: Mutant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Death {
+    Crash,
+    Mistake,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Cluster {
+    tables: Vec<Refs>,
+    id: Option<RefId>,
+    /// Handles of users.
+    handles: Vec<u64>,
+    bundles: BTreeSet<(usize, usize, Bundle)>,
+    /// Calls on their way, by their number: sender, receiver, parcel. The kept call has number 0.
+    calls: BTreeMap<u64, (usize, usize, Parcel)>,
+    passed: BTreeSet<usize>,
+    /// The creator's call has arrived.
+    is_created: bool,
+    is_filled: bool,
+    is_asked: bool,
+    answers: u32,
+    frees: u32,
+    crashed: Option<usize>,
+    /// Who knows of the death.
+    informed: BTreeSet<usize>,
+    ran_early: bool,
+    /// An object was missing or lost although nobody has died.
+    failed: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Move {
+    Keep,
+    Pass(usize),
+    Deliver(u64),
+    NotSent(u64),
+    Drop(usize),
+    Discard(usize),
+    Hear(usize, usize, Bundle),
+    Tick(usize),
+    Flush(usize, usize),
+    Fill,
+    Fetch,
+    Crash,
+    Learn(usize),
+}
+
+impl Cluster {
+    fn perform(&mut self, at: usize, actions: Vec<Action>, scenario: &Scenario) {
+        for action in actions {
+            match action {
+                Action::Send { to, bundle } => {
+                    self.bundles.insert((at, index(to), bundle));
+                }
+                Action::Run { .. } => self.ran_early |= self.is_unsettled(at),
+                Action::Free(_) => self.frees += 1,
+                Action::Failed(_) => {
+                    self.frees = 0;
+                    self.failed |= scenario.mortal.is_none() && !scenario.loses_calls;
+                }
+                Action::Answer { .. } | Action::Refuse { .. } => self.answers += 1,
+                Action::Lost(_) => self.failed |= scenario.mortal.is_none() && !scenario.loses_calls,
+                Action::Confirmed(_) => {}
+            }
+        }
+    }
+
+    fn step(&mut self, at: usize, event: Event, scenario: &Scenario) {
+        let actions = self.tables[at].step(NOW, event);
+        self.perform(at, actions, scenario);
+    }
+
+    /// Whether the reference at a process is not settled.
+    fn is_unsettled(&self, at: usize) -> bool {
+        let table = &self.tables[at];
+        let stage = self.id.and_then(|id| table.held.get(&id)).map(|it| it.stage);
+        let cell = self.id.and_then(|id| table.owned.get(&id)).map(|it| it.cell);
+        matches!(stage, Some(Stage::Pending(_))) || cell == Some(Cell::Unborn)
+    }
+
+    /// Whether a user that the owner counts needs the object.
+    fn is_needed(&self, scenario: &Scenario) -> bool {
+        (1..scenario.processes).any(|user| {
+            let is_buried = self.tables[0].is_buried(peer(user)) || self.crashed == Some(user);
+            let stage = self.tables[user].held.get(&self.id.unwrap()).map(|it| it.stage);
+            let is_needed = match stage {
+                Some(Stage::Confirmed(_)) => true,
+                // A child whose parent has died before the child was listed learns that the object is gone.
+                Some(Stage::Pending(_)) => scenario.mortal.is_none() && !scenario.loses_calls,
+                _ => false,
+            };
+            is_needed && !is_buried
+        })
+    }
+
+    fn act(&mut self, action: Move, scenario: &Scenario) {
+        match action {
+            Move::Keep => {
+                let parcel = self.tables[1].keep(NOW, peer(0)).unwrap();
+                (self.id, self.handles[1]) = (Some(parcel.id()), 1);
+                self.calls.insert(0, (1, 0, parcel));
+            }
+            Move::Pass(number) => {
+                let (from, to) = scenario.passes[number];
+                if let Ok(parcel) = self.tables[from].pass(self.id.unwrap(), peer(to)) {
+                    self.calls.insert(number as u64 + 1, (from, to, parcel));
+                }
+                self.passed.insert(number);
+            }
+            Move::Deliver(call) => {
+                let (from, to, parcel) = self.calls.remove(&call).unwrap();
+                let is_buried = self.tables[to].is_buried(peer(from));
+                match parcel {
+                    _ if is_buried => {}
+                    Parcel::Keep { .. } => self.is_created = true,
+                    Parcel::Given { .. } | Parcel::Lent { .. } => self.handles[to] += 1,
+                }
+                let (from, parcels) = (peer(from), vec![parcel]);
+                self.step(to, Event::Arrived { from, call, parcels }, scenario);
+            }
+            Move::NotSent(call) => {
+                let (from, to, parcel) = self.calls.remove(&call).unwrap();
+                let to = peer(to);
+                self.step(from, Event::NotSent { to, parcel }, scenario);
+            }
+            Move::Drop(at) | Move::Discard(at) => {
+                self.handles[at] -= 1;
+                let id = self.id.unwrap();
+                let is_discarded = matches!(action, Move::Discard(_));
+                let event = if is_discarded {
+                    Event::Discarded(id)
+                } else {
+                    Event::Dropped(id)
+                };
+                self.step(at, event, scenario);
+            }
+            Move::Hear(from, to, bundle) => {
+                let from = peer(from);
+                self.step(to, Event::Heard { from, bundle }, scenario);
+            }
+            Move::Tick(at) => self.step(at, Event::Tick, scenario),
+            Move::Flush(at, to) => self.step(at, Event::Flush(peer(to)), scenario),
+            Move::Fill => {
+                self.is_filled = true;
+                if let Ok(actions) = self.tables[0].fill(self.id.unwrap()) {
+                    self.perform(0, actions, scenario);
+                }
+            }
+            Move::Fetch => {
+                self.is_asked = true;
+                let from = peer(scenario.fetches.unwrap());
+                let (question, id) = (FETCH, self.id.unwrap());
+                self.step(0, Event::Fetch { from, question, id }, scenario);
+            }
+            Move::Crash => self.crash(scenario),
+            Move::Learn(at) => {
+                self.informed.insert(at);
+                let dead = peer(scenario.mortal.unwrap().0);
+                self.step(at, Event::Dead(dead), scenario);
+            }
+        }
+    }
+
+    fn crash(&mut self, scenario: &Scenario) {
+        let (dead, death) = scenario.mortal.unwrap();
+        self.crashed = Some(dead);
+        if death == Death::Crash {
+            self.handles[dead] = 0;
+            let settings = scenario.settings();
+            self.tables[dead] = Refs::new(peer(dead), settings);
+            // Calls and bundles on their way may still arrive; those to the dead never do.
+            self.calls.retain(|_, (_, to, _)| *to != dead);
+        }
+    }
+
+    /// Whether a process counts no more: it is dead, or declared dead.
+    fn is_out(&self, at: usize) -> bool {
+        self.crashed == Some(at)
+    }
+
+    /// Whether nobody has anything to do but to hear old bundles again, which need never come.
+    fn is_quiet(&self, scenario: &Scenario) -> bool {
+        let is_idle = |at: usize| {
+            let stats = self.tables[at].stats();
+            let is_informed = self.crashed.is_none() || self.informed.contains(&at);
+            self.is_out(at) || is_informed && stats.questions == 0 && stats.waiting == 0
+        };
+        self.handles.iter().all(|handles| *handles == 0)
+            && self.calls.is_empty()
+            && (0..scenario.processes).all(is_idle)
+    }
+
+    fn is_clean(&self, scenario: &Scenario) -> bool {
+        let passes = (0..scenario.passes.len()).all(|pass| {
+            let (from, _) = scenario.passes[pass];
+            self.passed.contains(&pass) || self.handles[from] == 0
+        });
+        let tables = (0..scenario.processes).all(|at| {
+            let is_informed = self.crashed.is_none() || self.informed.contains(&at);
+            self.is_out(at) || is_informed && self.tables[at].stats() == RefStats::default()
+        });
+        let answers = self.answers == u32::from(self.is_asked);
+        self.id.is_some()
+            && passes
+            && self.calls.is_empty()
+            && tables
+            && (answers || self.crashed == scenario.fetches)
+    }
+}
+
+impl Scenario {
+    fn settings(&self) -> RefSettings {
+        RefSettings {
+            batch_max: if self.batches { 64 } else { 1 },
+            batch_after: if self.batches { Duration::from_secs(1) } else { NOW },
+            retry_first: NOW,
+            retry_max: NOW,
+        }
+    }
+
+    fn moves_of(&self, state: &Cluster, at: usize, moves: &mut Vec<Move>) {
+        if state.handles[at] > 0 {
+            moves.push(Move::Drop(at));
+            if self.discards {
+                moves.push(Move::Discard(at));
+            }
+        }
+        moves.push(Move::Tick(at));
+        let others = (0..self.processes).filter(|to| self.batches && *to != at);
+        moves.extend(others.map(|to| Move::Flush(at, to)));
+        if let Some((dead, _)) = self.mortal
+            && state.crashed.is_some()
+            && at != dead
+            && !state.informed.contains(&at)
+        {
+            moves.push(Move::Learn(at));
+        }
+    }
+
+    /// Calls that may arrive next: the first one between each pair.
+    fn deliverable(&self, state: &Cluster) -> Vec<u64> {
+        let mut seen = BTreeSet::new();
+        let calls = state.calls.iter();
+        let firsts = calls.filter(|(_, (from, to, _))| seen.insert((*from, *to)));
+        firsts.map(|(call, _)| *call).collect()
+    }
+}
+
+impl Model for Scenario {
+    type State = Cluster;
+    type Action = Move;
+
+    fn init_states(&self) -> Vec<Cluster> {
+        let table = |at| {
+            let mut table = Refs::new(peer(at), self.settings());
+            table.mutant = self.mutant;
+            table
+        };
+        let mut cluster = Cluster {
+            tables: (0..self.processes).map(table).collect(),
+            id: None,
+            handles: vec![0; self.processes],
+            bundles: BTreeSet::new(),
+            calls: BTreeMap::new(),
+            passed: BTreeSet::new(),
+            is_created: false,
+            is_filled: false,
+            is_asked: false,
+            answers: 0,
+            frees: 0,
+            crashed: None,
+            informed: BTreeSet::new(),
+            ran_early: false,
+            failed: false,
+        };
+        match self.origin {
+            Origin::Kept => cluster.act(Move::Keep, self),
+            Origin::Created => {
+                cluster.id = Some(cluster.tables[0].create());
+                cluster.handles[0] = 1;
+                cluster.is_filled = true;
+                cluster.tables[0].fill(cluster.id.unwrap()).unwrap();
+            }
+        }
+        vec![cluster]
+    }
+
+    fn actions(&self, state: &Cluster, moves: &mut Vec<Move>) {
+        let is_dead = |at| state.is_out(at) && self.mortal.is_some_and(|(_, death)| death == Death::Crash);
+        for at in (0..self.processes).filter(|at| !is_dead(*at)) {
+            self.moves_of(state, at, moves);
+        }
+        for (number, (from, _)) in self.passes.iter().enumerate() {
+            if state.handles[*from] > 0 && !state.passed.contains(&number) {
+                moves.push(Move::Pass(number));
+            }
+        }
+        moves.extend(self.deliverable(state).into_iter().map(Move::Deliver));
+        if self.loses_calls || state.crashed.is_some() {
+            moves.extend(state.calls.keys().copied().map(Move::NotSent));
+        }
+        if self.mutant == Mutant::ListsCreatorLate || self.fetches.is_some() {
+            moves.extend((state.is_created && !state.is_filled).then_some(Move::Fill));
+        }
+        if self.fetches.is_some_and(|at| state.handles[at] > 0) && !state.is_asked {
+            moves.push(Move::Fetch);
+        }
+        if self.mortal.is_some() && state.crashed.is_none() {
+            moves.push(Move::Crash);
+        }
+        let bundles = state.bundles.iter().filter(|(_, to, _)| !is_dead(*to));
+        moves.extend(bundles.map(|(from, to, bundle)| Move::Hear(*from, *to, bundle.clone())));
+    }
+
+    fn next_state(&self, state: &Cluster, action: Move) -> Option<Cluster> {
+        let mut next = state.clone();
+        next.act(action, self);
+        Some(next).filter(|next| next != state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("no early free", |model, state: &Cluster| {
+                !state.failed && (state.frees == 0 || !state.is_needed(model))
+            }),
+            Property::always("nothing left at rest", |model, state: &Cluster| {
+                !state.is_quiet(model) || state.is_clean(model)
+            }),
+            Property::always("settled calls", |_, state: &Cluster| !state.ran_early),
+            Property::always("frees once", |_, state: &Cluster| state.frees <= 1),
+            Property::eventually("comes to rest", |model, state: &Cluster| state.is_clean(model)),
+        ]
+    }
+}
+
+/// Explores all states. Returns the names of the properties that do not hold.
+fn faults(scenario: &Scenario) -> Vec<&'static str> {
+    let checker = scenario.clone().checker().threads(1).spawn_bfs().join();
+    let discoveries = checker.discoveries();
+    let states = checker.unique_state_count();
+    println!("{:?} {:?}: {states} states", scenario.mutant, scenario.passes);
+    for (name, path) in &discoveries {
+        println!("  {name}: {} steps", path.clone().into_actions().len());
+    }
+    let mut faults: Vec<_> = discoveries.into_keys().collect();
+    faults.sort_unstable();
+    faults
+}

@@ -1,0 +1,216 @@
+//! The scenarios that are explored, and the mutants that are found in them.
+
+use super::{Death, Origin, Scenario, faults};
+use crate::refs::mutant::Mutant;
+
+fn kept(processes: usize, passes: &[(usize, usize)]) -> Scenario {
+    Scenario {
+        processes,
+        origin: Origin::Kept,
+        passes: passes.to_vec(),
+        batches: false,
+        loses_calls: false,
+        discards: false,
+        mortal: None,
+        fetches: None,
+        mutant: Mutant::None,
+    }
+}
+
+fn holds(scenario: &Scenario) {
+    assert_eq!(faults(scenario), [""; 0], "{scenario:?}");
+}
+
+fn is_found(mutant: Mutant, scenario: &Scenario, fault: &str) {
+    let mutated = Scenario {
+        mutant,
+        ..scenario.clone()
+    };
+    let found = faults(&mutated);
+    assert!(found.contains(&fault), "{mutant:?}: {found:?}");
+}
+
+#[test]
+fn rref_09_a_chain_of_two_users_frees_exactly_at_the_end() {
+    holds(&kept(3, &[(1, 2)]));
+}
+
+/// M1d: a process that gets a reference twice has one entry.
+#[test]
+fn rref_31_two_forks_of_one_process_merge() {
+    holds(&kept(3, &[(1, 2), (1, 2)]));
+}
+
+#[test]
+fn rref_15_a_chain_of_three_users_frees_exactly_at_the_end() {
+    holds(&kept(4, &[(1, 2), (2, 3)]));
+}
+
+#[test]
+fn rref_23_a_reference_that_the_owner_passes_on_is_listed_at_once() {
+    let created = Scenario {
+        origin: Origin::Created,
+        ..kept(3, &[(0, 1), (0, 1), (1, 2)])
+    };
+    holds(&created);
+}
+
+/// M1b: the phantom child of a reference that goes to its owner.
+#[test]
+fn rref_21_a_reference_goes_home_and_out_again() {
+    holds(&kept(3, &[(1, 0), (0, 2)]));
+    holds(&kept(3, &[(1, 2), (2, 0)]));
+}
+
+/// Releases that wait for their bundle, while the reference arrives anew.
+#[test]
+fn jgc_07_a_release_that_waits_is_taken_back() {
+    let batched = Scenario {
+        origin: Origin::Created,
+        batches: true,
+        ..kept(2, &[(0, 1), (0, 1)])
+    };
+    holds(&batched);
+    is_found(Mutant::ReleasesRevived, &batched, "no early free");
+}
+
+#[test]
+fn rref_41_what_was_not_sent_is_undone() {
+    let loses = Scenario {
+        loses_calls: true,
+        ..kept(3, &[(1, 2)])
+    };
+    holds(&loses);
+    let created = Scenario {
+        origin: Origin::Created,
+        passes: vec![(0, 1), (1, 2)],
+        ..loses
+    };
+    holds(&created);
+}
+
+#[test]
+fn jrem_20_a_parcel_that_is_never_decoded_is_released() {
+    let discards = Scenario {
+        discards: true,
+        ..kept(3, &[(1, 2)])
+    };
+    holds(&discards);
+    is_found(Mutant::ForgetsParcels, &discards, "nothing left at rest");
+}
+
+/// M1c: a fetch that overtakes the creator's call.
+#[test]
+fn rref_19_every_fetch_is_answered() {
+    let fetches = Scenario {
+        fetches: Some(2),
+        ..kept(3, &[(1, 2)])
+    };
+    holds(&fetches);
+}
+
+/// M2: any one process dies at any time, or is declared dead by mistake.
+#[test]
+fn rref_42_a_death_leaves_nothing_and_frees_nothing_early() {
+    for (mortal, death) in [
+        (1, Death::Crash),
+        (2, Death::Crash),
+        (1, Death::Mistake),
+        (2, Death::Mistake),
+    ] {
+        let dies = Scenario {
+            mortal: Some((mortal, death)),
+            ..kept(3, &[(1, 2)])
+        };
+        holds(&dies);
+    }
+    let owner = Scenario {
+        mortal: Some((0, Death::Crash)),
+        ..kept(3, &[(1, 2)])
+    };
+    holds(&owner);
+}
+
+#[test]
+fn mutants_of_the_reference_count_are_found() {
+    let chain = kept(3, &[(1, 2)]);
+    is_found(Mutant::NoParents, &chain, "no early free");
+    is_found(Mutant::MergesBlindly, &chain, "no early free");
+    is_found(Mutant::RunsEarly, &chain, "settled calls");
+    is_found(Mutant::ListsCreatorLate, &chain, "no early free");
+    is_found(Mutant::NoTombstones, &chain, "nothing left at rest");
+    is_found(Mutant::NoPhantom, &kept(2, &[(1, 0)]), "no early free");
+    is_found(
+        Mutant::LowMovesEarly,
+        &kept(3, &[(1, 2), (1, 2)]),
+        "comes to rest",
+    );
+}
+
+#[test]
+fn mutants_of_death_are_found() {
+    let dies = Scenario {
+        mortal: Some((1, Death::Crash)),
+        ..kept(3, &[(1, 2)])
+    };
+    is_found(Mutant::KeepsTheDead, &dies, "nothing left at rest");
+    is_found(Mutant::ListsFreed, &dies, "no early free");
+    let fetches = Scenario {
+        fetches: Some(2),
+        ..dies
+    };
+    holds(&fetches);
+    is_found(Mutant::AwaitsTheDead, &fetches, "nothing left at rest");
+}
+
+/// A child that was told that the object is gone is not listed by a late copy of its question, when the object has got
+/// another entry, to hold an error.
+#[test]
+fn rref_32_a_late_copy_lists_nobody_for_an_object_that_came_home_after_a_death() {
+    let comes_home = Scenario {
+        mortal: Some((1, Death::Crash)),
+        ..kept(3, &[(1, 2), (2, 0)])
+    };
+    holds(&comes_home);
+    is_found(Mutant::ForgetsRefusals, &comes_home, "nothing left at rest");
+}
+
+/// Scenarios of some hundred thousand states; `LARGE=1` explores them.
+#[test]
+fn large_scenarios_hold() {
+    if std::env::var_os("LARGE").is_none() {
+        println!("left out: set LARGE=1");
+        return;
+    }
+    let (chain, home) = (kept(4, &[(1, 2), (2, 3)]), kept(3, &[(1, 2), (2, 0)]));
+    for (mortal, death) in [(1, Death::Crash), (2, Death::Mistake)] {
+        let mortal = Some((mortal, death));
+        holds(&Scenario {
+            mortal,
+            ..chain.clone()
+        });
+        holds(&Scenario {
+            mortal,
+            ..home.clone()
+        });
+    }
+    let loses_calls = true;
+    let fetches = Some(2);
+    holds(&Scenario { loses_calls, ..home });
+    holds(&Scenario {
+        loses_calls,
+        fetches,
+        ..kept(3, &[(1, 2)])
+    });
+    holds(&Scenario {
+        batches: true,
+        ..kept(3, &[(1, 2)])
+    });
+    holds(&kept(3, &[(1, 2), (2, 1)]));
+    let created = Scenario {
+        origin: Origin::Created,
+        mortal: Some((1, Death::Crash)),
+        ..kept(3, &[(0, 1), (1, 2), (0, 2)])
+    };
+    holds(&created);
+}

@@ -1,0 +1,299 @@
+//! The owner's side: objects that live here, and who is listed for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use selvedge_cluster::peer::Peer;
+
+use super::mutant::Mutant;
+use super::{Action, Fork, Message, RefError, RefId, Refs};
+
+/// The owner's entry of one object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Owned {
+    pub(super) cell: Cell,
+    /// Handles here, with parcels that have arrived.
+    pub(super) handles: u64,
+    /// Listed users.
+    pub(super) forks: BTreeMap<Peer, BTreeSet<Fork>>,
+    /// Fetches without an answer.
+    waiting: BTreeSet<(Peer, u64)>,
+    /// Calls that wait for the object to exist.
+    calls: BTreeSet<u64>,
+}
+
+/// The place of the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Cell {
+    /// A user was heard of before the creator's call.
+    Unborn,
+    /// The function runs.
+    Empty,
+    /// The value, or the function's error, is there.
+    Full,
+    /// The creator's call will never come.
+    Failed,
+}
+
+impl Owned {
+    pub(super) fn new(cell: Cell) -> Self {
+        Owned {
+            cell,
+            handles: 0,
+            forks: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            calls: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn lists(&self, user: Peer, fork: Fork) -> bool {
+        self.forks.get(&user).is_some_and(|forks| forks.contains(&fork))
+    }
+
+    fn list(&mut self, user: Peer, fork: Fork) {
+        self.forks.entry(user).or_default().insert(fork);
+    }
+
+    /// Strikes a registration off. Returns whether it was listed.
+    fn strike(&mut self, user: Peer, fork: Fork) -> bool {
+        let Some(forks) = self.forks.get_mut(&user) else {
+            return false;
+        };
+        let was_listed = forks.remove(&fork);
+        if forks.is_empty() {
+            self.forks.remove(&user);
+        }
+        was_listed
+    }
+}
+
+impl Refs {
+    /// Sets the value of an object here, or the error in its place: when its function has ended, or by whoever sets it
+    /// first.
+    ///
+    /// # Errors
+    /// [`RefError::AlreadySet`]: a value is set once. [`RefError::Freed`]: all have dropped it while the function ran.
+    pub fn fill(&mut self, id: RefId) -> Result<Vec<Action>, RefError> {
+        let owned = self.owned.get_mut(&id).ok_or(RefError::Freed(id))?;
+        if matches!(owned.cell, Cell::Full | Cell::Failed) {
+            return Err(RefError::AlreadySet(id));
+        }
+        owned.cell = Cell::Full;
+        if self.mutant == Mutant::ListsCreatorLate {
+            owned.list(id.creator, Fork::Asked(id.number));
+        }
+        self.answer(id);
+        Ok(self.take_actions())
+    }
+
+    /// Creates the object of a call: its cell and the creator's registration in one step, before the function runs.
+    pub(super) fn create_kept(&mut self, now: Duration, from: Peer, id: RefId) {
+        let is_past = self.links.get(&from).is_some_and(|link| link.is_past(id.number));
+        if id.owner != self.me || id.creator != from || is_past {
+            return;
+        }
+        let owned = self.owned.entry(id).or_insert_with(|| Owned::new(Cell::Unborn));
+        if owned.cell == Cell::Unborn {
+            owned.cell = Cell::Empty;
+        }
+        if self.mutant != Mutant::ListsCreatorLate {
+            owned.list(from, Fork::Asked(id.number));
+        }
+        self.unborn.remove(&id);
+        let is_alive = true;
+        let number = id.number;
+        self.post(now, from, Message::Forked { id, number, is_alive });
+        self.resume_calls_of_owned(id);
+    }
+
+    /// A user asks to be listed.
+    pub(super) fn fork(&mut self, now: Duration, from: Peer, id: RefId, number: u64) {
+        if id.owner != self.me {
+            return;
+        }
+        let fork = Fork::Asked(number);
+        let is_listed = self.owned.get(&id).is_some_and(|owned| owned.lists(from, fork));
+        let mut is_alive = true;
+        if !is_listed {
+            let link = self.links.entry(from).or_default();
+            let remembers = self.mutant != Mutant::NoTombstones;
+            let is_own_call = id.creator == from && id.number == number;
+            // A creator's own question is answered by its call, which is on its way; an old one has had its answer.
+            if is_own_call || remembers && link.is_old(number) {
+                return;
+            }
+            let was_struck = remembers && link.is_past(number);
+            is_alive = !was_struck && !self.is_gone(id);
+            if is_alive {
+                self.expect_birth(id).list(from, fork);
+            } else if self.mutant != Mutant::ForgetsRefusals {
+                // The object may get a new entry, to hold an error; late copies of this question must not be listed there.
+                self.links.entry(from).or_default().strike(number);
+            }
+        }
+        self.post(now, from, Message::Forked { id, number, is_alive });
+    }
+
+    /// Whether a user that asks to be listed has come too late.
+    fn is_gone(&self, id: RefId) -> bool {
+        self.mutant != Mutant::ListsFreed && !self.owned.contains_key(&id) && self.was_freed(id)
+    }
+
+    /// A user strikes itself off.
+    pub(super) fn release(&mut self, now: Duration, from: Peer, id: RefId, fork: Fork) {
+        if id.owner != self.me {
+            return;
+        }
+        let was_listed = self
+            .owned
+            .get_mut(&id)
+            .is_some_and(|owned| owned.strike(from, fork));
+        if let (true, Fork::Asked(number)) = (was_listed, fork) {
+            self.links.entry(from).or_default().strike(number);
+        }
+        self.post(now, from, Message::Released { id, fork });
+        self.free_if_unused(id);
+    }
+
+    /// A reference has come home: the parcel holds the object itself. Returns whether the call has to wait.
+    pub(super) fn come_home(&mut self, now: Duration, from: Peer, id: RefId, fork: u64, call: u64) -> bool {
+        if !self.owned.contains_key(&id) {
+            self.expect_birth(id);
+            if self.was_freed(id) {
+                self.fail(id);
+            }
+        }
+        self.accept(now, from, id, fork);
+        let Some(owned) = self.owned.get_mut(&id) else {
+            return false;
+        };
+        owned.handles += 1;
+        let waits = owned.cell == Cell::Unborn && self.mutant != Mutant::RunsEarly;
+        waits && owned.calls.insert(call)
+    }
+
+    pub(super) fn fetch(&mut self, from: Peer, question: u64, id: RefId) {
+        if id.owner != self.me || self.is_buried(from) {
+            return;
+        }
+        if !self.owned.contains_key(&id) && self.was_freed(id) {
+            let to = from;
+            return self.actions.push(Action::Refuse { to, question, id });
+        }
+        self.expect_birth(id).waiting.insert((from, question));
+        self.answer(id);
+    }
+
+    /// The entry of an object, made now if its creator's call is still to come.
+    fn expect_birth(&mut self, id: RefId) -> &mut Owned {
+        self.owned.entry(id).or_insert_with(|| {
+            self.unborn.insert(id);
+            Owned::new(Cell::Unborn)
+        })
+    }
+
+    /// Whether an object without an entry existed once: else its creator's call is still to come.
+    fn was_freed(&self, id: RefId) -> bool {
+        let is_past = |link: &super::link::Link| link.is_past(id.number);
+        id.creator == self.me
+            || self.is_buried(id.creator)
+            || self.links.get(&id.creator).is_some_and(is_past)
+    }
+
+    /// The creator is gone, and its call will never come.
+    fn fail(&mut self, id: RefId) {
+        self.unborn.remove(&id);
+        if let Some(owned) = self.owned.get_mut(&id) {
+            owned.cell = Cell::Failed;
+            self.actions.push(Action::Failed(id));
+            self.answer(id);
+            self.resume_calls_of_owned(id);
+        }
+    }
+
+    /// Fails the objects that this creator has promised and will not create.
+    pub(super) fn fail_unborn(&mut self, creator: Peer) {
+        if self.mutant == Mutant::AwaitsTheDead {
+            return;
+        }
+        let unborn = self
+            .unborn
+            .iter()
+            .filter(|id| id.creator == creator && self.was_freed(**id));
+        for id in unborn.copied().collect::<Vec<_>>() {
+            self.fail(id);
+            self.free_if_unused(id);
+        }
+    }
+
+    fn answer(&mut self, id: RefId) {
+        if let Some(owned) = self.owned.get_mut(&id)
+            && matches!(owned.cell, Cell::Full | Cell::Failed)
+        {
+            let waiting = std::mem::take(&mut owned.waiting).into_iter();
+            self.actions
+                .extend(waiting.map(|(to, question)| Action::Answer { to, question, id }));
+        }
+    }
+
+    fn resume_calls_of_owned(&mut self, id: RefId) {
+        let calls = self
+            .owned
+            .get_mut(&id)
+            .map(|owned| std::mem::take(&mut owned.calls));
+        self.resume(calls.unwrap_or_default());
+    }
+
+    /// Undoes what was noted for a user that has never been told.
+    pub(super) fn take_back(&mut self, user: Peer, id: RefId, fork: Fork) {
+        if let Some(owned) = self.owned.get_mut(&id) {
+            owned.strike(user, fork);
+        }
+        self.free_if_unused(id);
+    }
+
+    pub(super) fn drop_owned(&mut self, id: RefId) {
+        if let Some(owned) = self.owned.get_mut(&id) {
+            owned.handles = owned.handles.saturating_sub(1);
+        }
+        self.free_if_unused(id);
+    }
+
+    pub(super) fn free_if_unused(&mut self, id: RefId) {
+        let is_unused = |it: &Owned| {
+            let is_awaited = it.cell == Cell::Unborn && !it.waiting.is_empty();
+            it.handles == 0 && it.forks.is_empty() && !is_awaited
+        };
+        if !self.owned.get(&id).is_some_and(is_unused) {
+            return;
+        }
+        if let Some(owned) = self.owned.remove(&id) {
+            self.unborn.remove(&id);
+            let waiting = owned.waiting.into_iter();
+            self.actions
+                .extend(waiting.map(|(to, question)| Action::Refuse { to, question, id }));
+            if owned.cell != Cell::Unborn {
+                self.actions.push(Action::Free(id));
+            }
+            self.resume(owned.calls); // they have dropped what they waited for
+        }
+    }
+
+    /// A user has died: everything of it goes in one step.
+    pub(super) fn bury_user(&mut self, dead: Peer) {
+        if self.mutant == Mutant::KeepsTheDead {
+            return;
+        }
+        for id in self.owned.keys().copied().collect::<Vec<_>>() {
+            if let Some(owned) = self.owned.get_mut(&id) {
+                let was_listed = owned.forks.remove(&dead).is_some();
+                let waited = owned.waiting.len();
+                owned.waiting.retain(|(asker, _)| *asker != dead);
+                if was_listed || owned.waiting.len() < waited {
+                    self.free_if_unused(id);
+                }
+            }
+        }
+        self.fail_unborn(dead);
+    }
+}

@@ -1,0 +1,28 @@
+//! Times and limits of references.
+
+use std::time::Duration;
+
+/// Times and limits of references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RefSettings {
+    /// The number of messages in a bundle; when as many wait, they go at once.
+    pub batch_max: usize,
+    /// The time for which messages wait for others to the same process.
+    pub batch_after: Duration,
+    /// The time after which an unanswered question is repeated. It doubles each time.
+    pub retry_first: Duration,
+    /// The limit of that time.
+    pub retry_max: Duration,
+}
+
+impl Default for RefSettings {
+    /// 64 messages or 10 ms; 200 ms to 5 s.
+    fn default() -> Self {
+        RefSettings {
+            batch_max: 64,
+            batch_after: Duration::from_millis(10),
+            retry_first: Duration::from_millis(200),
+            retry_max: Duration::from_secs(5),
+        }
+    }
+}
