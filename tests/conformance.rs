@@ -46,7 +46,8 @@ fn tests() -> BTreeMap<String, BTreeSet<PathBuf>> {
         for (at, line) in lines.iter().enumerate() {
             let attributes = || {
                 let above = lines[..at].iter().rev();
-                above.take_while(|line| line.starts_with("#[") || line.starts_with("//"))
+                // An attribute may have several lines.
+                above.take_while(|line| !line.is_empty() && !line.ends_with(['{', '}', ';']))
             };
             let is_test = || {
                 attributes().any(|line| line.starts_with("#[test]"))
