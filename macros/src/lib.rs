@@ -4,6 +4,7 @@
 //! that users call, and `entry` generates the functions that the runtime calls. If the block has a mistake, `stub`
 //! takes the place of `entry`.
 
+mod arguments;
 mod edge_type;
 mod entry;
 mod handle;
@@ -13,7 +14,9 @@ mod stub;
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as TokenStream2;
 use quote::quote;
-use syn::{Error, ItemImpl};
+use syn::ItemImpl;
+
+use crate::arguments::Arguments;
 
 /// Makes the type of an `impl` block an actor.
 ///
@@ -35,18 +38,6 @@ pub fn actor(attributes: TokenStream, item: TokenStream) -> TokenStream {
     expand(attributes.into(), item.into()).into()
 }
 
-/// Reads the arguments of the attribute: `local`, or nothing.
-fn is_local(attributes: TokenStream2) -> syn::Result<bool> {
-    match attributes.to_string().as_str() {
-        "" => Ok(false),
-        "local" => Ok(true),
-        _ => Err(Error::new_spanned(
-            attributes,
-            "`#[actor]` takes no arguments except `local`",
-        )),
-    }
-}
-
 fn expand(attributes: TokenStream2, item: TokenStream2) -> TokenStream2 {
     let mut block: ItemImpl = match syn::parse2(item.clone()) {
         Ok(block) => block,
@@ -55,7 +46,8 @@ fn expand(attributes: TokenStream2, item: TokenStream2) -> TokenStream2 {
             return quote!(#item #error);
         }
     };
-    let parsed = is_local(attributes).and_then(|is_local| parse::parse(&block, is_local));
+    let arguments = syn::parse2::<Arguments>(attributes);
+    let parsed = arguments.and_then(|arguments| parse::parse(&block, arguments.local));
     parse::strip(&mut block);
     match parsed {
         Ok(parsed) => {
