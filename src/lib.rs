@@ -65,9 +65,9 @@ pub use selvedge_compiler::{
     gather, gather_to, pipeline, reduce, reduce_scatter, scatter,
 };
 pub use selvedge_core::{
-    Actor, ActorRef, AnyProcess, BoxError, Call, CallError, Death, EndError, Exit, Failure, FailureKind,
-    FailureReport, Lane, OnPanic, Placement, Restart, Runtime, ShutdownReport, Spawn, SpawnError,
-    ThisProcess, Worker, cores, init,
+    Actor, ActorRef, AnyProcess, BoxError, Call, CallError, Construction, Death, EndError, Exit, Failure,
+    FailureKind, FailureReport, Lane, OnPanic, Placement, Restart, Runtime, ShutdownReport, Spawn,
+    SpawnError, ThisProcess, Worker, WrongThread, cores, init,
 };
 pub use selvedge_macros::actor;
 

@@ -3,14 +3,14 @@
 pub use linkme;
 pub use selvedge_channels::{
     CloneablePayload, MovablePayload, PayloadProbe, PayloadType, ShareablePayload, Travels, WirePayload,
-    decode,
 };
 #[cfg(feature = "cuda")]
 pub use selvedge_compiler::CARRIERS;
 pub use selvedge_compiler::bind;
 pub use selvedge_compiler::bind::collective::{Adapter, BACKENDS, CONTRIBUTORS};
 pub use selvedge_core::{
-    ACTORS, ActorEntry, ActorState, Arguments, AsyncDriver, BoxError, ErrorCodec, ErrorProbe, Failure, Frame,
-    ListLevel, MethodEntry, MethodTable, NoConstructor, OpaqueError, ParamEntry, PartsProbe, PlainResult,
-    Returned, TupleResult, TypedError, WireTupleResult,
+    ACTORS, ActorEntry, ActorState, Arguments, AsyncDriver, BoxError, ConstructorEntry, EXTENSIONS,
+    ErrorCodec, ErrorProbe, Extension, Failure, Frame, ListLevel, MethodEntry, MethodTable, NoConstructor,
+    OpaqueError, ParamEntry, PartsProbe, PinnedState, PlainResult, Returned, SendState, StateProbe,
+    TupleResult, TypedError, WireTupleResult, decoded,
 };

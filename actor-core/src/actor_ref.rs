@@ -7,6 +7,7 @@ use selvedge_channels::{Payload, Traits, Wire};
 
 use crate::actor::ActorEntry;
 use crate::actor::arguments::{Arguments, ArgumentsKind, Returned, to_bytes};
+use crate::actor::extension::Method;
 use crate::actor_record::{ActorRecord, Liveness};
 use crate::call::Call;
 use crate::call::request::{ActorCall, CallFault};
@@ -89,6 +90,12 @@ impl ActorRef {
         self.record.blueprint.core
     }
 
+    /// Whether the actor must stay on the thread that built it, because its type is not `Send`.
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
+        (self.entry().is_pinned)()
+    }
+
     /// The address of the actor's lane.
     #[must_use]
     pub fn address(&self) -> Address {
@@ -153,8 +160,8 @@ impl ActorRef {
         }
     }
 
-    /// Calls the method with index `method`, with a tuple of arguments.
-    pub fn call<A: Wire, R: Wire>(&self, method: u16, args: A) -> Call<R> {
+    /// Calls a method of the actor's entry, by its index, or of an extension, with a tuple of arguments.
+    pub fn call<A: Wire, R: Wire>(&self, method: impl Into<Method>, args: A) -> Call<R> {
         self.call_with(method, args, const { (&Traits::WIRE, &Traits::WIRE) })
     }
 
@@ -162,18 +169,19 @@ impl ActorRef {
     /// `#[actor]` calls this function.
     pub fn call_with<A: Payload, R: Payload>(
         &self,
-        method: u16,
+        method: impl Into<Method>,
         args: A,
         traits: (&Traits<A>, &'static Traits<R>),
     ) -> Call<R> {
+        let method = method.into();
         let answer = self.send(method, args, traits.0);
-        let method = self.entry().method_name(method);
+        let method = method.name(self.entry());
         Call::new(answer, Arc::clone(&self.record), method, traits.1)
     }
 
     fn send<A: Payload>(
         &self,
-        method: u16,
+        method: Method,
         args: A,
         traits: &Traits<A>,
     ) -> Answer<Result<Returned, CallFault>> {

@@ -4,9 +4,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::BoxError;
 use crate::actor::ActorEntry;
 use crate::actor::actor_type::Actor;
-use crate::actor::registry::find_actor;
+use crate::actor::construction::Construction;
+use crate::actor::registry::{find_actor, is_linked, note_actor};
 use crate::actor_record::ActorRecord;
 use crate::actor_ref::ActorRef;
 use crate::cell::Blueprint;
@@ -22,7 +24,6 @@ use crate::promise::promise;
 use crate::runtime::{Inner, Runtime};
 use crate::spawn_error::SpawnError;
 use crate::worker::launch::check_env;
-use crate::{ActorState, BoxError};
 
 impl Runtime {
     /// Prepares an actor to be spawned: `runtime.spawn::<Tok>("tok", (97,)).in_thread()?`. The constructor's arguments
@@ -32,8 +33,19 @@ impl Runtime {
         Spawn::new(self, name.into(), Factory::arguments::<A>(args))
     }
 
+    /// Prepares an actor that one of its constructors builds: `runtime.spawn_from("tok", TokHandle::open(path))`. The
+    /// arguments are treated as those of [`spawn`](Self::spawn). Arguments that serde does not know keep the actor in this
+    /// process; those that cannot be cloned build it only once.
+    pub fn spawn_from<A: Actor>(
+        &self,
+        name: impl Into<String>,
+        construction: Construction<A>,
+    ) -> Spawn<'_, A> {
+        Spawn::new(self, name.into(), construction.factory)
+    }
+
     /// Prepares an actor that `make` builds, on the actor's own thread. Nothing is encoded, so the actor may hold
-    /// anything that is `Send`: a `Sender`, a file, a pool of connections, a loaded model. It lives in this process.
+    /// anything: a `Sender`, a file, a pool of connections, a loaded model. It lives in this process.
     ///
     /// ```
     /// # use selvedge_core::{Actor, Runtime, SpawnError};
@@ -56,7 +68,7 @@ impl Runtime {
         name: impl Into<String>,
         make: impl FnOnce() -> Result<A, E> + Send + 'static,
     ) -> Spawn<'_, A, ThisProcess> {
-        let first = Box::new(move || make().map(ActorState::new).map_err(E::into));
+        let first = Box::new(move || make().map(A::state).map_err(E::into));
         Spawn::new(self, name.into(), Factory::closure(first))
     }
 }
@@ -141,8 +153,8 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
     /// Spawns the actor on a lane that it shares.
     ///
     /// # Errors
-    /// [`SpawnError`]; [`SpawnError::ThisProcessOnly`] if the lane lies in a worker process and a closure builds the
-    /// actor.
+    /// [`SpawnError`]; [`SpawnError::ThisProcessOnly`] or [`SpawnError::Unregistered`] if
+    /// the lane lies in a worker process, and a closure builds the actor or the worker cannot find its type.
     pub fn in_lane(self, lane: &Lane) -> Result<A::Handle, SpawnError> {
         if !lane.belongs_to(self.runtime) {
             return Err(SpawnError::Foreign);
@@ -152,6 +164,13 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
         let mut blueprint = self.blueprint()?;
         if home.0.worker().is_some() {
             let actor = || blueprint.name.to_string();
+            if !is_linked(blueprint.entry) {
+                let type_name = blueprint.entry.full_name();
+                return Err(SpawnError::Unregistered {
+                    actor: actor(),
+                    type_name,
+                });
+            }
             blueprint.factory = match blueprint.factory.for_worker() {
                 Some(Ok(factory)) => factory,
                 Some(Err(failure)) => {
@@ -180,6 +199,7 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
             on_panic: self.on_panic,
             device: self.device,
             core: self.core,
+            build_limit: self.runtime.inner().directory.limits().build,
         })
     }
 }
@@ -250,7 +270,7 @@ impl<A: Actor> Spawn<'_, A, ThisProcess> {
     /// state stays as the panic left it.
     pub fn rebuild_with(mut self, mut make: impl FnMut() -> A + Send + 'static) -> Self {
         self.on_panic = OnPanic::Rebuild;
-        let again = move || Ok(ActorState::new(make()));
+        let again = move || Ok(make().state());
         self.factory.rebuild_with(Box::new(again));
         self
     }
@@ -259,8 +279,9 @@ impl<A: Actor> Spawn<'_, A, ThisProcess> {
 /// Returns the entry of `A`, if the registry finds it by its key. Every worker then finds it too.
 fn registered<A: Actor>() -> Result<&'static ActorEntry, SpawnError> {
     let used = A::entry();
+    note_actor(used);
     let found = find_actor(&used.key())?;
-    if std::ptr::eq(found, used) {
+    if found.id == used.id {
         return Ok(used);
     }
     Err(SpawnError::AmbiguousType {
@@ -327,7 +348,7 @@ impl Inner {
         if self.directory.is_closed() {
             return Err(SpawnError::Shutdown);
         }
-        let home = Box::new(InlineHome::new(&blueprint)?);
+        let home = Box::new(InlineHome::new(&blueprint, self.directory.inline_driver())?);
         let record = Arc::new(ActorRecord::new(blueprint, home, restart));
         self.directory.add_record(&record, None);
         Ok(ActorRef::new(record, &self.directory))

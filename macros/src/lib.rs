@@ -1,22 +1,26 @@
 //! The attribute that makes an ordinary `impl` block an actor.
 //!
-//! `parse` reads the block, `edge_type` decides the type that travels for each parameter, `handle` generates the types
-//! that users call, and `entry` generates the functions that the runtime calls. If the block has a mistake, `stub`
-//! takes the place of `entry`.
+//! `arguments` reads the attribute and `parse` the block; `edge_type` decides the type that travels for each parameter,
+//! `handle` generates the types that users call, and `entry` generates the functions that the runtime calls. `more` does this
+//! for a further block of an actor, and `provided` for traits. If a block has a mistake, `stub` takes the place of `entry`.
 
 mod arguments;
 mod edge_type;
 mod entry;
+mod generics;
 mod handle;
+mod more;
 mod parse;
+mod provided;
 mod stub;
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as TokenStream2;
 use quote::quote;
-use syn::ItemImpl;
+use syn::{Error, ImplItem, Item, ItemImpl, ItemTrait, Path, TraitItem};
 
 use crate::arguments::Arguments;
+use crate::parse::Constructors;
 
 /// Makes the type of an `impl` block an actor.
 ///
@@ -39,28 +43,89 @@ pub fn actor(attributes: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 fn expand(attributes: TokenStream2, item: TokenStream2) -> TokenStream2 {
-    let mut block: ItemImpl = match syn::parse2(item.clone()) {
-        Ok(block) => block,
-        Err(error) => {
-            let error = error.into_compile_error();
-            return quote!(#item #error);
-        }
+    let (arguments, mistake) = match syn::parse2::<Arguments>(attributes) {
+        Ok(arguments) => (arguments, None),
+        Err(error) => (Arguments::default(), Some(error)),
     };
-    let arguments = syn::parse2::<Arguments>(attributes);
-    let parsed = arguments.and_then(|arguments| parse::parse(&block, arguments.local));
-    parse::strip(&mut block);
-    match parsed {
-        Ok(parsed) => {
-            let handle = handle::handle(&parsed);
-            let rest = match &parsed.error {
-                None => entry::entry(&parsed),
-                Some(error) => stub::stub(&parsed, error),
-            };
-            quote!(#block #handle #rest)
+    match syn::parse2(item.clone()) {
+        Ok(Item::Impl(block)) => match block.trait_.clone() {
+            Some((of, _)) => provided(block, &of, &arguments, mistake),
+            None => inherent(block, &arguments, mistake),
+        },
+        Ok(Item::Trait(item)) => declared(item, mistake),
+        Ok(other) => {
+            let message = "`#[actor]` goes on an `impl` block or a trait";
+            refused(
+                &item,
+                &edge_type::help(other, message, "write it above `impl Type`"),
+            )
         }
-        Err(error) => {
-            let error = error.into_compile_error();
-            quote!(#block #error)
-        }
+        Err(error) => refused(&item, &error),
     }
+}
+
+/// Leaves an item as it is, with an error.
+fn refused(item: &TokenStream2, error: &Error) -> TokenStream2 {
+    let error = error.to_compile_error();
+    quote!(#item #error)
+}
+
+/// Expands an `impl` block without a trait.
+fn inherent(mut block: ItemImpl, arguments: &Arguments, mistake: Option<Error>) -> TokenStream2 {
+    let wanted = if arguments.local || arguments.more {
+        Constructors::None
+    } else {
+        Constructors::Some
+    };
+    let parsed = parse::parse(&block, wanted, mistake);
+    strip(&mut block);
+    let parsed = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return refused(&quote!(#block), &error),
+    };
+    if arguments.more {
+        let more = match &parsed.error {
+            None => more::more(&parsed, &arguments.instances),
+            Some(error) => error.to_compile_error(),
+        };
+        return quote!(#block #more);
+    }
+    let handle = handle::handle(&parsed);
+    let rest = match &parsed.error {
+        None => entry::entry(&parsed, &arguments.instances),
+        Some(error) => stub::stub(&parsed, error),
+    };
+    quote!(#block #handle #rest)
+}
+
+/// Expands an `impl` block of a trait.
+fn provided(mut block: ItemImpl, of: &Path, arguments: &Arguments, mistake: Option<Error>) -> TokenStream2 {
+    let actor = parse::actor_type(&block);
+    strip(&mut block);
+    match (actor, mistake) {
+        (Ok((actor, None)), None) => {
+            let provide = provided::provide(&block, of, &actor, &arguments.instances);
+            quote!(#block #provide)
+        }
+        (Ok((_, Some(error))) | Err(error), _) | (_, Some(error)) => refused(&quote!(#block), &error),
+    }
+}
+
+/// Expands a trait.
+fn declared(mut item: ItemTrait, mistake: Option<Error>) -> TokenStream2 {
+    let (operations, mistake) = parse::parse_trait(&item, mistake);
+    parse::strip(item.items.iter_mut().filter_map(|item| match item {
+        TraitItem::Fn(function) => Some(&mut function.sig),
+        _ => None,
+    }));
+    let declared = provided::declare(&item, &operations, mistake.as_ref());
+    quote!(#item #declared)
+}
+
+/// Removes our attributes from the parameters of a block that has been read.
+fn strip(block: &mut ItemImpl) {
+    parse::strip(block.items.iter_mut().filter_map(|item| match item {
+        ImplItem::Fn(function) => Some(&mut function.sig),
+        _ => None,
+    }));
 }

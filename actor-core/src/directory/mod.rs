@@ -16,6 +16,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use crate::actor_record::ActorRecord;
+use crate::cell::async_driver::AsyncDriver;
 use crate::directory::limits::TimeLimits;
 use crate::home::keep::LaneKeep;
 use crate::id::{ActorId, LaneId, ProcessId};
@@ -34,6 +35,7 @@ pub(crate) struct Directory {
     closed: AtomicBool,
     limits: Mutex<TimeLimits>,
     pub(crate) leases: LeaseManager,
+    inline: AsyncDriver,
 }
 
 impl Directory {
@@ -43,7 +45,13 @@ impl Directory {
             closed: AtomicBool::new(false),
             limits: Mutex::new(TimeLimits::default()),
             leases: LeaseManager::default(),
+            inline: AsyncDriver::new(),
         }
+    }
+
+    /// The driver of the inline actors.
+    pub(crate) fn inline_driver(&self) -> AsyncDriver {
+        self.inline.clone()
     }
 
     pub(crate) fn limits(&self) -> TimeLimits {

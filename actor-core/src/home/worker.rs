@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::actor::arguments::{Arguments, ArgumentsKind, Returned};
+use crate::actor::extension::Extension;
 use crate::actor::made_in::MadeIn;
 use crate::actor::registry::decode_error;
 use crate::call::request::{ActorCall, CallFault};
@@ -53,7 +54,7 @@ impl Home for WorkerHome {
         let Some(link) = self.worker.link() else {
             return done(Err(gone(self.worker.why_gone())));
         };
-        let Factory::Constructor(args) = &blueprint.factory else {
+        let Factory::Constructor(constructor, args) = &blueprint.factory else {
             let actor = blueprint.name.to_string();
             return done(Err(SpawnError::ThisProcessOnly { actor }));
         };
@@ -63,8 +64,10 @@ impl Home for WorkerHome {
             actor: blueprint.id,
             name: blueprint.name.to_string(),
             type_name: blueprint.entry.key(),
+            constructor: *constructor,
             on_panic: blueprint.on_panic,
             core: blueprint.core,
+            build_limit: blueprint.build_limit,
         };
         let on_response = move |response| {
             done(match response {
@@ -92,13 +95,15 @@ impl Home for WorkerHome {
         let Some(link) = self.worker.link() else {
             return reply(Err(CallFault::NoActor));
         };
-        let lane = self.lane;
+        let (lane, index) = (self.lane, method.index);
+        let extension = method.extension.map(Extension::key);
         link.request(
             |request| ToWorker::Call {
                 request,
                 lane,
                 actor,
-                method,
+                method: index,
+                extension,
             },
             body,
             Box::new(move |response| reply(returned(response))),

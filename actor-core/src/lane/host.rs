@@ -80,9 +80,12 @@ impl LaneHost<'_> {
         }
     }
 
-    /// Takes an actor off the lane, so that it can be put on another one.
+    /// Takes an actor off the lane, so that it can be put on another one. `None` if it does not live here, or is pinned.
     pub(crate) fn take_actor(&mut self, id: ActorId) -> Option<ActorCell> {
         let at = self.lane.actors.binary_search_by_key(&id, ActorCell::id).ok()?;
+        if self.lane.actors.get(at)?.is_pinned() {
+            return None;
+        }
         Some(self.lane.actors.remove(at))
     }
 
@@ -203,7 +206,8 @@ impl LaneState {
             }
             _ => {}
         }
-        blueprint.build().inspect_err(|_| self.free_core())
+        let driver = self.driver.clone();
+        blueprint.build(driver).inspect_err(|_| self.free_core())
     }
 
     /// Releases the thread from its core once no actor of the lane names one.

@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use selvedge_channels::dispose;
 
 use crate::actor::arguments::{Arguments, Returned};
-use crate::actor::registry::{find_actor, find_loader};
+use crate::actor::extension::Method;
+use crate::actor::registry::{find_actor, find_extension, find_loader};
 use crate::call::request::{ActorCall, CallFault};
 use crate::cell::Blueprint;
 use crate::cell::factory::Factory;
@@ -117,7 +118,9 @@ impl WorkerLanes {
                 lane,
                 actor,
                 method,
+                extension,
             } => {
+                let method = extended(extension, method);
                 self.call(request, lane, actor, method, body);
             }
             ToWorker::Load { request, kind } => self.load(request, &kind, &body),
@@ -151,10 +154,11 @@ impl WorkerLanes {
             id: order.actor,
             name: order.name.as_str().into(),
             entry,
-            factory: Factory::Constructor(args.into()),
+            factory: Factory::Constructor(order.constructor, args.into()),
             on_panic: order.on_panic,
             device: None,
             core: order.core,
+            build_limit: order.build_limit,
         };
         let writer = Arc::clone(&self.writer);
         let reply = Box::new(move |result| created(&writer, request, result));
@@ -171,8 +175,13 @@ impl WorkerLanes {
         Ok(lane)
     }
 
-    fn call(&self, request: RequestId, lane: LaneId, actor: ActorId, method: u16, body: Vec<u8>) {
+    fn call(&self, request: RequestId, lane: LaneId, actor: ActorId, method: Option<Method>, body: Vec<u8>) {
         let writer = Arc::clone(&self.writer);
+        let Some(method) = method else {
+            let failure =
+                Failure::Internal("a call of an extension that this program does not have".to_owned());
+            return returned(&writer, request, Err(CallFault::Failed(failure)));
+        };
         let call = ActorCall {
             actor,
             method,
@@ -232,6 +241,14 @@ impl WorkerLanes {
         // be flushed, though.
         let _ = std::io::stdout().flush();
         exit_now(if stuck == 0 { 0 } else { EXIT_STUCK })
+    }
+}
+
+/// The method that a call names. `None` if the program has no such extension.
+fn extended(extension: Option<String>, index: u16) -> Option<Method> {
+    match extension {
+        None => Some(index.into()),
+        Some(key) => Some((find_extension(&key)?, index).into()),
     }
 }
 

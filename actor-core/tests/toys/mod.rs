@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use selvedge_channels::{Doorbell, PayloadType, Traits, Waiting, decode, encode};
 use selvedge_core::{
     ACTORS, Actor, ActorEntry, ActorId, ActorRef, ActorState, Arguments, AsyncDriver, BoxError, Call,
-    Failure, Frame, LOADERS, LaneHost, LaneId, LoadedPrograms, MethodEntry, Program, ProgramLoader, Returned,
+    ConstructorEntry, Failure, Frame, LOADERS, LaneHost, LaneId, LoadedPrograms, MethodEntry, Program,
+    ProgramLoader, Returned,
 };
 use serde::{Deserialize, Serialize};
 
@@ -132,11 +133,17 @@ static METHODS: &[MethodEntry] = &[
 
 static ENTRY: ActorEntry = ActorEntry {
     name: concat!(module_path!(), "::Toy"),
+    instance: None,
+    id: std::any::TypeId::of::<Toy>(),
     place: "",
-    create: |bytes| {
-        let (birth, sum) = decode(bytes)?;
-        Ok(ActorState::new(Toy::create((birth, sum))?))
-    },
+    is_pinned: || false,
+    constructors: &[ConstructorEntry {
+        name: "new",
+        create: |bytes, driver| {
+            let (birth, sum) = decode(bytes)?;
+            Ok(Toy::create((birth, sum), driver)?.state())
+        },
+    }],
     methods: METHODS,
 };
 
@@ -152,7 +159,7 @@ impl Actor for Toy {
         &ENTRY
     }
 
-    fn create((birth, sum): (Birth, i64)) -> Result<Self, BoxError> {
+    fn create((birth, sum): (Birth, i64), _: &AsyncDriver) -> Result<Self, BoxError> {
         match birth {
             Birth::Fine => Ok(Toy { sum }),
             Birth::Refuses => Err(Refusal("toy".to_owned()).into()),
@@ -162,6 +169,10 @@ impl Actor for Toy {
                 std::thread::park();
             },
         }
+    }
+
+    fn state(self) -> ActorState {
+        ActorState::new(self)
     }
 
     fn handle(actor: ActorRef) -> ToyHandle {

@@ -151,6 +151,7 @@ fn actor_ir(actor: &ActorRef, names: &BTreeMap<ActorId, String>) -> ActorIr {
         home: actor.address(),
         placement: actor.placement().to_string(),
         core: actor.core(),
+        pinned: actor.is_pinned(),
         device: actor.device(),
         commutes: false,
     }

@@ -7,7 +7,7 @@
 //!   known.
 //!
 //! Only neighbours along the graph are merged, so that hops disappear, and the groups have about equal work. Lanes with
-//! different cores stay apart. The choice is a pure function.
+//! different cores stay apart, as does a lane with an actor that must stay there. The choice is a pure function.
 
 use std::collections::BTreeMap;
 
@@ -26,9 +26,16 @@ struct LaneGroup {
     why: String,
     /// The core to which the lanes are pinned. Only lanes with the same core are merged.
     core: Option<u32>,
+    /// True if an actor must stay on its lane. Such a lane is merged with no other.
+    pinned: bool,
 }
 
 impl LaneGroup {
+    /// Whether the lanes of both groups may become one.
+    fn may_absorb(&self, other: &LaneGroup) -> bool {
+        self.core == other.core && !self.pinned && !other.pinned
+    }
+
     fn absorb(&mut self, other: LaneGroup, why: &str) {
         self.lanes.extend(other.lanes);
         self.ns = self.ns.saturating_add(other.ns);
@@ -122,6 +129,7 @@ fn groups(graph: &GraphIr) -> BTreeMap<ProcessId, Vec<LaneGroup>> {
             known,
             why,
             core: graph.core_of(lane),
+            pinned: graph.is_pinned(lane),
         });
     }
     groups
@@ -147,7 +155,7 @@ fn budgets(groups: &BTreeMap<ProcessId, Vec<LaneGroup>>, cores: usize) -> BTreeM
 
 /// Merges neighbours into at most `budget` groups of about equal work. The total work is divided into `budget` equal
 /// shares; each lane joins the group of the share that contains the middle of its own work. Neighbours with different
-/// cores stay apart, which may leave more groups.
+/// cores, and lanes with an actor that must stay there, stay apart, which may leave more groups.
 fn balanced(groups: Vec<LaneGroup>, budget: usize, why: &str) -> Vec<LaneGroup> {
     if groups.len() <= budget {
         return groups;
@@ -164,7 +172,7 @@ fn balanced(groups: Vec<LaneGroup>, budget: usize, why: &str) -> Vec<LaneGroup> 
         let share = ((middle * budget as u128 / total) as usize).min(budget - 1);
         before += u128::from(group.ns);
         match merged.last_mut() {
-            Some(open) if share == last && open.core == group.core => open.absorb(group, why),
+            Some(open) if share == last && open.may_absorb(&group) => open.absorb(group, why),
             _ => merged.push(group),
         }
         last = share;
@@ -181,7 +189,7 @@ fn worthwhile(groups: Vec<LaneGroup>) -> Vec<LaneGroup> {
     let mut merged: Vec<LaneGroup> = Vec::new();
     for group in groups {
         let fits = |open: &LaneGroup| {
-            let known = open.known && group.known && open.core == group.core;
+            let known = open.known && group.known && open.may_absorb(&group);
             known && open.ns.saturating_add(group.ns) <= limit
         };
         match merged.last_mut() {

@@ -43,8 +43,11 @@ const fn method() -> MethodEntry {
 
 static ENTRY: ActorEntry = ActorEntry {
     name: "selvedge_compiler::model",
+    instance: None,
+    id: std::any::TypeId::of::<()>(),
     place: "",
-    create: |_| Err("never created".into()),
+    is_pinned: || false,
+    constructors: &[],
     methods: &[method()],
 };
 
@@ -117,6 +120,7 @@ fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
                 placement: "thread".into(),
                 device: None,
                 core: None,
+                pinned: false,
                 commutes: false,
             });
         }
@@ -124,6 +128,7 @@ fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
         graph.tasks.push(TaskIr {
             actor: id,
             method: 0,
+            extension: None,
             method_name: "sum".into(),
             label: format!("t{index}"),
             args: reads.iter().map(|value| ArgIr::Value(ValueId(*value))).collect(),

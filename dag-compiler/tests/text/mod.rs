@@ -81,6 +81,7 @@ impl Sketch {
             placement,
             device: None,
             core: None,
+            pinned: false,
             commutes: false,
         });
         id
@@ -133,6 +134,7 @@ impl Sketch {
         self.graph.tasks.push(TaskIr {
             actor,
             method: 0,
+            extension: None,
             method_name,
             label,
             args,

@@ -3,8 +3,10 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
+use super::Site;
 use super::argument::{borrowed, passed, taken, variables};
 use crate::edge_type::{traits, travel};
+use crate::generics::where_clause;
 use crate::parse::Operation;
 
 /// Returns the name of the function that runs an operation in a graph.
@@ -18,10 +20,10 @@ pub(super) fn call_name(index: usize) -> Ident {
 }
 
 /// Generates both functions of one operation.
-pub(super) fn functions(index: usize, operation: &Operation, actor: &Ident) -> TokenStream {
+pub(super) fn functions(index: usize, operation: &Operation, site: &Site<'_>) -> TokenStream {
     let (compute, call) = (
-        compute(&compute_name(index), operation, actor),
-        call(&call_name(index), operation, actor),
+        compute(&compute_name(index), operation, site),
+        call(&call_name(index), operation, site),
     );
     quote! {
         #compute
@@ -31,7 +33,7 @@ pub(super) fn functions(index: usize, operation: &Operation, actor: &Ident) -> T
 }
 
 /// Generates the function that runs an operation in a graph.
-fn compute(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStream {
+fn compute(function: &Ident, operation: &Operation, site: &Site<'_>) -> TokenStream {
     let Operation {
         name: method,
         cfgs,
@@ -39,19 +41,21 @@ fn compute(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStrea
         result,
         ..
     } = operation;
+    let (actor, path) = (&site.actor, &site.path);
+    let (parameters, ..) = site.generics.split_for_impl();
     let names = variables(params);
     let (taken, borrowed) = (taken(params), borrowed(params));
     let returned = driven(
         operation,
         &quote!(frame),
-        quote!(#actor::#method(receiver, #(#names),*)),
+        quote!(#path::#method(receiver, #(#names),*)),
     );
-    let (value, travel) = (value(operation), bounds(operation));
+    let (value, travel) = (value(operation), where_clause(site.generics, &bounds(operation)));
     quote! {
         #(#cfgs)*
         #[allow(clippy::let_unit_value, clippy::unit_arg, clippy::needless_borrow)]
         #[inline]
-        fn #function(actor: &mut ::selvedge::__private::ActorState, frame: &mut ::selvedge::__private::Frame<'_>) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> #travel {
+        fn #function #parameters(actor: &mut ::selvedge::__private::ActorState, frame: &mut ::selvedge::__private::Frame<'_>) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> #travel {
             let receiver = actor.receiver::<#actor>()?;
             #(#taken)*
             let result = {
@@ -64,7 +68,7 @@ fn compute(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStrea
 }
 
 /// Generates the function that runs an operation in an ordinary call.
-fn call(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStream {
+fn call(function: &Ident, operation: &Operation, site: &Site<'_>) -> TokenStream {
     let Operation {
         name: method,
         cfgs,
@@ -72,19 +76,21 @@ fn call(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStream {
         result,
         ..
     } = operation;
+    let (actor, path) = (&site.actor, &site.path);
+    let (parameters, ..) = site.generics.split_for_impl();
     let (names, passed) = (variables(params), passed(params));
     let edges: Vec<_> = params.iter().map(|param| &param.edge).collect();
     let (of_arguments, of_result) = (traits(&quote!((#(#edges,)*))), traits(result));
     let returned = driven(
         operation,
         &quote!(driver),
-        quote!(#actor::#method(receiver, #(#passed),*)),
+        quote!(#path::#method(receiver, #(#passed),*)),
     );
-    let (value, travel) = (value(operation), bounds(operation));
+    let (value, travel) = (value(operation), where_clause(site.generics, &bounds(operation)));
     quote! {
         #(#cfgs)*
         #[allow(unused_variables, clippy::let_unit_value, clippy::unit_arg)]
-        fn #function(
+        fn #function #parameters(
             actor: &mut ::selvedge::__private::ActorState,
             arguments: ::selvedge::__private::Arguments,
             driver: &::selvedge::__private::AsyncDriver,
@@ -116,7 +122,7 @@ fn value(operation: &Operation) -> TokenStream {
     }
 }
 
-/// Generates the functions' `where` clause. An operation behind a `cfg` has none, because the table of methods does not
+/// Generates the functions' bounds. An operation behind a `cfg` has none, because the table of methods does not
 /// list its bounds; the bodies of the functions check its types.
 fn bounds(operation: &Operation) -> TokenStream {
     if operation.cfgs.is_empty() {

@@ -1,32 +1,77 @@
 //! The actor's entry: the functions that the runtime calls, found by name in every process of the program.
 //!
-//! `function` generates the functions of each operation, `argument` passes them their arguments, and `table` lists
-//! them. This file generates the rest: the code that all operations share, the implementation of `Actor`, and the
-//! registration.
+//! `function` generates the functions of each operation, `argument` passes them their arguments, `table` lists them, and
+//! `constructor` generates the functions that build the actor. This file generates the rest: the code that all operations
+//! share, the implementation of `Actor`, and the registration.
 
 mod argument;
+mod constructor;
 mod function;
 mod table;
 
-use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Generics, Type};
 
 use crate::edge_type::probes;
-use crate::parse::{Constructor, Parsed};
+use crate::generics::where_clause;
+use crate::parse::{ActorType, Operation, Parsed};
+
+/// The actor of which generated functions speak.
+pub(crate) struct Site<'a> {
+    /// The type of the actor.
+    pub(crate) actor: TokenStream,
+    /// The path of its methods: `<Tok>`, or `<A as Op>`.
+    pub(crate) path: TokenStream,
+    /// The parameters of the functions.
+    pub(crate) generics: &'a Generics,
+}
+
+impl<'a> Site<'a> {
+    /// The site of a block that has no trait.
+    pub(crate) fn of(actor: &'a ActorType) -> Self {
+        let ty = &actor.ty;
+        Site {
+            actor: quote!(#ty),
+            path: quote!(<#ty>),
+            generics: &actor.generics,
+        }
+    }
+}
 
 /// Generates the entry, its functions, and its registration.
-pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
-    let name = &parsed.name;
-    let create = create(name);
-    let functions = parsed
-        .operations
-        .iter()
-        .enumerate()
-        .map(|(index, operation)| function::functions(index, operation, name));
-    let table = table::table(&parsed.operations, name);
-    let record = record(name);
-    let implementation = implementation(parsed);
-    let registration = registration(name);
+pub(crate) fn entry(parsed: &Parsed, instances: &[Type]) -> TokenStream {
+    let site = Site::of(&parsed.actor);
+    let operations = &parsed.methods.operations;
+    let (methods, constructors) = (
+        methods(operations, &site),
+        constructor::constructors(parsed, &site),
+    );
+    let (record, implementation) = (record(parsed, &site), implementation(parsed, &site));
+    let ty = &site.actor;
+    let registrations = registrations(&parsed.actor, instances, |instance| {
+        let instance = instance.map_or_else(|| ty.clone(), |instance| quote!(#instance));
+        quote! {
+            #[::selvedge::__private::linkme::distributed_slice(::selvedge::__private::ACTORS)]
+            #[linkme(crate = ::selvedge::__private::linkme)]
+            static __SELVEDGE_REGISTERED: fn() -> &'static ::selvedge::__private::ActorEntry = <#instance as ::selvedge::Actor>::entry;
+        }
+    });
+    hidden(quote! {
+        #methods
+
+        #constructors
+
+        #record
+
+        #implementation
+
+        #registrations
+    })
+}
+
+/// Puts generated items where they clash with no other, with the traits that they need in scope.
+pub(crate) fn hidden(items: TokenStream) -> TokenStream {
     let probes = probes();
     quote! {
         #[allow(deprecated, clippy::needless_borrow)]
@@ -34,110 +79,160 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
             // Only traits are imported, as `_`, for their methods. Everything else has a full path, so that no
             // user-defined name can take its place.
             #[allow(unused_imports)]
-            use ::selvedge::__private::{OpaqueError as _, PlainResult as _, TupleResult as _, TypedError as _, WireTupleResult as _};
+            use ::selvedge::__private::{
+                OpaqueError as _, PinnedState as _, PlainResult as _, SendState as _, TupleResult as _, TypedError as _,
+                WireTupleResult as _,
+            };
             #probes
 
-            #create
-
-            #(#functions)*
-
-            #table
-
-            #record
-
-            #implementation
-
-            #registration
+            #items
         };
     }
 }
 
-/// Generates the function that creates the actor from encoded arguments.
-fn create(name: &Ident) -> TokenStream {
+/// Generates the functions of operations, and the table that lists them.
+pub(crate) fn methods(operations: &[Operation], site: &Site<'_>) -> TokenStream {
+    let functions = operations
+        .iter()
+        .enumerate()
+        .map(|(index, operation)| function::functions(index, operation, site));
+    let table = table::table(operations, site);
     quote! {
-        fn __selvedge_create(bytes: &[u8]) -> ::std::result::Result<::selvedge::__private::ActorState, ::selvedge::__private::BoxError> {
-            let args = ::selvedge::__private::decode::<<#name as ::selvedge::Actor>::Args>(bytes)?;
-            ::std::result::Result::Ok(::selvedge::__private::ActorState::new(<#name as ::selvedge::Actor>::create(args)?))
+        #(#functions)*
+
+        #table
+    }
+}
+
+/// Generates the expression of the table of methods.
+pub(crate) fn method_table(site: &Site<'_>) -> TokenStream {
+    let (_, arguments, _) = site.generics.split_for_impl();
+    quote!(<__SelvedgeMethods #arguments as ::selvedge::__private::MethodTable>::METHODS)
+}
+
+/// Generates the place of the attribute in the source.
+pub(crate) fn place() -> TokenStream {
+    quote!(::std::concat!(
+        ::std::file!(),
+        ":",
+        ::std::line!(),
+        ":",
+        ::std::column!()
+    ))
+}
+
+/// Generates a registration for each named instance, or one for a type without parameters. The function returns the
+/// registration of an instance; `None` stands for the type without parameters.
+pub(crate) fn registrations(
+    actor: &ActorType,
+    instances: &[Type],
+    registration: impl Fn(Option<&Type>) -> TokenStream,
+) -> TokenStream {
+    if !actor.is_generic() {
+        return registration(None);
+    }
+    let registered = instances.iter().map(|instance| registration(Some(instance)));
+    quote!(#(const _: () = { #registered };)*)
+}
+
+/// Generates the function that returns the entry. The entry of a type without parameters is a static.
+fn record(parsed: &Parsed, site: &Site<'_>) -> TokenStream {
+    let (actor, ty) = (&parsed.actor, &site.actor);
+    let (text, place, methods) = (actor.name.to_string(), place(), method_table(site));
+    let (parameters, ..) = site.generics.split_for_impl();
+    let bounds = where_clause(site.generics, &bounds(parsed));
+    let instance = if actor.is_generic() {
+        quote!(::std::option::Option::Some(|| ::std::any::type_name::<#ty>()))
+    } else {
+        quote!(::std::option::Option::None)
+    };
+    let constructors = constructor::table(parsed, site);
+    let entry = quote! {
+        ::selvedge::__private::ActorEntry {
+            name: ::std::concat!(::std::module_path!(), "::", #text),
+            instance: #instance,
+            id: ::std::any::TypeId::of::<#ty>(),
+            place: #place,
+            is_pinned: || (&::selvedge::__private::StateProbe::<#ty>::new()).is_pinned(),
+            constructors: #constructors,
+            methods: #methods,
+        }
+    };
+    let body = if actor.is_generic() {
+        quote!(const { &#entry })
+    } else {
+        quote! {
+            static ENTRY: ::selvedge::__private::ActorEntry = #entry;
+            &ENTRY
+        }
+    };
+    quote! {
+        fn __selvedge_entry #parameters() -> &'static ::selvedge::__private::ActorEntry #bounds {
+            #body
         }
     }
 }
 
-/// Generates the static that holds the entry.
-fn record(name: &Ident) -> TokenStream {
-    let text = name.to_string();
-    quote! {
-        static __SELVEDGE_ENTRY: ::selvedge::__private::ActorEntry = ::selvedge::__private::ActorEntry {
-            name: ::std::concat!(::std::module_path!(), "::", #text),
-            place: ::std::concat!(::std::file!(), ":", ::std::line!(), ":", ::std::column!()),
-            create: __selvedge_create,
-            methods: <__SelvedgeMethods as ::selvedge::__private::MethodTable>::METHODS,
-        };
+/// Generates the bounds on the operations of a generic actor; see `bounds`.
+pub(crate) fn operation_bounds(parsed: &Parsed) -> TokenStream {
+    if parsed.actor.is_generic() {
+        table::travel_all(&parsed.methods.operations)
+    } else {
+        TokenStream::new()
     }
 }
 
+/// Generates the bounds of a generic actor: what its instances' arguments must be. A type without parameters has none,
+/// because its own types are checked where they are used.
+fn bounds(parsed: &Parsed) -> TokenStream {
+    let mut bounds = operation_bounds(parsed);
+    if parsed.actor.is_generic() {
+        bounds.extend(constructor::bounds(parsed));
+    }
+    bounds
+}
+
 /// Generates the actor's implementation of `Actor`.
-fn implementation(parsed: &Parsed) -> TokenStream {
-    let (name, text) = (&parsed.name, parsed.name.to_string());
-    let handle = format_ident!("{name}Handle");
-    let (args, created) = (args(parsed), created(name, parsed.constructor.as_ref()));
+fn implementation(parsed: &Parsed, site: &Site<'_>) -> TokenStream {
+    let actor = &parsed.actor;
+    let (ty, text, handle) = (&actor.ty, actor.name.to_string(), actor.sibling("Handle"));
+    let (args, created) = (args(parsed), constructor::created(parsed, site));
+    let (parameters, arguments, _) = site.generics.split_for_impl();
+    let turbofish = arguments.as_turbofish();
+    let bounds = where_clause(site.generics, &bounds(parsed));
     quote! {
-        impl ::selvedge::Actor for #name {
+        impl #parameters ::selvedge::Actor for #ty #bounds {
             type Args = #args;
             type Handle = #handle;
             const NAME: &'static str = ::std::concat!(::std::module_path!(), "::", #text);
 
             fn entry() -> &'static ::selvedge::__private::ActorEntry {
-                &__SELVEDGE_ENTRY
+                __selvedge_entry #turbofish()
             }
 
-            fn create(args: Self::Args) -> ::std::result::Result<Self, ::selvedge::__private::BoxError> {
+            #[allow(unused_variables)]
+            fn create(
+                args: Self::Args,
+                driver: &::selvedge::__private::AsyncDriver,
+            ) -> ::std::result::Result<Self, ::selvedge::__private::BoxError> {
                 #created
             }
 
+            fn state(self) -> ::selvedge::__private::ActorState {
+                (&::selvedge::__private::StateProbe::<#ty>::new()).state(self)
+            }
+
             fn handle(actor: ::selvedge::ActorRef) -> Self::Handle {
-                #handle { actor }
+                <#handle>::__selvedge_of(actor)
             }
         }
     }
 }
 
-/// Generates the type of the constructor's arguments.
+/// Generates the type of the arguments of `new`.
 pub(crate) fn args(parsed: &Parsed) -> TokenStream {
-    match &parsed.constructor {
-        None => quote!(::selvedge::__private::NoConstructor),
-        Some(constructor) => {
-            let args = constructor.params.iter().map(|param| &param.edge);
-            quote!((#(#args,)*))
-        }
-    }
-}
-
-/// Generates the constructor's call with `args`, as an expression of type `Result<Self, BoxError>`.
-fn created(name: &Ident, constructor: Option<&Constructor>) -> TokenStream {
-    let Some(constructor) = constructor else {
-        return quote!(match args {});
-    };
-    let (names, passed) = (
-        argument::variables(&constructor.params),
-        argument::passed(&constructor.params),
-    );
-    let created = quote!(#name::new(#(#passed),*));
-    let created = if constructor.fallible {
-        quote!(#created.map_err(::std::convert::Into::into))
-    } else {
-        quote!(::std::result::Result::Ok(#created))
-    };
-    quote! {
-        let (#(#names,)*) = args;
-        #created
-    }
-}
-
-/// Generates the static that lists the entry among the actors of the program.
-fn registration(name: &Ident) -> TokenStream {
-    quote! {
-        #[::selvedge::__private::linkme::distributed_slice(::selvedge::__private::ACTORS)]
-        #[linkme(crate = ::selvedge::__private::linkme)]
-        static __SELVEDGE_REGISTERED: fn() -> &'static ::selvedge::__private::ActorEntry = <#name as ::selvedge::Actor>::entry;
+    match parsed.constructors.first() {
+        Some(new) if new.name == "new" => new.args(),
+        _ => quote!(::selvedge::__private::NoConstructor),
     }
 }

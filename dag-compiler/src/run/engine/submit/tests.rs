@@ -3,7 +3,8 @@ use std::time::{Duration, Instant};
 use linkme::distributed_slice;
 use selvedge_channels::PayloadType;
 use selvedge_core::{
-    ACTORS, Actor, ActorEntry, ActorRef, ActorState, BoxError, Failure, MethodEntry, ParamEntry, Runtime,
+    ACTORS, Actor, ActorEntry, ActorRef, ActorState, AsyncDriver, BoxError, ConstructorEntry, Failure,
+    MethodEntry, ParamEntry, Runtime,
 };
 
 use super::*;
@@ -17,8 +18,14 @@ struct Echo;
 
 static ENTRY: ActorEntry = ActorEntry {
     name: Echo::NAME,
+    instance: None,
+    id: std::any::TypeId::of::<Echo>(),
     place: "",
-    create: |_| Ok(ActorState::new(Echo)),
+    is_pinned: || false,
+    constructors: &[ConstructorEntry {
+        name: "new",
+        create: |_, _| Ok(ActorState::new(Echo)),
+    }],
     methods: &[MethodEntry {
         name: "echo",
         params: &[ParamEntry {
@@ -49,8 +56,12 @@ impl Actor for Echo {
         &ENTRY
     }
 
-    fn create((): ()) -> Result<Self, BoxError> {
+    fn create((): (), _: &AsyncDriver) -> Result<Self, BoxError> {
         Ok(Echo)
+    }
+
+    fn state(self) -> ActorState {
+        ActorState::new(self)
     }
 
     fn handle(actor: ActorRef) -> ActorRef {
