@@ -9,8 +9,8 @@ pub use selvedge_compiler::CARRIERS;
 pub use selvedge_compiler::bind;
 pub use selvedge_compiler::bind::collective::{Adapter, BACKENDS, CONTRIBUTORS};
 pub use selvedge_core::{
-    ACTORS, ActorEntry, ActorState, Arguments, AsyncDriver, BoxError, ConstructorEntry, EXTENSIONS,
-    ErrorCodec, ErrorProbe, Extension, Failure, Frame, ListLevel, MethodEntry, MethodTable, NoConstructor,
-    OpaqueError, ParamEntry, PartsProbe, PinnedState, PlainResult, Returned, SendState, StateProbe,
-    TupleResult, TypedError, WireTupleResult, decoded,
+    ACTORS, ActorEntry, ActorState, Arguments, AsyncDriver, BoxError, ConstructorEntry, ConstructorTable,
+    EXTENSIONS, ErrorCodec, ErrorProbe, Extension, Failure, Frame, ListLevel, MethodEntry, MethodTable,
+    NoConstructor, OpaqueError, ParamEntry, PartsProbe, PinnedState, PlainResult, Returned, SendState,
+    StateProbe, TupleResult, TypedError, WireTupleResult, decoded,
 };

@@ -625,3 +625,66 @@ fn arguments_are_cloned_for_a_rebuild_and_used_once_if_they_cannot_be_cloned() {
     let gone = once.call().echo(1).wait().unwrap_err().to_string();
     assert!(gone.contains("cannot be cloned"), "{gone}");
 }
+
+/// Serde knows nothing of it, and nothing clones it.
+pub struct Config {
+    scale: u32,
+}
+
+struct Scale(Config);
+
+#[actor]
+impl Scale {
+    pub fn new(config: Config) -> Self {
+        Scale(config)
+    }
+
+    pub fn scale(&mut self, x: u32) -> u32 {
+        x * self.0.scale
+    }
+}
+
+#[test]
+fn arguments_of_a_constructor_need_serde_only_for_a_worker_process() {
+    let runtime = Runtime::new();
+    for place in [Placement::Inline, Placement::Thread] {
+        let scale = runtime.spawn::<Scale>("scale", (Config { scale: 3 },));
+        let scale = scale.place(place).unwrap();
+        let graph = runtime.compile(|x: Edge<u32>| scale.scale(&x)).unwrap();
+        assert_eq!(graph.run(2).unwrap(), 6);
+    }
+    let far = runtime
+        .spawn::<Scale>("scale", (Config { scale: 3 },))
+        .in_process();
+    let refused = far.unwrap_err();
+    assert!(matches!(refused, SpawnError::Arguments { .. }), "{refused}");
+    assert!(refused.to_string().contains("Config"), "{refused}");
+}
+
+/// Keeps a value of any type, about which it knows nothing.
+struct Keep<T>(Option<T>);
+
+#[actor]
+impl<T> Keep<T> {
+    pub fn of(first: T) -> Self {
+        Keep(Some(first))
+    }
+
+    pub fn swap(&mut self, x: T) -> Option<T> {
+        self.0.replace(x)
+    }
+}
+
+#[test]
+fn a_generic_actor_without_bounds_takes_what_can_move_between_threads() {
+    let runtime = Runtime::new();
+    let (first, firsts) = std::sync::mpsc::channel::<u8>();
+    let (second, _seconds) = std::sync::mpsc::channel();
+    let keep = runtime
+        .spawn_from("keep", KeepHandle::of(first))
+        .in_thread()
+        .unwrap();
+    let graph = runtime.compile(|x: Edge<Sender<u8>>| keep.swap(&x)).unwrap();
+    graph.run(second).unwrap().unwrap().send(7).unwrap();
+    assert_eq!(firsts.recv().unwrap(), 7);
+}

@@ -40,7 +40,9 @@ pub use actor::registry::{
     known_actors, note_extension,
 };
 pub use actor::state_probe::{PinnedState, SendState, StateProbe};
-pub use actor::{ActorEntry, Compute, ConstructorEntry, Create, MethodEntry, MethodTable, ParamEntry};
+pub use actor::{
+    ActorEntry, Compute, ConstructorEntry, ConstructorTable, Create, MethodEntry, MethodTable, ParamEntry,
+};
 pub use actor_ref::ActorRef;
 pub use call::{Call, CallError};
 pub use cell::async_driver::{AsyncDriver, Interrupted, Wanted};

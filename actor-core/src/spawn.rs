@@ -26,16 +26,15 @@ use crate::spawn_error::SpawnError;
 use crate::worker::launch::check_env;
 
 impl Runtime {
-    /// Prepares an actor to be spawned: `runtime.spawn::<Tok>("tok", (97,)).in_thread()?`. The constructor's arguments
-    /// are encoded only if the actor lives in a worker process; in this process it gets a clone of them, which shares an
-    /// `Arc`.
+    /// Prepares an actor that its constructor `new` builds: `runtime.spawn::<Tok>("tok", (97,)).in_thread()?`. The
+    /// arguments are encoded only if the actor lives in a worker process, which needs types that serde knows. In this process
+    /// the actor gets a clone of them, which shares an `Arc`; arguments that cannot be cloned build it only once.
     pub fn spawn<A: Actor>(&self, name: impl Into<String>, args: A::Args) -> Spawn<'_, A> {
-        Spawn::new(self, name.into(), Factory::arguments::<A>(args))
+        self.spawn_from(name, A::construction(args))
     }
 
     /// Prepares an actor that one of its constructors builds: `runtime.spawn_from("tok", TokHandle::open(path))`. The
-    /// arguments are treated as those of [`spawn`](Self::spawn). Arguments that serde does not know keep the actor in this
-    /// process; those that cannot be cloned build it only once.
+    /// arguments are treated as those of [`spawn`](Self::spawn).
     pub fn spawn_from<A: Actor>(
         &self,
         name: impl Into<String>,

@@ -12,6 +12,7 @@ mod handle;
 mod more;
 mod parse;
 mod provided;
+mod seen;
 mod stub;
 
 use proc_macro::TokenStream;
@@ -89,6 +90,13 @@ fn inherent(mut block: ItemImpl, arguments: &Arguments, mistake: Option<Error>) 
             Some(error) => error.to_compile_error(),
         };
         return quote!(#block #more);
+    }
+    let is_first = seen::note(&parsed.actor.name.to_string());
+    if parsed.constructors.is_empty() && !arguments.local && !is_first {
+        let name = &parsed.actor.name;
+        let message = format!("actor `{name}` has an `#[actor]` block already, with its constructor");
+        let error = edge_type::help(name, message, "write `#[actor(more)]` on each further block");
+        return refused(&quote!(#block), &error);
     }
     let handle = handle::handle(&parsed);
     let rest = match &parsed.error {

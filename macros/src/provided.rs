@@ -95,18 +95,23 @@ fn functions(item: &ItemTrait, operations: &Operations, mistake: Option<&Error>)
         }
     };
     let mistakes = mistake.map(Error::to_compile_error);
+    let bound = if mistake.is_none() {
+        quote!(#name +)
+    } else {
+        TokenStream::new()
+    };
     let hidden = hidden(quote! {
         #functions
 
         #[allow(unreachable_pub, private_bounds, dead_code)]
         impl #handle {
             #[doc(hidden)]
-            pub fn __selvedge_operations<A: #name + 'static>() -> &'static ::selvedge::__private::Extension {
+            pub fn __selvedge_operations<A: #bound 'static>() -> &'static ::selvedge::__private::Extension {
                 #found
             }
 
             #[doc(hidden)]
-            pub fn __selvedge_of<A: #name + 'static>(actor: ::selvedge::ActorRef) -> Self {
+            pub fn __selvedge_of<A: #bound 'static>(actor: ::selvedge::ActorRef) -> Self {
                 Self { actor, operations: Self::__selvedge_operations::<A>() }
             }
         }

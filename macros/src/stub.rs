@@ -4,21 +4,19 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::Error;
 
-use crate::entry::args;
 use crate::generics::where_clause;
-use crate::parse::Parsed;
+use crate::parse::{Constructor, Parsed};
 
 /// Generates the errors, and an implementation of `Actor` whose functions are never called.
 pub(crate) fn stub(parsed: &Parsed, error: &Error) -> TokenStream {
     let actor = &parsed.actor;
-    let (ty, handle, args) = (&actor.ty, actor.sibling("Handle"), args(parsed));
+    let (ty, handle) = (&actor.ty, actor.sibling("Handle"));
+    let args = parsed
+        .constructors
+        .first()
+        .map_or_else(|| quote!(()), Constructor::args);
     let (parameters, ..) = actor.generics.split_for_impl();
-    let bounds = if actor.is_generic() {
-        quote!(#args: ::selvedge::Wire,)
-    } else {
-        TokenStream::new()
-    };
-    let bounds = where_clause(&actor.generics, &bounds);
+    let bounds = where_clause(&actor.generics, &TokenStream::new());
     let mistakes = error.to_compile_error();
     quote! {
         #mistakes
@@ -32,10 +30,7 @@ pub(crate) fn stub(parsed: &Parsed, error: &Error) -> TokenStream {
                 ::std::unreachable!()
             }
 
-            fn create(
-                _: Self::Args,
-                _: &::selvedge::__private::AsyncDriver,
-            ) -> ::std::result::Result<Self, ::selvedge::__private::BoxError> {
+            fn construction(_: Self::Args) -> ::selvedge::Construction<Self> {
                 ::std::unreachable!()
             }
 

@@ -1,20 +1,17 @@
 //! The trait that `#[actor]` implements for the type of a user's actor.
 
-use selvedge_channels::Wire;
-use serde::{Deserialize, Serialize};
-
 use crate::actor::ActorEntry;
 use crate::actor_ref::ActorRef;
-use crate::{ActorState, AsyncDriver, BoxError};
+use crate::{ActorState, Construction};
 
 /// A type whose values live on a lane and are used by calls and by programs.
 ///
 /// A type that is not `Send` stays on the thread that built it: no other lane of a graph borrows it, and an inline actor
 /// refuses calls of other threads ([`WrongThread`](crate::WrongThread)).
 pub trait Actor: Sized + 'static {
-    /// The constructor's arguments, as a tuple. They are kept, encoded, to rebuild the actor after a panic or after the
-    /// death of its worker. [`NoConstructor`] if only a closure can build the actor.
-    type Args: Wire;
+    /// The arguments of the constructor `new`, as a tuple; [`NoConstructor`] if the type has none. They are kept to rebuild
+    /// the actor after a panic or after the death of its worker.
+    type Args;
 
     /// The type that users hold, with one method per public method of the actor.
     type Handle: Clone;
@@ -25,11 +22,8 @@ pub trait Actor: Sized + 'static {
     /// The description of the actor type, which is also registered in [`ACTORS`](crate::ACTORS).
     fn entry() -> &'static ActorEntry;
 
-    /// Builds a value; `driver` runs an async constructor.
-    ///
-    /// # Errors
-    /// The error that the user's constructor returns.
-    fn create(args: Self::Args, driver: &AsyncDriver) -> Result<Self, BoxError>;
+    /// Names the constructor `new` with its arguments.
+    fn construction(args: Self::Args) -> Construction<Self>;
 
     /// Erases the type of a value: [`ActorState::new`] for a type that is `Send`, else [`ActorState::pinned`].
     fn state(self) -> ActorState;
@@ -38,7 +32,7 @@ pub trait Actor: Sized + 'static {
     fn handle(actor: ActorRef) -> Self::Handle;
 }
 
-/// The arguments of an actor type that [`Runtime::spawn_with`](crate::Runtime::spawn_with) alone can spawn. No value of
+/// The arguments of an actor type without a constructor `new`. No value of
 /// this type exists.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 pub enum NoConstructor {}

@@ -6,7 +6,6 @@ use parking_lot::Mutex;
 use selvedge_channels::{Payload, Traits, dispose};
 
 use crate::actor::ActorEntry;
-use crate::actor::actor_type::Actor;
 use crate::actor::arguments::to_bytes;
 use crate::{ActorState, AsyncDriver, BoxError, Failure};
 
@@ -88,12 +87,6 @@ pub(crate) struct Closures {
 }
 
 impl Factory {
-    /// Creates the factory of an actor that its constructor `new` builds from `args`.
-    pub(crate) fn arguments<A: Actor>(args: A::Args) -> Self {
-        let create: CreateFrom<A::Args> = |args, driver| Ok(A::create(args, driver)?.state());
-        Factory::kept(0, args, const { &Traits::WIRE }, create)
-    }
-
     /// Creates the factory of an actor that the constructor with this index builds from `args`.
     pub(crate) fn kept<T: Payload>(
         index: u16,

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use selvedge_channels::{Doorbell, PayloadType, Traits, Waiting, decode, encode};
 use selvedge_core::{
     ACTORS, Actor, ActorEntry, ActorId, ActorRef, ActorState, Arguments, AsyncDriver, BoxError, Call,
-    ConstructorEntry, Failure, Frame, LOADERS, LaneHost, LaneId, LoadedPrograms, MethodEntry, Program,
-    ProgramLoader, Returned,
+    Construction, ConstructorEntry, Failure, Frame, LOADERS, LaneHost, LaneId, LoadedPrograms, MethodEntry,
+    Program, ProgramLoader, Returned,
 };
 use serde::{Deserialize, Serialize};
 
@@ -150,15 +150,7 @@ static ENTRY: ActorEntry = ActorEntry {
 #[linkme::distributed_slice(ACTORS)]
 static REGISTERED: fn() -> &'static ActorEntry = Toy::entry;
 
-impl Actor for Toy {
-    type Args = (Birth, i64);
-    type Handle = ToyHandle;
-    const NAME: &'static str = ENTRY.name;
-
-    fn entry() -> &'static ActorEntry {
-        &ENTRY
-    }
-
+impl Toy {
     fn create((birth, sum): (Birth, i64), _: &AsyncDriver) -> Result<Self, BoxError> {
         match birth {
             Birth::Fine => Ok(Toy { sum }),
@@ -169,6 +161,22 @@ impl Actor for Toy {
                 std::thread::park();
             },
         }
+    }
+}
+
+impl Actor for Toy {
+    type Args = (Birth, i64);
+    type Handle = ToyHandle;
+    const NAME: &'static str = ENTRY.name;
+
+    fn entry() -> &'static ActorEntry {
+        &ENTRY
+    }
+
+    fn construction(args: (Birth, i64)) -> Construction<Toy> {
+        Construction::new(0, args, &Traits::WIRE, |args, driver| {
+            Ok(Toy::create(args, driver)?.state())
+        })
     }
 
     fn state(self) -> ActorState {

@@ -3,32 +3,32 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
+use syn::Generics;
 
 use super::Site;
 use super::argument::{passed, variables};
 use crate::edge_type::{traits, travel};
-use crate::generics::where_clause;
+use crate::generics::{declared, phantom, where_clause};
 use crate::parse::{Constructor, Parsed};
 
 fn build_name(index: usize) -> Ident {
     format_ident!("__selvedge_build_{index}")
 }
 
-/// Generates the functions of all constructors.
+/// Generates the functions of all constructors, and the table that lists them.
 pub(super) fn constructors(parsed: &Parsed, site: &Site<'_>) -> TokenStream {
     let numbered = parsed.constructors.iter().enumerate();
     let builds = numbered
         .clone()
         .map(|(index, constructor)| build(index, constructor, site));
-    let named = numbered.map(|(index, constructor)| named(index, constructor, parsed, site));
-    if parsed.constructors.is_empty() {
-        return TokenStream::new();
-    }
-    let handle = parsed.actor.sibling("Handle");
+    let named = numbered.map(|(index, constructor)| named(index, constructor, site));
+    let (handle, table) = (parsed.actor.sibling("Handle"), table(parsed, site));
     let (parameters, ..) = site.generics.split_for_impl();
     let bounds = where_clause(site.generics, &super::bounds(parsed));
     quote! {
         #(#builds)*
+
+        #table
 
         /// The constructors of the actor, for `Runtime::spawn_from`.
         #[allow(missing_docs, unreachable_pub, private_interfaces, dead_code, deprecated, clippy::too_many_arguments, clippy::new_ret_no_self)]
@@ -69,79 +69,97 @@ fn build(index: usize, constructor: &Constructor, site: &Site<'_>) -> TokenStrea
     }
 }
 
-/// Generates the function of the handle that names one constructor with its arguments.
-fn named(index: usize, constructor: &Constructor, parsed: &Parsed, site: &Site<'_>) -> TokenStream {
-    let (function, ty) = (build_name(index), &parsed.actor.ty);
-    let Constructor {
-        name,
-        attributes,
-        index,
-        params,
-        ..
-    } = constructor;
-    let names: Vec<_> = params.iter().map(|param| &param.name).collect();
-    let edges: Vec<_> = params.iter().map(|param| &param.edge).collect();
+/// Generates the expression that names a constructor with its arguments, a tuple.
+fn construction(
+    number: usize,
+    constructor: &Constructor,
+    site: &Site<'_>,
+    args: &TokenStream,
+) -> TokenStream {
     let (_, arguments, _) = site.generics.split_for_impl();
-    let (turbofish, of_arguments) = (arguments.as_turbofish(), traits(&constructor.args()));
-    let bounds = where_clause(&Default::default(), &travel(edges.iter().copied()));
+    let (build, turbofish) = (build_name(number), arguments.as_turbofish());
+    let (index, of_arguments) = (&constructor.index, traits(&constructor.args()));
+    quote! {
+        ::selvedge::Construction::new(#index, #args, #of_arguments, |args, driver| {
+            ::std::result::Result::Ok(::selvedge::Actor::state(#build #turbofish(args, driver)?))
+        })
+    }
+}
+
+/// Generates the function of the handle that names one constructor with its arguments.
+fn named(number: usize, constructor: &Constructor, site: &Site<'_>) -> TokenStream {
+    let (ty, name, attributes) = (&site.actor, &constructor.name, &constructor.attributes);
+    let names: Vec<_> = constructor.params.iter().map(|param| &param.name).collect();
+    let edges: Vec<_> = constructor.params.iter().map(|param| &param.edge).collect();
+    let construction = construction(number, constructor, site, &quote!((#(#names,)*)));
+    let bounds = where_clause(&Generics::default(), &travel(edges.iter().copied()));
     quote! {
         #(#attributes)*
         pub fn #name(#(#names: #edges),*) -> ::selvedge::Construction<#ty> #bounds {
-            ::selvedge::Construction::new(#index, (#(#names,)*), #of_arguments, |args, driver| {
-                ::std::result::Result::Ok(::selvedge::Actor::state(#function #turbofish(args, driver)?))
-            })
+            #construction
         }
     }
 }
 
 /// Generates the table of the constructors.
-pub(super) fn table(parsed: &Parsed, site: &Site<'_>) -> TokenStream {
-    let (_, arguments, _) = site.generics.split_for_impl();
+fn table(parsed: &Parsed, site: &Site<'_>) -> TokenStream {
+    let (ty, generics) = (&site.actor, site.generics);
+    let (declared, phantom) = (declared(generics), phantom(generics));
+    let (parameters, arguments, _) = generics.split_for_impl();
     let turbofish = arguments.as_turbofish();
-    let rows = parsed.constructors.iter().enumerate().map(|(index, constructor)| {
-        let (function, cfgs, name) = (build_name(index), &constructor.cfgs, constructor.name.to_string());
-        let args = constructor.args();
-        let traits = traits(&args);
-        quote! {
-            #(#cfgs)*
-            ::selvedge::__private::ConstructorEntry {
-                name: #name,
-                create: |bytes, driver| {
-                    let args = ::selvedge::__private::decoded::<#args>(bytes, #traits)?;
-                    ::std::result::Result::Ok(::selvedge::Actor::state(#function #turbofish(args, driver)?))
-                },
+    let mut all = bounds(parsed);
+    all.extend(super::operation_bounds(parsed));
+    let all = where_clause(generics, &all);
+    let rows = parsed
+        .constructors
+        .iter()
+        .enumerate()
+        .map(|(number, constructor)| {
+            let (build, cfgs, name) = (
+                build_name(number),
+                &constructor.cfgs,
+                constructor.name.to_string(),
+            );
+            let args = constructor.args();
+            let traits = traits(&args);
+            quote! {
+                #(#cfgs)*
+                ::selvedge::__private::ConstructorEntry {
+                    name: #name,
+                    create: |bytes, driver| {
+                        let args = ::selvedge::__private::decoded::<#args>(bytes, #traits)?;
+                        ::std::result::Result::Ok(::selvedge::Actor::state(#build #turbofish(args, driver)?))
+                    },
+                }
+            }
+        });
+    let new = parsed.constructors.first().filter(|first| first.name == "new");
+    let new = match new {
+        Some(new) => construction(0, new, site, &quote!(args)),
+        None => quote!(match args {}),
+    };
+    quote! {
+        struct __SelvedgeConstructors #declared(#phantom);
+
+        impl #parameters ::selvedge::__private::ConstructorTable<#ty> for __SelvedgeConstructors #arguments #all {
+            const CONSTRUCTORS: &'static [::selvedge::__private::ConstructorEntry] = &[#(#rows),*];
+
+            fn construction(args: <#ty as ::selvedge::Actor>::Args) -> ::selvedge::Construction<#ty> {
+                #new
             }
         }
-    });
-    quote!(&[#(#rows),*])
+    }
 }
 
-/// Generates the bounds on the arguments of a generic actor's constructors: those of `new` can cross processes.
+/// Generates the bounds on the arguments of all constructors.
 pub(super) fn bounds(parsed: &Parsed) -> TokenStream {
     let always = parsed
         .constructors
         .iter()
         .filter(|constructor| constructor.cfgs.is_empty());
-    let mut bounds = travel(
+    travel(
         always
             .flat_map(|constructor| &constructor.params)
             .map(|param| &param.edge),
-    );
-    let args = super::args(parsed);
-    bounds.extend(quote!(#args: ::selvedge::Wire,));
-    bounds
-}
-
-/// Generates the call of `new` with `args`, as an expression of type `Result<Self, BoxError>`.
-pub(super) fn created(parsed: &Parsed, site: &Site<'_>) -> TokenStream {
-    if parsed
-        .constructors
-        .first()
-        .is_none_or(|first| first.name != "new")
-    {
-        return quote!(match args {});
-    }
-    let (_, arguments, _) = site.generics.split_for_impl();
-    let (new, turbofish) = (build_name(0), arguments.as_turbofish());
-    quote!(#new #turbofish(args, driver))
+    )
 }

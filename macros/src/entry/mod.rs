@@ -146,7 +146,8 @@ fn record(parsed: &Parsed, site: &Site<'_>) -> TokenStream {
     } else {
         quote!(::std::option::Option::None)
     };
-    let constructors = constructor::table(parsed, site);
+    let (_, arguments, _) = site.generics.split_for_impl();
+    let constructors = quote!(<__SelvedgeConstructors #arguments as ::selvedge::__private::ConstructorTable<#ty>>::CONSTRUCTORS);
     let entry = quote! {
         ::selvedge::__private::ActorEntry {
             name: ::std::concat!(::std::module_path!(), "::", #text),
@@ -196,7 +197,7 @@ fn bounds(parsed: &Parsed) -> TokenStream {
 fn implementation(parsed: &Parsed, site: &Site<'_>) -> TokenStream {
     let actor = &parsed.actor;
     let (ty, text, handle) = (&actor.ty, actor.name.to_string(), actor.sibling("Handle"));
-    let (args, created) = (args(parsed), constructor::created(parsed, site));
+    let args = args(parsed);
     let (parameters, arguments, _) = site.generics.split_for_impl();
     let turbofish = arguments.as_turbofish();
     let bounds = where_clause(site.generics, &bounds(parsed));
@@ -210,12 +211,8 @@ fn implementation(parsed: &Parsed, site: &Site<'_>) -> TokenStream {
                 __selvedge_entry #turbofish()
             }
 
-            #[allow(unused_variables)]
-            fn create(
-                args: Self::Args,
-                driver: &::selvedge::__private::AsyncDriver,
-            ) -> ::std::result::Result<Self, ::selvedge::__private::BoxError> {
-                #created
+            fn construction(args: Self::Args) -> ::selvedge::Construction<Self> {
+                <__SelvedgeConstructors #arguments as ::selvedge::__private::ConstructorTable<#ty>>::construction(args)
             }
 
             fn state(self) -> ::selvedge::__private::ActorState {
@@ -230,7 +227,7 @@ fn implementation(parsed: &Parsed, site: &Site<'_>) -> TokenStream {
 }
 
 /// Generates the type of the arguments of `new`.
-pub(crate) fn args(parsed: &Parsed) -> TokenStream {
+fn args(parsed: &Parsed) -> TokenStream {
     match parsed.constructors.first() {
         Some(new) if new.name == "new" => new.args(),
         _ => quote!(::selvedge::__private::NoConstructor),

@@ -132,7 +132,8 @@ fn index<'a>(before: impl Iterator<Item = &'a [Attribute]>) -> syn::Result<Token
 fn plain(signature: &Signature) -> syn::Result<()> {
     let generics = &signature.generics;
     if let Some(param) = generics.params.first() {
-        let message = "a method of an actor has no generic parameters: it is found by name in a worker process";
+        let message =
+            "a method of an actor has no generic parameters: it is found by name in a worker process";
         return Err(help(
             param,
             message,

@@ -1,10 +1,10 @@
 use std::time::{Duration, Instant};
 
 use linkme::distributed_slice;
-use selvedge_channels::PayloadType;
+use selvedge_channels::{PayloadType, Traits};
 use selvedge_core::{
-    ACTORS, Actor, ActorEntry, ActorRef, ActorState, AsyncDriver, BoxError, ConstructorEntry, Failure,
-    MethodEntry, ParamEntry, Runtime,
+    ACTORS, Actor, ActorEntry, ActorRef, ActorState, Construction, ConstructorEntry, Failure, MethodEntry,
+    ParamEntry, Runtime,
 };
 
 use super::*;
@@ -56,8 +56,8 @@ impl Actor for Echo {
         &ENTRY
     }
 
-    fn create((): (), _: &AsyncDriver) -> Result<Self, BoxError> {
-        Ok(Echo)
+    fn construction((): ()) -> Construction<Self> {
+        Construction::new(0, (), &Traits::WIRE, |(), _| Ok(ActorState::new(Echo)))
     }
 
     fn state(self) -> ActorState {
