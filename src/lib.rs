@@ -26,6 +26,7 @@
 //! | write an actor | [`actor`] |
 //! | choose the place of an actor | [`Runtime::spawn`], [`Spawn`] |
 //! | put a `Sender`, a file or a model into an actor | [`Runtime::spawn_with`], `#[actor(local)]` |
+//! | write generic actors, traits of actors, several blocks or constructors | [`guide::actors`] |
 //! | bind and compile a graph | [`Compile`], [`Edge`], [`constant`], [`Options`] |
 //! | run a graph | [`Graph`], [`Execution`] |
 //! | understand an error | [`ExecError`], [`CompileError`], [`CallError`] |

@@ -27,7 +27,7 @@ mod spawn_error;
 /// Any error of user code.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-pub use actor::actor_type::{Actor, NoConstructor};
+pub use actor::actor_type::{Actor, ConstructorTable, NoConstructor};
 pub use actor::arguments::{Arguments, ArgumentsKind, Returned, decoded};
 pub use actor::construction::Construction;
 pub use actor::error_probe::{ErrorProbe, MethodError, OpaqueError, TypedError};
@@ -40,9 +40,7 @@ pub use actor::registry::{
     known_actors, note_extension,
 };
 pub use actor::state_probe::{PinnedState, SendState, StateProbe};
-pub use actor::{
-    ActorEntry, Compute, ConstructorEntry, ConstructorTable, Create, MethodEntry, MethodTable, ParamEntry,
-};
+pub use actor::{ActorEntry, Compute, ConstructorEntry, Create, MethodEntry, MethodTable, ParamEntry};
 pub use actor_ref::ActorRef;
 pub use call::{Call, CallError};
 pub use cell::async_driver::{AsyncDriver, Interrupted, Wanted};

@@ -26,14 +26,22 @@ use crate::parse::Constructors;
 /// Makes the type of an `impl` block an actor.
 ///
 /// The block itself stays plain Rust and can be tested like any other. The attribute adds `TypeHandle`, whose methods
-/// bind tasks into graphs, and `TypeHandle::call`, which returns an object whose methods call the actor at once.
+/// bind tasks into graphs, and `TypeHandle::call`, which returns an object whose methods call the actor at once. The guide's
+/// page on actors shows each form with a program.
 ///
-/// - `pub fn new(..) -> Self` or `-> Result<Self, E>` is the constructor; its arguments are those of `Runtime::spawn`.
+/// - Every `pub fn` with `&mut self` or `&self` is an operation.
+/// - Every `pub fn` that returns `Self` or `Result<Self, E>` is a constructor, and may be `async`. The arguments of `new` are
+///   those of `Runtime::spawn`; `TypeHandle::name(..)` names any constructor for `Runtime::spawn_from`. Other functions are
+///   left unchanged.
 /// - `#[actor(local)]` needs no constructor: `Runtime::spawn_with` builds the actor by a closure. It lives in the process
 ///   that spawns it, inline or on a thread, and may hold what serde does not know: a `Sender`, a file, a loaded model.
-/// - Every `pub fn` with `&mut self` or `&self` is an operation. Other functions are left unchanged.
+/// - `#[actor(more)]` marks each further block of an actor. Its operations are methods of the same handle.
+/// - `#[actor] trait Op` adds `OpHandle`, and `#[actor] impl Op for Type` lets `TypeHandle::as_op` and `From` convert to it.
+/// - A block may be generic; `TypeHandle` then has its parameters. `#[actor(for(Type<u32>))]` names the instances that worker
+///   processes can find.
+/// - The type need not be `Send`. If it is not, the actor stays on the thread that built it.
 /// - A parameter of type `T` or `&T` takes an `Edge<T>`, one of type `&str` an `Edge<String>`, and one of type `&[T]`
-///   an `Edge<Vec<T>>`. A reference is a view of the value: nothing is copied for it.
+///   an `Edge<Vec<T>>`. A reference is a view of the value: nothing is copied for it. A `Cow<'_, T>` takes the edge of `&T`.
 /// - A parameter marked `#[constant]` takes a plain value when the task is bound.
 /// - An operation that returns `Result<T, E>` gives an `Edge<T>`; an `Err` is the error of that execution.
 /// - An `async fn` is driven on the actor's own thread. It is dropped at an await point when its execution is dropped

@@ -1,8 +1,9 @@
 //! The trait that `#[actor]` implements for the type of a user's actor.
 
-use crate::actor::ActorEntry;
+use crate::actor::construction::Construction;
+use crate::actor::{ActorEntry, ConstructorEntry};
 use crate::actor_ref::ActorRef;
-use crate::{ActorState, Construction};
+use crate::cell::state::ActorState;
 
 /// A type whose values live on a lane and are used by calls and by programs.
 ///
@@ -30,6 +31,15 @@ pub trait Actor: Sized + 'static {
 
     /// Wraps a reference into the typed handle.
     fn handle(actor: ActorRef) -> Self::Handle;
+}
+
+/// The constructors of an actor type `A`, as a trait, so that the bounds on the types of all arguments are checked once.
+pub trait ConstructorTable<A: Actor> {
+    /// The table.
+    const CONSTRUCTORS: &'static [ConstructorEntry];
+
+    /// Names the constructor `new` with its arguments.
+    fn construction(args: A::Args) -> Construction<A>;
 }
 
 /// The arguments of an actor type without a constructor `new`. No value of

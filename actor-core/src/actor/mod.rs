@@ -21,9 +21,7 @@ use std::fmt;
 use selvedge_channels::PayloadType;
 
 use crate::BoxError;
-use crate::actor::actor_type::Actor;
 use crate::actor::arguments::{Arguments, Returned};
-use crate::actor::construction::Construction;
 use crate::actor::list::ListLevel;
 use crate::cell::async_driver::AsyncDriver;
 use crate::cell::frame::Frame;
@@ -88,15 +86,6 @@ pub struct MethodEntry {
 pub trait MethodTable {
     /// The table.
     const METHODS: &'static [MethodEntry];
-}
-
-/// The constructors of an actor type `A`, as a trait, so that the bounds on the types of all arguments are checked once.
-pub trait ConstructorTable<A: Actor> {
-    /// The table.
-    const CONSTRUCTORS: &'static [ConstructorEntry];
-
-    /// Names the constructor `new` with its arguments.
-    fn construction(args: A::Args) -> Construction<A>;
 }
 
 /// One parameter of a method.

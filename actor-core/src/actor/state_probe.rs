@@ -63,6 +63,7 @@ impl<A: 'static> PinnedState<A> for &StateProbe<A> {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_borrow, reason = "the reference chooses the trait")]
 mod tests {
     use std::rc::Rc;
 

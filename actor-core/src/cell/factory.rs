@@ -37,7 +37,7 @@ pub(crate) trait KeptArguments: Send + Sync {
 }
 
 /// The arguments of a constructor. Dropping them may run user code, whose panics are caught.
-struct Kept<T: Payload> {
+struct StoredArguments<T: Payload> {
     index: u16,
     args: Mutex<Option<T>>,
     traits: &'static Traits<T>,
@@ -47,7 +47,7 @@ struct Kept<T: Payload> {
 /// Calls a constructor with its arguments.
 type CreateFrom<T> = fn(T, &AsyncDriver) -> Result<ActorState, BoxError>;
 
-impl<T: Payload> Kept<T> {
+impl<T: Payload> StoredArguments<T> {
     fn next(&self) -> Result<T, Failure> {
         let mut args = self.args.lock();
         let next = match self.traits.clone {
@@ -59,7 +59,7 @@ impl<T: Payload> Kept<T> {
     }
 }
 
-impl<T: Payload> KeptArguments for Kept<T> {
+impl<T: Payload> KeptArguments for StoredArguments<T> {
     fn create(&self, driver: &AsyncDriver) -> Result<ActorState, BoxError> {
         (self.create)(self.next()?, driver)
     }
@@ -72,7 +72,7 @@ impl<T: Payload> KeptArguments for Kept<T> {
     }
 }
 
-impl<T: Payload> Drop for Kept<T> {
+impl<T: Payload> Drop for StoredArguments<T> {
     fn drop(&mut self) {
         dispose(self.args.get_mut().take());
     }
@@ -95,7 +95,7 @@ impl Factory {
         create: CreateFrom<T>,
     ) -> Self {
         let args = Mutex::new(Some(args));
-        Factory::Arguments(Arc::new(Kept {
+        Factory::Arguments(Arc::new(StoredArguments {
             index,
             args,
             traits,
