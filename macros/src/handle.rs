@@ -132,12 +132,12 @@ pub(crate) fn methods(
     let bounds = where_clause(&actor.generics, bounds);
     let (binds, calling) = (binds(methods, reach), calling(methods, reach));
     quote! {
-        #[allow(missing_docs, unreachable_pub, private_interfaces, dead_code, deprecated, clippy::ptr_arg, clippy::too_many_arguments)]
+        #[allow(missing_docs, unreachable_pub, private_interfaces, dead_code, deprecated, clippy::multiple_bound_locations, clippy::ptr_arg, clippy::too_many_arguments)]
         impl #parameters #handle #bounds {
             #binds
         }
 
-        #[allow(missing_docs, unreachable_pub, private_interfaces, dead_code, deprecated, clippy::too_many_arguments)]
+        #[allow(missing_docs, unreachable_pub, private_interfaces, dead_code, deprecated, clippy::multiple_bound_locations, clippy::too_many_arguments)]
         impl #parameters #calls #bounds {
             #calling
         }

@@ -142,6 +142,7 @@ pub(crate) fn provide(block: &ItemImpl, of: &Path, actor: &ActorType, instances:
         .filter(|attribute| attribute.path().is_ident("cfg"));
     quote! {
         #(#cfgs)*
+        #[allow(clippy::multiple_bound_locations)]
         const _: () = {
             // A handle that does not exist is one error, here.
             type __SelvedgeProvided = #provided;

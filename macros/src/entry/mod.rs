@@ -74,7 +74,7 @@ pub(crate) fn entry(parsed: &Parsed, instances: &[Type]) -> TokenStream {
 pub(crate) fn hidden(items: TokenStream) -> TokenStream {
     let probes = probes();
     quote! {
-        #[allow(deprecated, clippy::needless_borrow)]
+        #[allow(deprecated, clippy::needless_borrow, clippy::multiple_bound_locations)]
         const _: () = {
             // Only traits are imported, as `_`, for their methods. Everything else has a full path, so that no
             // user-defined name can take its place.
