@@ -88,6 +88,21 @@ pub mod prelude {
     };
 }
 
+/// Registers an instance of a generic actor, so that worker processes can find it. Write
+/// `selvedge::register_actor!(Sum<Price>);` where the block itself cannot name the instance in `#[actor(for(..))]`, because it
+/// lies in another crate. An instance is registered once; operations of further blocks are not registered with it.
+#[macro_export]
+macro_rules! register_actor {
+    ($type:ty) => {
+        const _: () = {
+            #[$crate::__private::linkme::distributed_slice($crate::__private::ACTORS)]
+            #[linkme(crate = $crate::__private::linkme)]
+            static __SELVEDGE_REGISTERED: fn() -> &'static $crate::__private::ActorEntry =
+                <$type as $crate::Actor>::entry;
+        };
+    };
+}
+
 /// Registers a type whose values are contributed to collectives in graphs. Write `selvedge::contributes!(Gradients);`
 /// beside the type. The type must implement [`Contribute`] and be able to travel along an edge.
 #[macro_export]

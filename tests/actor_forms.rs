@@ -688,3 +688,28 @@ fn a_generic_actor_without_bounds_takes_what_can_move_between_threads() {
     graph.run(second).unwrap().unwrap().send(7).unwrap();
     assert_eq!(firsts.recv().unwrap(), 7);
 }
+
+selvedge::register_actor!(Sum<u16>);
+
+#[test]
+fn an_instance_may_be_registered_elsewhere_and_each_block_is_found_by_itself() {
+    let runtime = Runtime::new();
+    let sum = runtime.spawn::<Sum<u16>>("sum", (1,)).in_process().unwrap();
+    let graph = runtime.compile(|x: Edge<u16>| sum.add(&x)).unwrap();
+    assert_eq!(graph.run(2).unwrap(), 3);
+    drop(graph);
+    let refused = runtime
+        .compile(|at: Edge<String>| sum.peek(&at))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("Sum<u16>") && refused.contains("#[actor(for(..))]"),
+        "{refused}"
+    );
+    let refused = sum.call().peek("now".into()).wait().unwrap_err().to_string();
+    assert!(
+        refused.contains("Sum<u16>") && refused.contains("#[actor(for(..))]"),
+        "{refused}"
+    );
+    assert_eq!(sum.call().add(2).wait().unwrap(), 5);
+}

@@ -8,6 +8,7 @@ use selvedge_channels::{Payload, Traits, Wire};
 use crate::actor::ActorEntry;
 use crate::actor::arguments::{Arguments, ArgumentsKind, Returned, to_bytes};
 use crate::actor::extension::Method;
+use crate::actor::registry::check_linked;
 use crate::actor_record::{ActorRecord, Liveness};
 use crate::call::Call;
 use crate::call::request::{ActorCall, CallFault};
@@ -195,7 +196,7 @@ impl ActorRef {
         let home = &self.record.home;
         let arguments = match home.arguments() {
             ArgumentsKind::Local => Arguments::local(args),
-            ArgumentsKind::Bytes => match Failure::catch(|| to_bytes(&args, traits)) {
+            ArgumentsKind::Bytes => match encoded(method, &args, traits) {
                 Ok(bytes) => Arguments::Bytes(bytes),
                 Err(failure) => return Answer::ready(Err(CallFault::Failed(failure))),
             },
@@ -215,4 +216,12 @@ impl ActorRef {
         }
         answer
     }
+}
+
+/// Encodes the arguments for a worker process, which must be able to find the method.
+fn encoded<A>(method: Method, args: &A, traits: &Traits<A>) -> Result<Vec<u8>, Failure> {
+    if let Some(extension) = method.extension {
+        check_linked(extension).map_err(Failure::from_error)?;
+    }
+    Failure::catch(|| to_bytes(args, traits))
 }

@@ -36,8 +36,8 @@ pub use actor::list::{Gather, ListLevel};
 pub use actor::made_in::MadeIn;
 pub use actor::parts::{Parts, PartsProbe, PlainResult, TupleResult, WireParts, WireTupleResult};
 pub use actor::registry::{
-    ACTORS, EXTENSIONS, LOADERS, UnknownActorType, decode_error, find_actor, find_extension, find_method,
-    known_actors, note_extension,
+    ACTORS, EXTENSIONS, LOADERS, UnknownActorType, UnknownExtension, check_linked, decode_error, find_actor,
+    find_extension, find_method, known_actors, note_extension,
 };
 pub use actor::state_probe::{PinnedState, SendState, StateProbe};
 pub use actor::{ActorEntry, Compute, ConstructorEntry, Create, MethodEntry, MethodTable, ParamEntry};

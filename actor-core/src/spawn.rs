@@ -67,7 +67,7 @@ impl Runtime {
         name: impl Into<String>,
         make: impl FnOnce() -> Result<A, E> + Send + 'static,
     ) -> Spawn<'_, A, ThisProcess> {
-        let first = Box::new(move || make().map(A::state).map_err(E::into));
+        let first = Box::new(move || make().map(A::into_actor_state).map_err(E::into));
         Spawn::new(self, name.into(), Factory::closure(first))
     }
 }
@@ -269,7 +269,7 @@ impl<A: Actor> Spawn<'_, A, ThisProcess> {
     /// state stays as the panic left it.
     pub fn rebuild_with(mut self, mut make: impl FnMut() -> A + Send + 'static) -> Self {
         self.on_panic = OnPanic::Rebuild;
-        let again = move || Ok(make().state());
+        let again = move || Ok(make().into_actor_state());
         self.factory.rebuild_with(Box::new(again));
         self
     }

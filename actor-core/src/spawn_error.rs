@@ -47,7 +47,7 @@ pub enum SpawnError {
     /// The actor's type is an instance of a generic type that worker processes cannot find.
     #[error(
         "actor `{actor}`: a worker process cannot find `{type_name}`, an instance of a generic type: name it where the type \
-         becomes an actor, `#[actor(for({}))]`, or spawn it inline or on a thread",
+         becomes an actor, `#[actor(for({0}))]`, or elsewhere, `selvedge::register_actor!({0});`; or spawn it inline or on a thread",
         short(type_name)
     )]
     Unregistered {

@@ -91,7 +91,10 @@ fn functions(item: &ItemTrait, operations: &Operations, mistake: Option<&Error>)
                 methods(&operations.operations, &site),
                 extension(&site, &TokenStream::new()),
             );
-            (quote!(#methods #extension), quote!(__selvedge_extension::<A>()))
+            (
+                quote!(#methods #extension),
+                quote!(__selvedge_extension::<__SelvedgeActor>()),
+            )
         }
     };
     let mistakes = mistake.map(Error::to_compile_error);
@@ -106,13 +109,13 @@ fn functions(item: &ItemTrait, operations: &Operations, mistake: Option<&Error>)
         #[allow(unreachable_pub, private_bounds, dead_code)]
         impl #handle {
             #[doc(hidden)]
-            pub fn __selvedge_operations<A: #bound 'static>() -> &'static ::selvedge::__private::Extension {
+            pub fn __selvedge_operations<__SelvedgeActor: #bound 'static>() -> &'static ::selvedge::__private::Extension {
                 #found
             }
 
             #[doc(hidden)]
-            pub fn __selvedge_of<A: #bound 'static>(actor: ::selvedge::ActorRef) -> Self {
-                Self { actor, operations: Self::__selvedge_operations::<A>() }
+            pub fn __selvedge_of<__SelvedgeActor: #bound 'static>(actor: ::selvedge::ActorRef) -> Self {
+                Self { actor, operations: Self::__selvedge_operations::<__SelvedgeActor>() }
             }
         }
     });

@@ -34,7 +34,7 @@ pub(crate) fn stub(parsed: &Parsed, error: &Error) -> TokenStream {
                 ::std::unreachable!()
             }
 
-            fn state(self) -> ::selvedge::__private::ActorState {
+            fn into_actor_state(self) -> ::selvedge::__private::ActorState {
                 ::std::unreachable!()
             }
 

@@ -27,7 +27,7 @@ pub trait Actor: Sized + 'static {
     fn construction(args: Self::Args) -> Construction<Self>;
 
     /// Erases the type of a value: [`ActorState::new`] for a type that is `Send`, else [`ActorState::pinned`].
-    fn state(self) -> ActorState;
+    fn into_actor_state(self) -> ActorState;
 
     /// Wraps a reference into the typed handle.
     fn handle(actor: ActorRef) -> Self::Handle;

@@ -6,6 +6,7 @@
 use linkme::distributed_slice;
 use parking_lot::Mutex;
 
+use crate::BoxError;
 use crate::actor::extension::Extension;
 use crate::actor::{ActorEntry, MethodEntry};
 use crate::error_codec::{ErrorCodec, SharedError};
@@ -44,6 +45,16 @@ pub struct UnknownActorType {
 }
 
 selvedge_channels::debug_is_report!(UnknownActorType);
+
+/// An error: a worker process cannot find operations of a further block, or of a trait, for this type.
+#[derive(Clone, thiserror::Error)]
+#[error(
+    "a worker process cannot find the operations of `{0}`: that block is generic, so write the type into its `#[actor(for(..))]`, or \
+     spawn the actor inline or on a thread"
+)]
+pub struct UnknownExtension(pub String);
+
+selvedge_channels::debug_is_report!(UnknownExtension);
 
 impl ActorEntry {
     /// Returns the key by which [`find_actor`] finds the type: its name, followed by its place if another linked type
@@ -119,16 +130,28 @@ pub(crate) fn is_linked(entry: &ActorEntry) -> bool {
     entries().any(|linked| linked.id == entry.id)
 }
 
+/// Whether worker processes find the extension.
+///
+/// # Errors
+/// [`UnknownExtension`].
+pub fn check_linked(extension: &Extension) -> Result<(), UnknownExtension> {
+    let is_same = |linked: &Extension| linked.id == extension.id && linked.place == extension.place;
+    if extensions().any(is_same) {
+        return Ok(());
+    }
+    Err(UnknownExtension(extension.key()))
+}
+
 fn extensions() -> impl Iterator<Item = &'static Extension> {
     EXTENSIONS.iter().map(|extension| extension())
 }
 
 /// Makes an extension known to [`find_extension`] in this process, and returns its key.
 pub fn note_extension(extension: &'static Extension) -> String {
-    let is_same = |known: &Extension| known.id == extension.id && known.place == extension.place;
-    if !extensions().any(is_same) {
+    if check_linked(extension).is_err() {
+        let is_same = |known: &&Extension| known.id == extension.id && known.place == extension.place;
         let mut used = USED_EXTENSIONS.lock();
-        if !used.iter().any(|known| is_same(known)) {
+        if !used.iter().any(is_same) {
             used.push(extension);
         }
     }
@@ -149,20 +172,16 @@ pub fn find_extension(key: &str) -> Option<&'static Extension> {
 /// Finds a method: of an actor type, by the type's key, or of an extension, by the extension's key.
 ///
 /// # Errors
-/// [`UnknownActorType`] if the program has no such type or extension; `Ok(None)` if that has no such method.
+/// [`UnknownActorType`] or [`UnknownExtension`]; `Ok(None)` if the type or extension has no such method.
 pub fn find_method(
     actor: &str,
     extension: Option<&str>,
     index: u16,
-) -> Result<Option<&'static MethodEntry>, UnknownActorType> {
+) -> Result<Option<&'static MethodEntry>, BoxError> {
     let Some(key) = extension else {
         return Ok(find_actor(actor)?.method(index));
     };
-    let unknown = || UnknownActorType {
-        name: key.to_owned(),
-        known: known_actors(),
-    };
-    let extension = find_extension(key).ok_or_else(unknown)?;
+    let extension = find_extension(key).ok_or_else(|| UnknownExtension(key.to_owned()))?;
     Ok(extension.methods.get(usize::from(index)))
 }
 

@@ -11,7 +11,7 @@ use selvedge_channels::dispose;
 
 use crate::actor::arguments::{Arguments, Returned};
 use crate::actor::extension::Method;
-use crate::actor::registry::{find_actor, find_extension, find_loader};
+use crate::actor::registry::{UnknownExtension, find_actor, find_extension, find_loader};
 use crate::call::request::{ActorCall, CallFault};
 use crate::cell::Blueprint;
 use crate::cell::factory::Factory;
@@ -120,7 +120,7 @@ impl WorkerLanes {
                 method,
                 extension,
             } => {
-                let method = extended(extension, method);
+                let method = extended(extension.as_deref(), method);
                 self.call(request, lane, actor, method, body);
             }
             ToWorker::Load { request, kind } => self.load(request, &kind, &body),
@@ -175,12 +175,21 @@ impl WorkerLanes {
         Ok(lane)
     }
 
-    fn call(&self, request: RequestId, lane: LaneId, actor: ActorId, method: Option<Method>, body: Vec<u8>) {
+    fn call(
+        &self,
+        request: RequestId,
+        lane: LaneId,
+        actor: ActorId,
+        method: Result<Method, UnknownExtension>,
+        body: Vec<u8>,
+    ) {
         let writer = Arc::clone(&self.writer);
-        let Some(method) = method else {
-            let failure =
-                Failure::Internal("a call of an extension that this program does not have".to_owned());
-            return returned(&writer, request, Err(CallFault::Failed(failure)));
+        let method = match method {
+            Ok(method) => method,
+            Err(unknown) => {
+                let fault = CallFault::Failed(Failure::from_error(unknown));
+                return returned(&writer, request, Err(fault));
+            }
         };
         let call = ActorCall {
             actor,
@@ -244,11 +253,14 @@ impl WorkerLanes {
     }
 }
 
-/// The method that a call names. `None` if the program has no such extension.
-fn extended(extension: Option<String>, index: u16) -> Option<Method> {
+/// The method that a call names.
+fn extended(extension: Option<&str>, index: u16) -> Result<Method, UnknownExtension> {
     match extension {
-        None => Some(index.into()),
-        Some(key) => Some((find_extension(&key)?, index).into()),
+        None => Ok(index.into()),
+        Some(key) => {
+            let extension = find_extension(key).ok_or_else(|| UnknownExtension(key.to_owned()))?;
+            Ok((extension, index).into())
+        }
     }
 }
 

@@ -141,7 +141,7 @@ static ENTRY: ActorEntry = ActorEntry {
         name: "new",
         create: |bytes, driver| {
             let (birth, sum) = decode(bytes)?;
-            Ok(Toy::create((birth, sum), driver)?.state())
+            Ok(Toy::create((birth, sum), driver)?.into_actor_state())
         },
     }],
     methods: METHODS,
@@ -175,11 +175,11 @@ impl Actor for Toy {
 
     fn construction(args: (Birth, i64)) -> Construction<Toy> {
         Construction::new(0, args, &Traits::WIRE, |args, driver| {
-            Ok(Toy::create(args, driver)?.state())
+            Ok(Toy::create(args, driver)?.into_actor_state())
         })
     }
 
-    fn state(self) -> ActorState {
+    fn into_actor_state(self) -> ActorState {
         ActorState::new(self)
     }
 

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::rc::Rc;
 
 use selvedge_channels::{Payload, PayloadType};
-use selvedge_core::{ActorRef, ListLevel, Method, ParamEntry, ProcessId, note_extension};
+use selvedge_core::{ActorRef, ListLevel, Method, ParamEntry, ProcessId, check_linked, note_extension};
 
 use super::builder::{Builder, current};
 use super::constant::Constant;
@@ -64,6 +64,7 @@ impl Bind {
         let flat = Flat::of(self, builder, &location);
         let mut graph = builder.borrow_mut();
         graph.mistakes.extend(flat.mistakes);
+        graph.mistakes.extend(self.unknown_there(&location));
         graph.add_actor(&self.actor);
         let entry = self.actor.entry();
         let method = (self.method.index, self.method.name(entry).into());
@@ -83,6 +84,17 @@ impl Bind {
         let method = self.method.of(entry);
         let payload = method.map_or_else(PayloadType::of::<()>, |method| (method.result)());
         graph.result(task, payload)
+    }
+
+    /// Refuses an operation that the actor's worker process cannot find (D0112).
+    fn unknown_there(&self, location: &SourceLocation) -> Option<Diagnostic> {
+        let extension = self.method.extension?;
+        if self.actor.process() == ProcessId::DRIVER {
+            return None;
+        }
+        let unknown = check_linked(extension).err()?;
+        let mistake = Diagnostic::new(Code::LoadFailed, unknown.to_string(), location.clone());
+        Some(mistake.labelled("runs in a worker process"))
     }
 
     /// Refuses an argument with more list levels than the spelling of the parameter's type has (D0116).

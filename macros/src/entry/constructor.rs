@@ -81,7 +81,7 @@ fn construction(
     let (index, of_arguments) = (&constructor.index, traits(&constructor.args()));
     quote! {
         ::selvedge::Construction::new(#index, #args, #of_arguments, |args, driver| {
-            ::std::result::Result::Ok(::selvedge::Actor::state(#build #turbofish(args, driver)?))
+            ::std::result::Result::Ok(::selvedge::Actor::into_actor_state(#build #turbofish(args, driver)?))
         })
     }
 }
@@ -128,7 +128,7 @@ fn table(parsed: &Parsed, site: &Site<'_>) -> TokenStream {
                     name: #name,
                     create: |bytes, driver| {
                         let args = ::selvedge::__private::decoded::<#args>(bytes, #traits)?;
-                        ::std::result::Result::Ok(::selvedge::Actor::state(#build #turbofish(args, driver)?))
+                        ::std::result::Result::Ok(::selvedge::Actor::into_actor_state(#build #turbofish(args, driver)?))
                     },
                 }
             }

@@ -215,7 +215,7 @@ fn implementation(parsed: &Parsed, site: &Site<'_>) -> TokenStream {
                 <__SelvedgeConstructors #arguments as ::selvedge::__private::ConstructorTable<#ty>>::construction(args)
             }
 
-            fn state(self) -> ::selvedge::__private::ActorState {
+            fn into_actor_state(self) -> ::selvedge::__private::ActorState {
                 (&::selvedge::__private::StateProbe::<#ty>::new()).state(self)
             }
 

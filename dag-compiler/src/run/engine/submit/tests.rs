@@ -60,7 +60,7 @@ impl Actor for Echo {
         Construction::new(0, (), &Traits::WIRE, |(), _| Ok(ActorState::new(Echo)))
     }
 
-    fn state(self) -> ActorState {
+    fn into_actor_state(self) -> ActorState {
         ActorState::new(self)
     }
 
