@@ -199,3 +199,31 @@ fn worthwhile(groups: Vec<LaneGroup>) -> Vec<LaneGroup> {
     }
     merged
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(lane: u32, pinned: bool) -> LaneGroup {
+        LaneGroup {
+            lanes: vec![LaneId(lane)],
+            ns: 1,
+            known: true,
+            why: String::new(),
+            core: None,
+            pinned,
+        }
+    }
+
+    #[test]
+    fn a_lane_whose_actor_must_stay_there_is_merged_with_no_other() {
+        let groups = || (1..=5).map(|lane| group(lane, lane == 3)).collect();
+        let lanes = |merged: Vec<LaneGroup>| -> Vec<Vec<u32>> {
+            let numbers = |group: LaneGroup| group.lanes.iter().map(|lane| lane.0).collect();
+            merged.into_iter().map(numbers).collect()
+        };
+        let apart = vec![vec![1, 2], vec![3], vec![4, 5]];
+        assert_eq!(lanes(balanced(groups(), 1, "few cores")), apart);
+        assert_eq!(lanes(worthwhile(groups())), apart);
+    }
+}
