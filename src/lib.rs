@@ -26,6 +26,7 @@
 //! | write an actor | [`actor`] |
 //! | choose the place of an actor | [`Runtime::spawn`], [`Spawn`] |
 //! | put a `Sender`, a file or a model into an actor | [`Runtime::spawn_with`], `#[actor(local)]` |
+//! | write generic actors, traits of actors, several blocks or constructors | [`guide::actors`] |
 //! | bind and compile a graph | [`Compile`], [`Edge`], [`constant`], [`Options`] |
 //! | run a graph | [`Graph`], [`Execution`] |
 //! | understand an error | [`ExecError`], [`CompileError`], [`CallError`] |
@@ -65,9 +66,9 @@ pub use selvedge_compiler::{
     gather, gather_to, pipeline, reduce, reduce_scatter, scatter,
 };
 pub use selvedge_core::{
-    Actor, ActorRef, AnyProcess, BoxError, Call, CallError, Cancellation, Death, EndError, Exit, Failure,
-    FailureKind, FailureReport, Lane, NotAllowed, OnPanic, Placement, Restart, Runtime, ShutdownReport,
-    Spawn, SpawnError, ThisProcess, Worker, cancellation, cores, init,
+    Actor, ActorRef, AnyProcess, BoxError, Call, CallError, Cancellation, Construction, Death, EndError,
+    Exit, Failure, FailureKind, FailureReport, Lane, NotAllowed, OnPanic, Placement, Restart, Runtime,
+    ShutdownReport, Spawn, SpawnError, ThisProcess, Worker, WrongThread, cancellation, cores, init,
 };
 pub use selvedge_macros::actor;
 
@@ -84,6 +85,21 @@ pub mod prelude {
         Actor, Compile, Edge, ExecError, Execution, Graph, Lanes, OnFull, OnPanic, Options, Payload,
         Placement, ReduceOp, Restart, Result, Runtime, Tensor, Wait, Wire, actor, allgather, allreduce,
         constant, gather,
+    };
+}
+
+/// Registers an instance of a generic actor, so that worker processes can find it. Write
+/// `selvedge::register_actor!(Sum<Price>);` where the block itself cannot name the instance in `#[actor(for(..))]`, because it
+/// lies in another crate. An instance is registered once; operations of further blocks are not registered with it.
+#[macro_export]
+macro_rules! register_actor {
+    ($type:ty) => {
+        const _: () = {
+            #[$crate::__private::linkme::distributed_slice($crate::__private::ACTORS)]
+            #[linkme(crate = $crate::__private::linkme)]
+            static __SELVEDGE_REGISTERED: fn() -> &'static $crate::__private::ActorEntry =
+                <$type as $crate::Actor>::entry;
+        };
     };
 }
 

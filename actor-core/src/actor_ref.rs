@@ -7,6 +7,8 @@ use selvedge_channels::{Payload, Traits, Wire};
 
 use crate::actor::ActorEntry;
 use crate::actor::arguments::{Arguments, ArgumentsKind, Returned, to_bytes};
+use crate::actor::extension::Method;
+use crate::actor::registry::check_linked;
 use crate::actor_record::{ActorRecord, Liveness};
 use crate::call::Call;
 use crate::call::request::{ActorCall, CallFault};
@@ -99,6 +101,12 @@ impl ActorRef {
         }
     }
 
+    /// Whether the actor must stay on the thread that built it, because its type is not `Send`.
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
+        (self.entry().is_pinned)()
+    }
+
     /// The address of the actor's lane.
     #[must_use]
     pub fn address(&self) -> Address {
@@ -163,8 +171,8 @@ impl ActorRef {
         }
     }
 
-    /// Calls the method with index `method`, with a tuple of arguments.
-    pub fn call<A: Wire, R: Wire>(&self, method: u16, args: A) -> Call<R> {
+    /// Calls a method of the actor's entry, by its index, or of an extension, with a tuple of arguments.
+    pub fn call<A: Wire, R: Wire>(&self, method: impl Into<Method>, args: A) -> Call<R> {
         self.call_with(method, args, const { (&Traits::WIRE, &Traits::WIRE) })
     }
 
@@ -172,19 +180,20 @@ impl ActorRef {
     /// `#[actor]` calls this function.
     pub fn call_with<A: Payload, R: Payload>(
         &self,
-        method: u16,
+        method: impl Into<Method>,
         args: A,
         traits: (&Traits<A>, &'static Traits<R>),
     ) -> Call<R> {
+        let method = method.into();
         let cancel = Arc::new(CallCancel::default());
         let answer = self.send(method, args, traits.0, Arc::clone(&cancel));
-        let method = self.entry().method_name(method);
+        let method = method.name(self.entry());
         Call::new(answer, cancel, Arc::clone(&self.record), method, traits.1)
     }
 
     fn send<A: Payload>(
         &self,
-        method: u16,
+        method: Method,
         args: A,
         traits: &Traits<A>,
         cancel: Arc<CallCancel>,
@@ -199,7 +208,7 @@ impl ActorRef {
         let home = &self.record.home;
         let arguments = match home.arguments() {
             ArgumentsKind::Local => Arguments::local(args),
-            ArgumentsKind::Bytes => match Failure::catch(|| to_bytes(&args, traits)) {
+            ArgumentsKind::Bytes => match encoded(method, &args, traits) {
                 Ok(bytes) => Arguments::Bytes(bytes),
                 Err(failure) => return Answer::ready(Err(CallFault::Failed(failure))),
             },
@@ -220,4 +229,12 @@ impl ActorRef {
         }
         answer
     }
+}
+
+/// Encodes the arguments for a worker process, which must be able to find the method.
+fn encoded<A>(method: Method, args: &A, traits: &Traits<A>) -> Result<Vec<u8>, Failure> {
+    if let Some(extension) = method.extension {
+        check_linked(extension).map_err(Failure::from_error)?;
+    }
+    Failure::catch(|| to_bytes(args, traits))
 }

@@ -30,22 +30,28 @@ mod spawn_error;
 /// Any error of user code.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-pub use actor::actor_type::{Actor, NoConstructor};
-pub use actor::arguments::{Arguments, ArgumentsKind, Returned};
+pub use actor::actor_type::{Actor, ConstructorTable, NoConstructor};
+pub use actor::arguments::{Arguments, ArgumentsKind, Returned, decoded};
+pub use actor::construction::Construction;
 pub use actor::error_probe::{ErrorProbe, MethodError, OpaqueError, TypedError};
+pub use actor::extension::{Extension, Method};
 pub use actor::list::{Gather, ListLevel};
 pub use actor::made_in::MadeIn;
 pub use actor::parts::{Parts, PartsProbe, PlainResult, TupleResult, WireParts, WireTupleResult};
-pub use actor::registry::{ACTORS, LOADERS, UnknownActorType, decode_error, find_actor, known_actors};
+pub use actor::registry::{
+    ACTORS, EXTENSIONS, LOADERS, UnknownActorType, UnknownExtension, check_linked, decode_error, find_actor,
+    find_extension, find_method, known_actors, note_extension,
+};
 pub use actor::sharing::{MethodFuture, Overlap, Sharing};
-pub use actor::{ActorEntry, Compute, Create, MethodEntry, MethodTable, ParamEntry};
+pub use actor::state_probe::{PinnedState, SendState, StateProbe};
+pub use actor::{ActorEntry, Compute, ConstructorEntry, Create, MethodEntry, MethodTable, ParamEntry};
 pub use actor_ref::ActorRef;
 pub use call::{Call, CallError};
 pub use cancel::{Cancellation, Executions, Scope, cancellation, within};
 pub use cell::async_driver::{AsyncDriver, Interrupted, Wanted};
 pub use cell::frame::{Frame, Operands, ValueIx};
 pub use cell::guarded::{Guarded, NoEntry};
-pub use cell::state::{ActorState, Loan};
+pub use cell::state::{ActorState, Loan, WrongThread};
 pub use cell::{ActorCell, RebuildFailed};
 pub use cores::cores;
 pub use deadline::deadline_after;

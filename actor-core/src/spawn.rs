@@ -6,9 +6,11 @@ use std::time::Instant;
 
 use selvedge_channels::Wire;
 
+use crate::BoxError;
 use crate::actor::ActorEntry;
 use crate::actor::actor_type::Actor;
-use crate::actor::registry::find_actor;
+use crate::actor::construction::Construction;
+use crate::actor::registry::{find_actor, is_linked, note_actor};
 use crate::actor_record::ActorRecord;
 use crate::actor_ref::ActorRef;
 use crate::cell::Blueprint;
@@ -25,18 +27,27 @@ use crate::promise::promise;
 use crate::runtime::{Inner, Runtime};
 use crate::spawn_error::SpawnError;
 use crate::worker::launch::check_env;
-use crate::{ActorState, BoxError};
 
 impl Runtime {
-    /// Prepares an actor to be spawned: `runtime.spawn::<Tok>("tok", (97,)).in_thread()?`. The constructor's arguments
-    /// are encoded only if the actor lives in a worker process. In this process it gets a clone of them, which shares an
-    /// `Arc`, or the arguments themselves if they are not `Clone`.
+    /// Prepares an actor that its constructor `new` builds: `runtime.spawn::<Tok>("tok", (97,)).in_thread()?`. The
+    /// arguments are encoded only if the actor lives in a worker process, which needs types that serde knows. In this process
+    /// the actor gets a clone of them, which shares an `Arc`; arguments that cannot be cloned build it only once.
     pub fn spawn<A: Actor>(&self, name: impl Into<String>, args: A::Args) -> Spawn<'_, A> {
-        Spawn::new(self, name.into(), Factory::arguments::<A>(args))
+        self.spawn_from(name, A::construction(args))
+    }
+
+    /// Prepares an actor that one of its constructors builds: `runtime.spawn_from("tok", TokHandle::open(path))`. The
+    /// arguments are treated as those of [`spawn`](Self::spawn).
+    pub fn spawn_from<A: Actor, T>(
+        &self,
+        name: impl Into<String>,
+        construction: Construction<A, T>,
+    ) -> Spawn<'_, A, AnyProcess<T>> {
+        Spawn::new(self, name.into(), construction.factory)
     }
 
     /// Prepares an actor that `make` builds, on the actor's own thread. Nothing is encoded, so the actor may hold
-    /// anything that is `Send`: a `Sender`, a file, a pool of connections, a loaded model. It lives in this process.
+    /// anything: a `Sender`, a file, a pool of connections, a loaded model. It lives in this process.
     ///
     /// ```
     /// # use selvedge_core::{Actor, Runtime, SpawnError};
@@ -59,14 +70,15 @@ impl Runtime {
         name: impl Into<String>,
         make: impl FnOnce() -> Result<A, E> + Send + 'static,
     ) -> Spawn<'_, A, ThisProcess> {
-        let first = Box::new(move || make().map(ActorState::new).map_err(E::into));
+        let first = Box::new(move || make().map(A::into_actor_state).map_err(E::into));
         Spawn::new(self, name.into(), Factory::closure(first))
     }
 }
 
-/// Marks a [`Spawn`] whose actor can live in any process of the program.
+/// Marks a [`Spawn`] whose actor can live in any process of the program, if its constructor's arguments, a tuple `T`, can
+/// cross processes.
 #[derive(Debug)]
-pub struct AnyProcess(());
+pub struct AnyProcess<T>(PhantomData<fn(T)>);
 
 /// Marks a [`Spawn`] whose actor can live only in the process that spawns it.
 #[derive(Debug)]
@@ -74,7 +86,7 @@ pub struct ThisProcess(());
 
 /// An actor about to be spawned: choose its policies first, then its place. `P` says in which processes it can live.
 #[must_use = "an actor is spawned by saying where: `.in_thread()`, `.in_process()`, `.inline()`"]
-pub struct Spawn<'r, A, P = AnyProcess> {
+pub struct Spawn<'r, A: Actor, P = AnyProcess<<A as Actor>::Args>> {
     runtime: &'r Runtime,
     name: String,
     factory: Factory,
@@ -155,8 +167,8 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
     /// Spawns the actor on a lane that it shares.
     ///
     /// # Errors
-    /// [`SpawnError`]. If the lane lies in a worker process: [`SpawnError::ThisProcessOnly`] if a closure builds the actor,
-    /// [`SpawnError::Arguments`] if the constructor's arguments cannot be encoded.
+    /// [`SpawnError`]; [`SpawnError::ThisProcessOnly`] or [`SpawnError::Unregistered`] if
+    /// the lane lies in a worker process, and a closure builds the actor or the worker cannot find its type.
     pub fn in_lane(self, lane: &Lane) -> Result<A::Handle, SpawnError> {
         if !lane.belongs_to(self.runtime) {
             return Err(SpawnError::Foreign);
@@ -166,6 +178,13 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
         let mut blueprint = self.blueprint()?;
         if home.0.worker().is_some() {
             let actor = || blueprint.name.to_string();
+            if !is_linked(blueprint.entry) {
+                let type_name = blueprint.entry.full_name();
+                return Err(SpawnError::Unregistered {
+                    actor: actor(),
+                    type_name,
+                });
+            }
             blueprint.factory = match blueprint.factory.for_worker() {
                 Some(Ok(factory)) => factory,
                 Some(Err(failure)) => {
@@ -195,11 +214,12 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
             device: self.device,
             core: self.core,
             concurrency: self.concurrency.unwrap_or(entry.concurrency).max(1),
+            build_limit: self.runtime.inner().directory.limits().build,
         })
     }
 }
 
-impl<A: Actor> Spawn<'_, A> {
+impl<A: Actor, T> Spawn<'_, A, AnyProcess<T>> {
     /// Sets the policy for the death of the actor's worker process; default [`Restart::Never`].
     pub fn restart(mut self, restart: Restart) -> Self {
         self.restart = restart;
@@ -209,7 +229,7 @@ impl<A: Actor> Spawn<'_, A> {
     /// Sets the policy for a panic in one of the actor's methods; default [`OnPanic::Keep`].
     pub fn on_panic(mut self, on_panic: OnPanic) -> Self
     where
-        A::Args: Clone,
+        T: Clone,
     {
         self.on_panic = on_panic;
         self
@@ -227,7 +247,7 @@ impl<A: Actor> Spawn<'_, A> {
     /// [`SpawnError`].
     pub fn place(self, placement: Placement) -> Result<A::Handle, SpawnError>
     where
-        A::Args: Wire,
+        T: Wire,
     {
         match placement {
             Placement::Inline => self.inline(),
@@ -242,7 +262,7 @@ impl<A: Actor> Spawn<'_, A> {
     /// [`SpawnError`].
     pub fn in_process(mut self) -> Result<A::Handle, SpawnError>
     where
-        A::Args: Wire,
+        T: Wire,
     {
         for (key, value) in &self.env {
             check_env(key, value).map_err(|reason| SpawnError::Env {
@@ -265,7 +285,7 @@ impl<A: Actor> Spawn<'_, A> {
     /// [`SpawnError`].
     pub fn in_worker(self, worker: &Worker) -> Result<A::Handle, SpawnError>
     where
-        A::Args: Wire,
+        T: Wire,
     {
         let lane = worker.lane(self.name.clone());
         self.in_lane(&lane)
@@ -277,7 +297,7 @@ impl<A: Actor> Spawn<'_, A, ThisProcess> {
     /// state stays as the panic left it.
     pub fn rebuild_with(mut self, mut make: impl FnMut() -> A + Send + 'static) -> Self {
         self.on_panic = OnPanic::Rebuild;
-        let again = move || Ok(ActorState::new(make()));
+        let again = move || Ok(make().into_actor_state());
         self.factory.rebuild_with(Box::new(again));
         self
     }
@@ -286,8 +306,9 @@ impl<A: Actor> Spawn<'_, A, ThisProcess> {
 /// Returns the entry of `A`, if the registry finds it by its key. Every worker then finds it too.
 fn registered<A: Actor>() -> Result<&'static ActorEntry, SpawnError> {
     let used = A::entry();
+    note_actor(used);
     let found = find_actor(&used.key())?;
-    if std::ptr::eq(found, used) {
+    if found.id == used.id {
         return Ok(used);
     }
     Err(SpawnError::AmbiguousType {
@@ -354,7 +375,7 @@ impl Inner {
         if self.directory.is_closed() {
             return Err(SpawnError::Shutdown);
         }
-        let home = Box::new(InlineHome::new(&blueprint)?);
+        let home = Box::new(InlineHome::new(&blueprint, self.directory.inline_driver())?);
         let record = Arc::new(ActorRecord::new(blueprint, home, restart));
         self.directory.add_record(&record, None);
         Ok(ActorRef::new(record, &self.directory))

@@ -44,6 +44,18 @@ pub enum SpawnError {
         /// The actor's name.
         actor: String,
     },
+    /// The actor's type is an instance of a generic type that worker processes cannot find.
+    #[error(
+        "actor `{actor}`: a worker process cannot find `{type_name}`, an instance of a generic type: name it where the type \
+         becomes an actor, `#[actor(for({0}))]`, or elsewhere, `selvedge::register_actor!({0});`; or spawn it inline or on a thread",
+        short(type_name)
+    )]
+    Unregistered {
+        /// The actor's name.
+        actor: String,
+        /// The full name of the type.
+        type_name: &'static str,
+    },
     /// The actor's type is not linked into this program.
     #[error(transparent)]
     UnknownType(#[from] UnknownActorType),
@@ -147,6 +159,15 @@ fn place(place: &str) -> &str {
     } else {
         place
     }
+}
+
+/// The name of a type without the modules in front of it, in its arguments too.
+fn short(type_name: &str) -> String {
+    let mut short = String::new();
+    for part in type_name.split_inclusive(|c: char| !c.is_alphanumeric() && c != '_' && c != ':') {
+        short.push_str(part.rsplit("::").next().unwrap_or(part));
+    }
+    short
 }
 
 fn tail(lines: &[String]) -> String {

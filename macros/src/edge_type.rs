@@ -17,10 +17,17 @@ pub(crate) enum Pass {
     Slice(Box<Type>),
     /// `&str`.
     Text,
+    /// A `Cow` of what one of the other forms borrows.
+    Cow(Box<Pass>),
 }
 
 /// Returns the edge type for a parameter of type `ty`, and the form in which the method takes the argument.
 pub(crate) fn edge_type(ty: &Type) -> syn::Result<(Type, Pass)> {
+    if let Some(borrowed) = cow(ty) {
+        owned(borrowed)?;
+        let (edge, pass) = view(borrowed);
+        return Ok((edge, Pass::Cow(Box::new(pass))));
+    }
     let Type::Reference(reference) = ty else {
         if let Type::ImplTrait(_) = ty {
             return Err(help(
@@ -44,7 +51,12 @@ pub(crate) fn edge_type(ty: &Type) -> syn::Result<(Type, Pass)> {
             "leave the lifetime out",
         ));
     }
-    Ok(match &*reference.elem {
+    Ok(view(&reference.elem))
+}
+
+/// Returns the edge type for a view of type `&ty`, and the form of the view.
+fn view(ty: &Type) -> (Type, Pass) {
+    match ty {
         Type::Slice(slice) => {
             let element = &slice.elem;
             (
@@ -54,7 +66,29 @@ pub(crate) fn edge_type(ty: &Type) -> syn::Result<(Type, Pass)> {
         }
         Type::Path(path) if path.path.is_ident("str") => (parse_quote!(::std::string::String), Pass::Text),
         other => (other.clone(), Pass::Reference),
-    })
+    }
+}
+
+/// Returns the `T` of a `Cow<'_, T>`, recognised by its spelling. A `Cow<'static, T>` owns its data for a graph and
+/// travels as itself.
+fn cow(ty: &Type) -> Option<&Type> {
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last().filter(|last| last.ident == "Cow")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else {
+        return None;
+    };
+    let mut arguments = arguments.args.iter();
+    let mut first = arguments.next()?;
+    if let GenericArgument::Lifetime(lifetime) = first {
+        if lifetime.ident != "_" {
+            return None;
+        }
+        first = arguments.next()?;
+    }
+    match first {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    }
 }
 
 /// Refuses a type that borrows, such as `Cow<'_, str>` or `(&str, u8)`.
@@ -64,7 +98,7 @@ fn owned(ty: &Type) -> syn::Result<()> {
         Some(lifetime) => Err(help(
             lifetime,
             "what travels along an edge owns its data",
-            "take `&str`, `&[T]` or `&T` as the parameter itself, or an owned type",
+            "take `&str`, `&[T]`, `&T` or a `Cow<'_, T>` as the parameter itself, or an owned type",
         )),
     }
 }
@@ -165,7 +199,7 @@ pub(crate) fn probes() -> TokenStream {
     }
 }
 
-/// Returns a `where` clause that requires each type to travel along edges; for a list, it requires this of the
+/// Returns predicates that require each type to travel along edges; for a list, it requires this of the
 /// innermost elements. Each spelling is listed once. The types in `PLAIN` are left out: they always travel, and the
 /// bounds would clutter the documentation of the handle.
 pub(crate) fn travel<'a>(types: impl Iterator<Item = &'a Type>) -> TokenStream {
@@ -178,11 +212,7 @@ pub(crate) fn travel<'a>(types: impl Iterator<Item = &'a Type>) -> TokenStream {
             bounds.extend(quote_spanned!(ty.span()=> for<'__selvedge> #ty: ::selvedge::__private::Travels<'__selvedge>,));
         }
     }
-    if bounds.is_empty() {
-        bounds
-    } else {
-        quote!(where #bounds)
-    }
+    bounds
 }
 
 /// Spellings of types that travel along edges, unless the user has defined other types with these names.
@@ -213,6 +243,10 @@ mod tests {
         assert_eq!(edge(parse_quote!(&[f32])), ":: std :: vec :: Vec < f32 >");
         assert_eq!(edge(parse_quote!(&Tensor)), "Tensor");
         assert_eq!(edge(parse_quote!(Vec<u8>)), "Vec < u8 >");
+        assert_eq!(edge(parse_quote!(Cow<'_, str>)), ":: std :: string :: String");
+        assert_eq!(edge(parse_quote!(Cow<[f32]>)), ":: std :: vec :: Vec < f32 >");
+        assert_eq!(edge(parse_quote!(std::borrow::Cow<'_, Config>)), "Config");
+        assert_eq!(edge(parse_quote!(Cow<'static, str>)), "Cow < 'static , str >");
     }
 
     #[test]
@@ -238,7 +272,8 @@ mod tests {
     fn a_type_that_borrows_is_refused_with_a_help() {
         let refused = |ty: Type| edge_type(&ty).err().map(|error| error.to_string());
         for ty in [
-            parse_quote!(Cow<'_, str>),
+            parse_quote!(Cow<'a, str>),
+            parse_quote!(Cow<'_, &str>),
             parse_quote!((u8, &str)),
             parse_quote!(&[&str]),
         ] {

@@ -1,31 +1,47 @@
 //! The attribute that makes an ordinary `impl` block an actor.
 //!
-//! `parse` reads the block, `edge_type` decides the type that travels for each parameter, `handle` generates the types
-//! that users call, and `entry` generates the functions that the runtime calls. If the block has a mistake, `stub`
-//! takes the place of `entry`.
+//! `arguments` reads the attribute and `parse` the block; `edge_type` decides the type that travels for each parameter,
+//! `handle` generates the types that users call, and `entry` generates the functions that the runtime calls. `more` does this
+//! for a further block of an actor, and `provided` for traits. If a block has a mistake, `stub` takes the place of `entry`.
 
+mod arguments;
 mod edge_type;
 mod entry;
+mod generics;
 mod handle;
+mod more;
 mod parse;
+mod provided;
+mod seen;
 mod stub;
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as TokenStream2;
 use quote::quote;
-use syn::ItemImpl;
+use syn::{Error, ImplItem, Item, ItemImpl, ItemTrait, Path, TraitItem};
+
+use crate::arguments::Arguments;
+use crate::parse::Constructors;
 
 /// Makes the type of an `impl` block an actor.
 ///
 /// The block itself stays plain Rust and can be tested like any other. The attribute adds `TypeHandle`, whose methods
-/// bind tasks into graphs, and `TypeHandle::call`, which returns an object whose methods call the actor at once.
+/// bind tasks into graphs, and `TypeHandle::call`, which returns an object whose methods call the actor at once. The guide's
+/// page on actors shows each form with a program.
 ///
-/// - `pub fn new(..) -> Self` or `-> Result<Self, E>` is the constructor; its arguments are those of `Runtime::spawn`.
+/// - Every `pub fn` with `&mut self` or `&self` is an operation.
+/// - Every `pub fn` that returns `Self` or `Result<Self, E>` is a constructor, and may be `async`. The arguments of `new` are
+///   those of `Runtime::spawn`; `TypeHandle::name(..)` names any constructor for `Runtime::spawn_from`. Other functions are
+///   left unchanged.
 /// - `#[actor(local)]` needs no constructor: `Runtime::spawn_with` builds the actor by a closure. It lives in the process
 ///   that spawns it, inline or on a thread, and may hold what serde does not know: a `Sender`, a file, a loaded model.
-/// - Every `pub fn` with `&mut self` or `&self` is an operation. Other functions are left unchanged.
+/// - `#[actor(more)]` marks each further block of an actor. Its operations are methods of the same handle.
+/// - `#[actor] trait Op` adds `OpHandle`, and `#[actor] impl Op for Type` lets `TypeHandle::as_op` and `From` convert to it.
+/// - A block may be generic; `TypeHandle` then has its parameters. `#[actor(for(Type<u32>))]` names the instances that worker
+///   processes can find.
+/// - The type need not be `Send`. If it is not, the actor stays on the thread that built it.
 /// - A parameter of type `T` or `&T` takes an `Edge<T>`, one of type `&str` an `Edge<String>`, and one of type `&[T]`
-///   an `Edge<Vec<T>>`. A reference is a view of the value: nothing is copied for it.
+///   an `Edge<Vec<T>>`. A reference is a view of the value: nothing is copied for it. A `Cow<'_, T>` takes the edge of `&T`.
 /// - A parameter marked `#[constant]` takes a plain value when the task is bound.
 /// - An operation that returns `Result<T, E>` gives an `Edge<T>`; an `Err` is the error of that execution.
 /// - An `async fn` is driven on the actor's own thread. It is dropped at an await point when its execution or call is
@@ -40,27 +56,96 @@ pub fn actor(attributes: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 fn expand(attributes: TokenStream2, item: TokenStream2) -> TokenStream2 {
-    let mut block: ItemImpl = match syn::parse2(item.clone()) {
-        Ok(block) => block,
-        Err(error) => {
-            let error = error.into_compile_error();
-            return quote!(#item #error);
-        }
+    let (arguments, mistake) = match syn::parse2::<Arguments>(attributes) {
+        Ok(arguments) => (arguments, None),
+        Err(error) => (Arguments::default(), Some(error)),
     };
-    let parsed = parse::Options::parse(attributes).and_then(|options| parse::parse(&block, &options));
-    parse::strip(&mut block);
-    match parsed {
-        Ok(parsed) => {
-            let handle = handle::handle(&parsed);
-            let rest = match &parsed.error {
-                None => entry::entry(&parsed),
-                Some(error) => stub::stub(&parsed, error),
-            };
-            quote!(#block #handle #rest)
+    match syn::parse2(item.clone()) {
+        Ok(Item::Impl(block)) => match block.trait_.clone() {
+            Some((of, _)) => provided(block, &of, &arguments, mistake),
+            None => inherent(block, &arguments, mistake),
+        },
+        Ok(Item::Trait(item)) => declared(item, mistake),
+        Ok(other) => {
+            let message = "`#[actor]` goes on an `impl` block or a trait";
+            refused(
+                &item,
+                &edge_type::help(other, message, "write it above `impl Type`"),
+            )
         }
-        Err(error) => {
-            let error = error.into_compile_error();
-            quote!(#block #error)
-        }
+        Err(error) => refused(&item, &error),
     }
+}
+
+/// Leaves an item as it is, with an error.
+fn refused(item: &TokenStream2, error: &Error) -> TokenStream2 {
+    let error = error.to_compile_error();
+    quote!(#item #error)
+}
+
+/// Expands an `impl` block without a trait.
+fn inherent(mut block: ItemImpl, arguments: &Arguments, mistake: Option<Error>) -> TokenStream2 {
+    let wanted = if arguments.local || arguments.more {
+        Constructors::None
+    } else {
+        Constructors::Some
+    };
+    let parsed = parse::parse(&block, wanted, mistake);
+    strip(&mut block);
+    let parsed = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return refused(&quote!(#block), &error),
+    };
+    if arguments.more {
+        let more = match &parsed.error {
+            None => more::more(&parsed, &arguments.instances),
+            Some(error) => error.to_compile_error(),
+        };
+        return quote!(#block #more);
+    }
+    let is_first = seen::note(&parsed.actor.name.to_string());
+    if parsed.constructors.is_empty() && !arguments.local && !is_first {
+        let name = &parsed.actor.name;
+        let message = format!("actor `{name}` has an `#[actor]` block already, with its constructor");
+        let error = edge_type::help(name, message, "write `#[actor(more)]` on each further block");
+        return refused(&quote!(#block), &error);
+    }
+    let handle = handle::handle(&parsed);
+    let rest = match &parsed.error {
+        None => entry::entry(&parsed, arguments),
+        Some(error) => stub::stub(&parsed, error),
+    };
+    quote!(#block #handle #rest)
+}
+
+/// Expands an `impl` block of a trait.
+fn provided(mut block: ItemImpl, of: &Path, arguments: &Arguments, mistake: Option<Error>) -> TokenStream2 {
+    let actor = parse::actor_type(&block);
+    strip(&mut block);
+    match (actor, mistake) {
+        (Ok((actor, None)), None) => {
+            let provide = provided::provide(&block, of, &actor, &arguments.instances);
+            quote!(#block #provide)
+        }
+        (Ok((_, Some(error))) | Err(error), _) | (_, Some(error)) => refused(&quote!(#block), &error),
+    }
+}
+
+/// Expands a trait.
+fn declared(mut item: ItemTrait, mistake: Option<Error>) -> TokenStream2 {
+    let (operations, mistake) = parse::parse_trait(&item, mistake);
+    parse::strip(item.items.iter_mut().filter_map(|item| match item {
+        TraitItem::Fn(function) => Some(&mut function.sig),
+        _ => None,
+    }));
+    let declared = provided::declare(&item, &operations, mistake.as_ref());
+    quote!(#item #declared)
+}
+
+/// Removes our attributes from the parameters of a block that has been read.
+fn strip(block: &mut ItemImpl) {
+    parse::strip(block.items.iter_mut().filter_map(|item| match item {
+        ImplItem::Fn(function) => Some(&mut function.sig),
+        _ => None,
+    }));
 }

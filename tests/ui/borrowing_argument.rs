@@ -1,5 +1,3 @@
-use std::borrow::Cow;
-
 use selvedge::prelude::*;
 
 struct A;
@@ -10,7 +8,7 @@ impl A {
         A
     }
 
-    pub fn f(&mut self, x: Cow<'_, str>) -> usize {
+    pub fn f(&mut self, x: Vec<&str>) -> usize {
         x.len()
     }
 }

@@ -2,6 +2,7 @@ use selvedge::prelude::*;
 
 struct A;
 
+#[actor]
 impl A {
     pub fn new() -> Self {
         A
@@ -15,4 +16,6 @@ impl A {
     }
 }
 
-fn main() {}
+fn main() {
+    let _a: AHandle = Runtime::new().spawn::<A>("a", ()).in_thread().unwrap();
+}

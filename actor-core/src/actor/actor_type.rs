@@ -1,18 +1,18 @@
 //! The trait that `#[actor]` implements for the type of a user's actor.
 
-use selvedge_channels::{Payload, Traits};
-use serde::{Deserialize, Serialize};
-
-use crate::BoxError;
-use crate::actor::ActorEntry;
+use crate::actor::construction::Construction;
+use crate::actor::{ActorEntry, ConstructorEntry};
 use crate::actor_ref::ActorRef;
+use crate::cell::state::ActorState;
 
 /// A type whose values live on a lane and are used by calls and by programs.
-pub trait Actor: Sized + Send + 'static {
-    /// The constructor's arguments, as a tuple. They are kept, to build the actor again after a panic or after the death
-    /// of its worker. An actor in a worker process asks that they are [`Wire`](selvedge_channels::Wire).
-    /// [`NoConstructor`] if only a closure can build the actor.
-    type Args: Payload;
+///
+/// A type that is not `Send` stays on the thread that built it: no other lane of a graph borrows it, and an inline actor
+/// refuses calls of other threads ([`WrongThread`](crate::WrongThread)).
+pub trait Actor: Sized + 'static {
+    /// The arguments of the constructor `new`, as a tuple; [`NoConstructor`] if the type has none. They are kept to rebuild
+    /// the actor after a panic or after the death of its worker.
+    type Args;
 
     /// The type that users hold, with one method per public method of the actor.
     type Handle: Clone;
@@ -23,23 +23,26 @@ pub trait Actor: Sized + Send + 'static {
     /// The description of the actor type, which is also registered in [`ACTORS`](crate::ACTORS).
     fn entry() -> &'static ActorEntry;
 
-    /// Returns what the constructor's arguments can do beside being moved: by default, nothing.
-    #[doc(hidden)]
-    fn arguments() -> &'static Traits<Self::Args> {
-        const { &Traits::MOVED }
-    }
+    /// Names the constructor `new` with its arguments.
+    fn construction(args: Self::Args) -> Construction<Self, Self::Args>;
 
-    /// Builds a value.
-    ///
-    /// # Errors
-    /// The error that the user's constructor returns.
-    fn create(args: Self::Args) -> Result<Self, BoxError>;
+    /// Erases the type of a value: [`ActorState::new`] for a type that is `Send`, else [`ActorState::pinned`].
+    fn into_actor_state(self) -> ActorState;
 
     /// Wraps a reference into the typed handle.
     fn handle(actor: ActorRef) -> Self::Handle;
 }
 
-/// The arguments of an actor type that [`Runtime::spawn_with`](crate::Runtime::spawn_with) alone can spawn. No value of
+/// The constructors of an actor type `A`, as a trait, so that the bounds on the types of all arguments are checked once.
+pub trait ConstructorTable<A: Actor> {
+    /// The table.
+    const CONSTRUCTORS: &'static [ConstructorEntry];
+
+    /// Names the constructor `new` with its arguments.
+    fn construction(args: A::Args) -> Construction<A, A::Args>;
+}
+
+/// The arguments of an actor type without a constructor `new`. No value of
 /// this type exists.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 pub enum NoConstructor {}

@@ -107,6 +107,14 @@ pub(crate) fn to_bytes<T>(value: &T, traits: &Traits<T>) -> Result<Vec<u8>, Fail
     encoded.map_err(|error| Failure::Channel(error.into()))
 }
 
+/// Decodes the arguments of a constructor.
+///
+/// # Errors
+/// [`Failure::Channel`] for bytes that do not decode to a `T`, or if serde does not know `T`.
+pub fn decoded<T>(bytes: &[u8], traits: &Traits<T>) -> Result<T, Failure> {
+    from_bytes(bytes, traits)
+}
+
 fn from_bytes<T>(bytes: &[u8], traits: &Traits<T>) -> Result<T, Failure> {
     let decoded = (traits.codec()?.decode)(bytes);
     decoded.map_err(|error| Failure::Channel(error.into()))

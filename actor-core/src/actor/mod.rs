@@ -6,13 +6,17 @@
 
 pub(crate) mod actor_type;
 pub(crate) mod arguments;
+pub(crate) mod construction;
 pub(crate) mod error_probe;
+pub(crate) mod extension;
 pub(crate) mod list;
 pub(crate) mod made_in;
 pub(crate) mod parts;
 pub(crate) mod registry;
 pub(crate) mod sharing;
+pub(crate) mod state_probe;
 
+use std::any::TypeId;
 use std::fmt;
 
 use selvedge_channels::PayloadType;
@@ -27,8 +31,8 @@ use crate::cell::state::ActorState;
 use crate::error_codec::ErrorCodec;
 use crate::failure::Failure;
 
-/// Decodes the arguments and calls the constructor.
-pub type Create = fn(&[u8]) -> Result<ActorState, BoxError>;
+/// Decodes the arguments and calls a constructor; the driver runs the future of an async one.
+pub type Create = fn(&[u8], &AsyncDriver) -> Result<ActorState, BoxError>;
 
 /// Runs a method inside a program, from the values of its arguments to the destinations of its result.
 pub type Compute = fn(&mut ActorState, &mut Frame<'_>) -> Result<(), Box<Failure>>;
@@ -38,16 +42,30 @@ pub struct ActorEntry {
     /// The path of the type: its module and its name there. Types inside functions, and types of two versions of one
     /// crate, can have the same path.
     pub name: &'static str,
+    /// The full name of an instance of a generic type, such as `sums::Sum<u32>`. `None` for other types.
+    pub instance: Option<fn() -> &'static str>,
+    /// The type itself.
+    pub id: TypeId,
     /// The place of the type in the source, as `file:line:column`, which distinguishes types of the same name. May be
     /// empty.
     pub place: &'static str,
-    /// Decodes the constructor's arguments and builds a value.
-    pub create: Create,
+    /// Whether values of the type must stay on the thread that built them: the type is not `Send`.
+    pub is_pinned: fn() -> bool,
+    /// The constructors. A constructor is identified by its index here; `new` has index 0.
+    pub constructors: &'static [ConstructorEntry],
     /// The number of async methods that may be in flight at a time, unless the actor is spawned with another one. 0 and
     /// 1 mean one after the other.
     pub concurrency: u32,
-    /// The methods. A method is identified by its index here.
+    /// The methods of the type's main block. A method is identified by its index here.
     pub methods: &'static [MethodEntry],
+}
+
+/// One constructor of an actor type.
+pub struct ConstructorEntry {
+    /// The constructor's name in the source.
+    pub name: &'static str,
+    /// Decodes the arguments and builds a value.
+    pub create: Create,
 }
 
 /// One method of an actor type.
@@ -89,26 +107,38 @@ pub struct ParamEntry {
 }
 
 impl ActorEntry {
+    /// The full name of the type, with the arguments of a generic one.
+    #[must_use]
+    pub fn full_name(&self) -> &'static str {
+        self.instance.map_or(self.name, |name| name())
+    }
+
+    /// The constructor with this index.
+    #[must_use]
+    pub fn constructor(&self, index: u16) -> Option<&'static ConstructorEntry> {
+        self.constructors.get(usize::from(index))
+    }
+
     /// The method with this index.
     #[must_use]
     #[inline]
     pub fn method(&self, index: u16) -> Option<&'static MethodEntry> {
         self.methods.get(usize::from(index))
     }
-
-    /// The method's name, or `"?"` for an index that the type does not have.
-    #[must_use]
-    pub fn method_name(&self, index: u16) -> &'static str {
-        self.method(index).map_or("?", |method| method.name)
-    }
 }
 
 impl fmt::Debug for ActorEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ActorEntry")
-            .field("name", &self.name)
+            .field("name", &self.full_name())
             .field("methods", &self.methods)
             .finish()
+    }
+}
+
+impl fmt::Debug for ConstructorEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
     }
 }
 

@@ -4,14 +4,27 @@
 //! because dead-stripping has dropped link-time entries before (linkme issues 31 and 63).
 
 use linkme::distributed_slice;
+use parking_lot::Mutex;
 
-use crate::actor::ActorEntry;
+use crate::BoxError;
+use crate::actor::extension::Extension;
+use crate::actor::{ActorEntry, MethodEntry};
 use crate::error_codec::{ErrorCodec, SharedError};
 use crate::lane::program::ProgramLoader;
 
 /// All actor types of the program. `#[actor]` adds to the list at link time.
 #[distributed_slice]
 pub static ACTORS: [fn() -> &'static ActorEntry];
+
+/// All extensions of actor types. `#[actor(more)]` and `#[actor] impl Trait for Type` add to the list at link time.
+#[distributed_slice]
+pub static EXTENSIONS: [fn() -> &'static Extension];
+
+/// Instances of generic actors that this process uses and that the lists above do not name. Workers cannot find them.
+static USED: Mutex<Vec<&'static ActorEntry>> = Mutex::new(Vec::new());
+
+/// Extensions of generic actors, as in `USED`.
+static USED_EXTENSIONS: Mutex<Vec<&'static Extension>> = Mutex::new(Vec::new());
 
 /// All loaders, which turn shipped bytes into programs in a worker process.
 #[distributed_slice]
@@ -33,20 +46,33 @@ pub struct UnknownActorType {
 
 selvedge_channels::debug_is_report!(UnknownActorType);
 
+/// An error: a worker process cannot find operations of a further block, or of a trait, for this type.
+#[derive(Clone, thiserror::Error)]
+#[error(
+    "a worker process cannot find the operations of `{0}`: that block is generic, so write the type into its `#[actor(for(..))]`, or \
+     spawn the actor inline or on a thread"
+)]
+pub struct UnknownExtension(pub String);
+
+selvedge_channels::debug_is_report!(UnknownExtension);
+
 impl ActorEntry {
     /// Returns the key by which [`find_actor`] finds the type: its name, followed by its place if another linked type
     /// has the same name.
     #[must_use]
     pub fn key(&self) -> String {
-        let same = entries().filter(|entry| entry.name == self.name).take(2).count();
+        let same = entries()
+            .filter(|entry| entry.full_name() == self.full_name())
+            .take(2)
+            .count();
         if same < 2 || self.place.is_empty() {
-            return self.name.to_owned();
+            return self.full_name().to_owned();
         }
-        format!("{} ({})", self.name, self.place)
+        format!("{} ({})", self.full_name(), self.place)
     }
 
     fn has_key(&self, key: &str) -> bool {
-        let Some(rest) = key.strip_prefix(self.name) else {
+        let Some(rest) = key.strip_prefix(self.full_name()) else {
             return false;
         };
         rest.is_empty() || rest.strip_prefix(" (").and_then(|rest| rest.strip_suffix(')')) == Some(self.place)
@@ -61,7 +87,8 @@ fn entries() -> impl Iterator<Item = &'static ActorEntry> {
 /// errors of two types with this name, or if the bytes are not one.
 #[must_use]
 pub fn decode_error(type_name: &str, bytes: &[u8]) -> Option<(&'static ErrorCodec, SharedError)> {
-    let methods = entries().flat_map(|entry| entry.methods);
+    let extended = extensions().flat_map(|extension| extension.methods);
+    let methods = entries().flat_map(|entry| entry.methods).chain(extended);
     let mut codecs = methods
         .filter_map(|method| (method.error)())
         .filter(|codec| codec.type_name() == type_name);
@@ -77,18 +104,91 @@ pub fn decode_error(type_name: &str, bytes: &[u8]) -> Option<(&'static ErrorCode
 /// # Errors
 /// [`UnknownActorType`], which lists the known names.
 pub fn find_actor(key: &str) -> Result<&'static ActorEntry, UnknownActorType> {
-    entries()
-        .find(|entry| entry.has_key(key))
-        .ok_or_else(|| UnknownActorType {
-            name: key.to_owned(),
-            known: known_actors(),
-        })
+    let linked = entries().find(|entry| entry.has_key(key));
+    let used = || {
+        let used = USED.lock();
+        used.iter().find(|entry| entry.has_key(key)).copied()
+    };
+    linked.or_else(used).ok_or_else(|| UnknownActorType {
+        name: key.to_owned(),
+        known: known_actors(),
+    })
+}
+
+/// Makes an entry known to [`find_actor`] in this process.
+pub(crate) fn note_actor(entry: &'static ActorEntry) {
+    if entry.instance.is_some() && !is_linked(entry) {
+        let mut used = USED.lock();
+        if used.iter().all(|known| known.id != entry.id) {
+            used.push(entry);
+        }
+    }
+}
+
+/// Whether worker processes find the type.
+pub(crate) fn is_linked(entry: &ActorEntry) -> bool {
+    entries().any(|linked| linked.id == entry.id)
+}
+
+/// Whether worker processes find the extension.
+///
+/// # Errors
+/// [`UnknownExtension`].
+pub fn check_linked(extension: &Extension) -> Result<(), UnknownExtension> {
+    let is_same = |linked: &Extension| linked.id == extension.id && linked.place == extension.place;
+    if extensions().any(is_same) {
+        return Ok(());
+    }
+    Err(UnknownExtension(extension.key()))
+}
+
+fn extensions() -> impl Iterator<Item = &'static Extension> {
+    EXTENSIONS.iter().map(|extension| extension())
+}
+
+/// Makes an extension known to [`find_extension`] in this process, and returns its key.
+pub fn note_extension(extension: &'static Extension) -> String {
+    if check_linked(extension).is_err() {
+        let is_same = |known: &&Extension| known.id == extension.id && known.place == extension.place;
+        let mut used = USED_EXTENSIONS.lock();
+        if !used.iter().any(is_same) {
+            used.push(extension);
+        }
+    }
+    extension.key()
+}
+
+/// Finds the extension with this [key](Extension::key). `None` if the program has none, or several of different types.
+#[must_use]
+pub fn find_extension(key: &str) -> Option<&'static Extension> {
+    let used = USED_EXTENSIONS.lock();
+    let mut found = extensions()
+        .chain(used.iter().copied())
+        .filter(|extension| extension.key() == key);
+    let first = found.next()?;
+    found.all(|other| other.id == first.id).then_some(first)
+}
+
+/// Finds a method: of an actor type, by the type's key, or of an extension, by the extension's key.
+///
+/// # Errors
+/// [`UnknownActorType`] or [`UnknownExtension`]; `Ok(None)` if the type or extension has no such method.
+pub fn find_method(
+    actor: &str,
+    extension: Option<&str>,
+    index: u16,
+) -> Result<Option<&'static MethodEntry>, BoxError> {
+    let Some(key) = extension else {
+        return Ok(find_actor(actor)?.method(index));
+    };
+    let extension = find_extension(key).ok_or_else(|| UnknownExtension(key.to_owned()))?;
+    Ok(extension.methods.get(usize::from(index)))
 }
 
 /// The names of all linked actor types, sorted.
 #[must_use]
 pub fn known_actors() -> Vec<&'static str> {
-    let mut names: Vec<_> = ACTORS.iter().map(|entry| entry().name).collect();
+    let mut names: Vec<_> = ACTORS.iter().map(|entry| entry().full_name()).collect();
     names.sort_unstable();
     names
 }
@@ -102,6 +202,7 @@ pub(crate) fn find_loader(kind: &str) -> Option<&'static ProgramLoader> {
 #[must_use]
 pub(crate) fn registry_hash() -> u64 {
     let mut lines: Vec<String> = ACTORS.iter().map(|entry| describe(entry())).collect();
+    lines.extend(extensions().map(describe_extension));
     lines.extend(LOADERS.iter().map(|loader| format!("loader {}", loader.kind)));
     lines.sort_unstable();
     lines
@@ -118,11 +219,24 @@ pub(crate) fn fnv1a(hash: u64, byte: u8) -> u64 {
 }
 
 fn describe(entry: &ActorEntry) -> String {
-    let mut line = format!("actor {} {}", entry.name, entry.place);
-    for method in entry.methods {
+    let mut line = format!("actor {} {}", entry.full_name(), entry.place);
+    for constructor in entry.constructors {
+        line.push_str(&format!(" {}", constructor.name));
+    }
+    describe_methods(&mut line, entry.methods);
+    line
+}
+
+fn describe_extension(extension: &'static Extension) -> String {
+    let mut line = format!("extension {}", extension.key());
+    describe_methods(&mut line, extension.methods);
+    line
+}
+
+fn describe_methods(line: &mut String, methods: &[MethodEntry]) {
+    for method in methods {
         line.push_str(&format!(" {}({})", method.name, method.params.len()));
     }
-    line
 }
 
 #[cfg(test)]

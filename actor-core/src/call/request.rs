@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actor::arguments::{Arguments, Returned};
+use crate::actor::extension::Method;
 use crate::cancel::CallCancel;
 use crate::death::Death;
 use crate::failure::Failure;
@@ -16,7 +17,7 @@ pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// An ordinary call on its way to an actor.
 pub(crate) struct ActorCall {
     pub(crate) actor: ActorId,
-    pub(crate) method: u16,
+    pub(crate) method: Method,
     pub(crate) arguments: Arguments,
     pub(crate) reply: CallReply,
     /// Whether the caller still wants the result.

@@ -24,6 +24,7 @@ use crate::{Failure, deadline_after};
 #[derive(Clone, Default)]
 pub struct AsyncDriver {
     engines: Arc<Engines>,
+    runtimes: Arc<Runtimes>,
     /// The time limit of a future. `None` is no limit.
     limit: Option<Duration>,
     /// The ordinary call whose method runs.
@@ -68,6 +69,11 @@ struct Engines {
     wanted: Option<Box<dyn Wanted>>,
     /// Wakes the thread whose future awaits.
     waiting: Mutex<Option<Waker>>,
+}
+
+/// The runtimes of a driver, started when they are first needed.
+#[derive(Default)]
+struct Runtimes {
     own: OnceLock<Option<OwnRuntime>>,
     guest: OnceLock<Option<HelperThread>>,
 }
@@ -89,9 +95,16 @@ impl AsyncDriver {
                 wanted,
                 ..Engines::default()
             }),
-            limit: None,
-            call: None,
+            ..Self::default()
         }
+    }
+
+    /// Runs futures on the runtime of `other` from now on, so that a socket or timer made by one driver's future serves
+    /// futures of the other. Both drivers may run at a time.
+    #[must_use]
+    pub fn sharing(self, other: &Self) -> Self {
+        let runtimes = Arc::clone(&other.runtimes);
+        Self { runtimes, ..self }
     }
 
     /// Sets a time limit after which futures are dropped at an await point; `None` is no limit. A lane needs no limit,
@@ -112,13 +125,13 @@ impl AsyncDriver {
     /// Makes the runtime of the helper thread the present one, for a future that this thread polls. `None` if the system
     /// refuses a runtime.
     pub(crate) fn enter(&self) -> Option<EnterGuard<'_>> {
-        let helper = self.engines.guest.get_or_init(HelperThread::start);
+        let helper = self.runtimes.guest.get_or_init(HelperThread::start);
         helper.as_ref().map(HelperThread::enter)
     }
 
     /// Tells the helper thread that a future awaits, which may have set a timer.
     pub(crate) fn awaits(&self) {
-        if let Some(Some(helper)) = self.engines.guest.get() {
+        if let Some(Some(helper)) = self.runtimes.guest.get() {
             helper.awaits();
         }
     }
@@ -174,7 +187,7 @@ impl AsyncDriver {
             let _entered = self.enter();
             return park_on(future, self.limit);
         }
-        match (self.engines.own.get_or_init(OwnRuntime::start), self.limit) {
+        match (self.runtimes.own.get_or_init(OwnRuntime::start), self.limit) {
             (Some(OwnRuntime(Some(runtime))), None) => runtime.block_on(future),
             (Some(OwnRuntime(Some(runtime))), Some(limit)) => {
                 let ended = runtime.block_on(async { timeout(limit, future).await });
@@ -188,7 +201,7 @@ impl AsyncDriver {
 impl std::fmt::Debug for AsyncDriver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AsyncDriver")
-            .field("started", &self.engines.own.get().is_some())
+            .field("started", &self.runtimes.own.get().is_some())
             .finish()
     }
 }

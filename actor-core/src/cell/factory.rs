@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use selvedge_channels::dispose;
+use selvedge_channels::{Payload, Traits, dispose};
 
 use crate::actor::ActorEntry;
-use crate::actor::actor_type::Actor;
 use crate::actor::arguments::to_bytes;
-use crate::{ActorState, BoxError, Failure};
+use crate::{ActorState, AsyncDriver, BoxError, Failure};
 
 /// A closure that builds the state once. It may hold what cannot be copied.
 type First = Box<dyn FnOnce() -> Result<ActorState, BoxError> + Send>;
@@ -19,10 +18,10 @@ type Again = Box<dyn FnMut() -> Result<ActorState, BoxError> + Send>;
 /// The source of an actor's state. A clone builds the same actor.
 #[derive(Clone)]
 pub(crate) enum Factory {
-    /// The constructor of the actor's type, with its encoded arguments: the factory of a worker process.
-    Constructor(Arc<[u8]>),
-    /// The constructor of the actor's type, with its arguments as they are. Each use clones them, so that an `Arc` among
-    /// them is shared; arguments that are not `Clone` are moved out by the first use.
+    /// A constructor of the actor's type, by its index, with its encoded arguments: the factory of a worker process.
+    Constructor(u16, Arc<[u8]>),
+    /// A constructor of the actor's type, with its arguments as they are. Each use clones them, so that an `Arc` among
+    /// them is shared.
     Arguments(Arc<dyn KeptArguments>),
     /// Closures of this process.
     Closures(Arc<Mutex<Closures>>),
@@ -30,43 +29,52 @@ pub(crate) enum Factory {
 
 /// The arguments of a constructor, with their type erased.
 pub(crate) trait KeptArguments: Send + Sync {
-    /// Builds the actor's state from a clone of the arguments.
-    fn create(&self) -> Result<ActorState, BoxError>;
+    /// Builds the actor's state from a clone of the arguments or, if they cannot be cloned, once from themselves.
+    fn create(&self, driver: &AsyncDriver) -> Result<ActorState, BoxError>;
 
-    /// Encodes the arguments.
-    fn encode(&self) -> Result<Vec<u8>, Failure>;
+    /// The index of the constructor, and the encoded arguments.
+    fn encode(&self) -> Result<(u16, Vec<u8>), Failure>;
 }
 
-/// The arguments of the constructor of `A`; `None` once they were moved out. Dropping them may run user code, whose
-/// panics are caught.
-struct Kept<A: Actor>(Mutex<Option<A::Args>>);
-
-/// The reason why an actor is not built again.
-fn gone<A: Actor>() -> Failure {
-    let text = "the arguments of the constructor of `{}` are not `Clone`, so they build the actor once";
-    Failure::Internal(text.replace("{}", A::NAME))
+/// The arguments of a constructor. Dropping them may run user code, whose panics are caught.
+struct StoredArguments<T: Payload> {
+    index: u16,
+    args: Mutex<Option<T>>,
+    traits: &'static Traits<T>,
+    create: CreateFrom<T>,
 }
 
-impl<A: Actor> KeptArguments for Kept<A> {
-    fn create(&self) -> Result<ActorState, BoxError> {
-        let mut kept = self.0.lock();
-        let args = match (A::arguments().clone, &*kept) {
-            (Some(clone), Some(args)) => Some(clone(args)),
-            _ => kept.take(),
+/// Calls a constructor with its arguments.
+type CreateFrom<T> = fn(T, &AsyncDriver) -> Result<ActorState, BoxError>;
+
+impl<T: Payload> StoredArguments<T> {
+    fn next(&self) -> Result<T, Failure> {
+        let mut args = self.args.lock();
+        let next = match self.traits.clone {
+            Some(clone) => args.as_ref().map(clone),
+            None => args.take(),
         };
-        // The constructor runs without the lock.
-        drop(kept);
-        Ok(ActorState::new(A::create(args.ok_or_else(gone::<A>)?)?))
-    }
-
-    fn encode(&self) -> Result<Vec<u8>, Failure> {
-        to_bytes(self.0.lock().as_ref().ok_or_else(gone::<A>)?, A::arguments())
+        let gone = "the arguments of a constructor cannot be cloned, and were used before";
+        next.ok_or_else(|| Failure::from_error(BoxError::from(gone)))
     }
 }
 
-impl<A: Actor> Drop for Kept<A> {
+impl<T: Payload> KeptArguments for StoredArguments<T> {
+    fn create(&self, driver: &AsyncDriver) -> Result<ActorState, BoxError> {
+        (self.create)(self.next()?, driver)
+    }
+
+    fn encode(&self) -> Result<(u16, Vec<u8>), Failure> {
+        let args = self.args.lock();
+        let gone = || Failure::Internal("the arguments of a constructor are gone".to_owned());
+        let bytes = to_bytes(args.as_ref().ok_or_else(gone)?, self.traits)?;
+        Ok((self.index, bytes))
+    }
+}
+
+impl<T: Payload> Drop for StoredArguments<T> {
     fn drop(&mut self) {
-        dispose(self.0.get_mut().take());
+        dispose(self.args.get_mut().take());
     }
 }
 
@@ -79,9 +87,20 @@ pub(crate) struct Closures {
 }
 
 impl Factory {
-    /// Creates the factory of an actor that its constructor builds from `args`.
-    pub(crate) fn arguments<A: Actor>(args: A::Args) -> Self {
-        Factory::Arguments(Arc::new(Kept::<A>(Mutex::new(Some(args)))))
+    /// Creates the factory of an actor that the constructor with this index builds from `args`.
+    pub(crate) fn kept<T: Payload>(
+        index: u16,
+        args: T,
+        traits: &'static Traits<T>,
+        create: CreateFrom<T>,
+    ) -> Self {
+        let args = Mutex::new(Some(args));
+        Factory::Arguments(Arc::new(StoredArguments {
+            index,
+            args,
+            traits,
+            create,
+        }))
     }
 
     /// Creates the factory of an actor that `first` builds.
@@ -102,19 +121,24 @@ impl Factory {
     pub(crate) fn for_worker(&self) -> Option<Result<Self, Failure>> {
         match self {
             Factory::Closures(_) => None,
-            Factory::Constructor(_) => Some(Ok(self.clone())),
+            Factory::Constructor(..) => Some(Ok(self.clone())),
             Factory::Arguments(args) => {
                 let bytes = Failure::catch(|| args.encode());
-                Some(bytes.map(|bytes| Factory::Constructor(bytes.into())))
+                Some(bytes.map(|(index, bytes)| Factory::Constructor(index, bytes.into())))
             }
         }
     }
 
-    /// Builds the state. User code runs here; a panic in it is a failure.
-    pub(crate) fn build(&self, entry: &ActorEntry) -> Result<ActorState, Failure> {
+    /// Builds the state; `driver` runs an async constructor. User code runs here; a panic in it is a failure.
+    pub(crate) fn build(&self, entry: &ActorEntry, driver: &AsyncDriver) -> Result<ActorState, Failure> {
         match self {
-            Factory::Constructor(args) => run(|| (entry.create)(args)),
-            Factory::Arguments(args) => run(|| args.create()),
+            Factory::Constructor(index, args) => {
+                let constructor = entry.constructor(*index);
+                let none = || Failure::Internal(format!("`{}` has no constructor {index}", entry.name));
+                let create = constructor.ok_or_else(none)?.create;
+                run(|| create(args, driver))
+            }
+            Factory::Arguments(args) => run(|| args.create(driver)),
             Factory::Closures(closures) => Closures::build(closures),
         }
     }

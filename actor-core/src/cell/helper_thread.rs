@@ -6,21 +6,15 @@
 //! await one after the other drift. After futures have begun to await, the thread therefore sleeps anew from the
 //! beginning of the next millisecond on (`align`); this is one more wake-up for all futures of that millisecond.
 
-#![allow(unsafe_code)] // registers the descriptor of a timer
-
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
-};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, EnterGuard, Handle};
 use tokio::sync::{Notify, oneshot};
+
+use crate::platform::alarm::Alarm;
 
 /// A millisecond of tokio's clock, in nanoseconds.
 const TICK_NS: u32 = 1_000_000;
@@ -46,7 +40,7 @@ impl HelperThread {
         let (stop, stopped) = oneshot::channel::<()>();
         let begun = Arc::clone(&awaiting);
         let run = move || {
-            // Without descriptors, timers are as late as tokio's.
+            // Without an alarm, timers are as late as tokio's.
             drop(runtime.spawn(async move { align(started, &begun).await }));
             // The result is always an error: the sender is never used, and its drop stops the thread.
             let _ = runtime.block_on(stopped);
@@ -88,38 +82,11 @@ impl Drop for HelperThread {
 
 /// Wakes the runtime's thread at the beginning of the next millisecond of its clock, whenever futures have begun to await.
 async fn align(started: Instant, awaiting: &Notify) -> io::Result<()> {
-    let timer = timerfd_create(
-        TimerfdClockId::Monotonic,
-        TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
-    )?;
-    // SAFETY: an `OwnedFd` names the same open descriptor as long as it exists, and the `AsyncFd` owns it.
-    let timer =
-        unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) }.map_err(io::Error::from)?;
+    let alarm = Alarm::new()?;
     loop {
         awaiting.notified().await;
-        set(timer.get_ref(), started)?;
-        let mut count = [0; 8];
-        timer
-            .async_io(Interest::READABLE, |timer| {
-                Ok(rustix::io::read(timer.as_fd(), &mut count)?)
-            })
-            .await?;
+        let into_tick = started.elapsed().subsec_nanos() % TICK_NS;
+        let left = TICK_NS - into_tick + AFTER_TICK_NS;
+        alarm.after(Duration::from_nanos(left.into())).await?;
     }
-}
-
-fn set(timer: &OwnedFd, started: Instant) -> io::Result<()> {
-    let into_tick = started.elapsed().subsec_nanos() % TICK_NS;
-    let left = Timespec {
-        tv_sec: 0,
-        tv_nsec: (TICK_NS - into_tick + AFTER_TICK_NS).into(),
-    };
-    let once = Itimerspec {
-        it_interval: Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        },
-        it_value: left,
-    };
-    timerfd_settime(timer, TimerfdTimerFlags::empty(), &once)?;
-    Ok(())
 }

@@ -10,9 +10,11 @@ pub(crate) mod state;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use selvedge_channels::dispose;
 
+use crate::actor::extension::Method;
 use crate::actor::sharing::{MethodFuture, Overlap};
 use crate::actor::{ActorEntry, Compute};
 use crate::cell::factory::Factory;
@@ -35,6 +37,8 @@ pub(crate) struct Blueprint {
     pub(crate) core: Option<u32>,
     /// The number of async methods that may be in flight at a time; at least 1.
     pub(crate) concurrency: u32,
+    /// The time limit for an async constructor.
+    pub(crate) build_limit: Duration,
 }
 
 impl Blueprint {
@@ -43,8 +47,14 @@ impl Blueprint {
     pub(crate) fn of_nothing(name: &str) -> Self {
         static ENTRY: ActorEntry = ActorEntry {
             name: "nothing",
+            instance: None,
+            id: std::any::TypeId::of::<()>(),
             place: "",
-            create: |_| Ok(ActorState::new(())),
+            is_pinned: || false,
+            constructors: &[crate::ConstructorEntry {
+                name: "new",
+                create: |_, _| Ok(ActorState::new(())),
+            }],
             concurrency: 1,
             methods: &[],
         };
@@ -52,19 +62,23 @@ impl Blueprint {
             id: ActorId::next(),
             name: name.into(),
             entry: &ENTRY,
-            factory: Factory::Constructor([].into()),
+            factory: Factory::Constructor(0, [].into()),
             on_panic: OnPanic::default(),
             device: None,
             core: None,
             concurrency: 1,
+            build_limit: Duration::from_secs(60),
         }
     }
 
-    /// Builds the state. A panic in the user's code is a failure, as is an error that it returns.
-    pub(crate) fn build(self) -> Result<ActorCell, Failure> {
-        let state = self.factory.build(self.entry)?;
+    /// Builds the state, now and after a panic; `driver` runs an async constructor. A panic in the user's code is a
+    /// failure, as is an error that it returns.
+    pub(crate) fn build(self, driver: AsyncDriver) -> Result<ActorCell, Failure> {
+        let driver = driver.limited(self.build_limit);
+        let state = self.factory.build(self.entry, &driver)?;
         Ok(ActorCell {
             blueprint: self,
+            driver,
             state: Some(state),
             is_tripped: false,
             is_visiting: false,
@@ -75,6 +89,8 @@ impl Blueprint {
 /// An actor at its home: its state, and the policy for panics in its methods.
 pub struct ActorCell {
     blueprint: Blueprint,
+    /// Runs an async constructor.
+    driver: AsyncDriver,
     /// `None` only after a panic whose rebuild failed; the next use tries again.
     state: Option<ActorState>,
     /// Set if a method has panicked while others were in flight, and the state is to be rebuilt after them.
@@ -134,6 +150,11 @@ impl ActorCell {
         self.is_tripped
     }
 
+    /// Whether the actor must stay on the thread that built it.
+    pub(crate) fn is_pinned(&self) -> bool {
+        (self.blueprint.entry.is_pinned)()
+    }
+
     /// The actor's name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -163,12 +184,13 @@ impl ActorCell {
     /// The errors of [`ActorCell::compute`].
     pub fn call(
         &mut self,
-        method: u16,
+        method: impl Into<Method>,
         arguments: Arguments,
         driver: &AsyncDriver,
     ) -> Result<Returned, Failure> {
-        let Some(method) = self.entry().method(method) else {
-            return Err(self.no_method(method));
+        let method = method.into();
+        let Some(method) = method.of(self.entry()) else {
+            return Err(self.no_method(method.index));
         };
         self.guarded(|state| (method.call)(state, arguments, driver))
     }
@@ -249,7 +271,7 @@ impl ActorCell {
     #[cold]
     fn rebuild(&mut self) -> Result<(), Failure> {
         self.drop_state();
-        match self.blueprint.factory.build(self.blueprint.entry) {
+        match self.blueprint.factory.build(self.blueprint.entry, &self.driver) {
             Ok(state) => {
                 self.state = Some(state);
                 Ok(())

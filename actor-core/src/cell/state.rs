@@ -1,14 +1,21 @@
 //! An actor's state with its type erased.
 //!
-//! - `STATE-1` the value in the box has the type that `id` identifies.
-//! - `STATE-2` while a [`Loan`] exists, the value is neither dropped nor borrowed exclusively, and its box stays where
+//! - `STATE-1` the value in the box is an `A`, where `id` identifies `A` or, for a pinned state, `PinnedType<A>`.
+//! - `STATE-2` a pinned state has an owner, the thread that built it. Only that thread uses or drops the value; a pinned
+//!   state that another thread drops is left in `LEFT`, for its owner to drop. A state that is not pinned is `Send`.
+//! - `STATE-3` while a [`Loan`] exists, the value is neither dropped nor borrowed exclusively, and its box stays where
 //!   it is. A state whose loans outlive it is leaked.
-#![allow(unsafe_code)] // downcasts an erased state without a call through its vtable, and lends it to futures
+#![allow(unsafe_code)] // downcasts an erased state without a call through its vtable, lends it, and carries one that is not `Send`
 
 use std::any::{Any, TypeId, type_name};
+use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, replace};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::thread::{self, ThreadId};
+
+use parking_lot::Mutex;
+use selvedge_channels::dispose;
 
 use crate::Failure;
 
@@ -16,10 +23,16 @@ use crate::Failure;
 /// takes as long as a small method.
 pub struct ActorState {
     id: TypeId,
-    value: Box<dyn Any + Send>,
+    value: Box<dyn Any>,
     /// Counts the loans; `None` if the state was never lent.
     loans: Option<Arc<()>>,
+    /// The thread that built a pinned state. `None` for a state that any thread may use.
+    owner: Option<ThreadId>,
 }
+
+// SAFETY: without an owner, the value is `Send` (STATE-2). With an owner, other threads only carry the box: `receiver`,
+// `shared` and the drop leave the value alone on any thread but the owner's.
+unsafe impl Send for ActorState {}
 
 /// A shared borrow of an actor's value that a future may hold. The state refuses every exclusive use meanwhile. A loan
 /// stays on the thread on which it was made.
@@ -33,10 +46,26 @@ impl<A> Loan<A> {
     /// The actor's value.
     #[must_use]
     pub fn get(&self) -> &A {
-        // SAFETY: the value lives and is borrowed only as shared while this loan exists (STATE-2).
+        // SAFETY: the value lives and is borrowed only as shared while this loan exists (STATE-3).
         unsafe { self.value.as_ref() }
     }
 }
+
+/// Identifies pinned states of an `A`, so that the check of the thread costs other states nothing.
+struct PinnedType<A>(PhantomData<A>);
+
+/// An error: an actor whose state is not `Send` was used on another thread than the one that built it.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{type_name}` is not `Send`, so it runs only on the thread that built it: use its handle on that thread, or give the \
+     actor a thread of its own with `in_thread`"
+)]
+pub struct WrongThread {
+    /// The type of the actor.
+    pub type_name: &'static str,
+}
+
+selvedge_channels::debug_is_report!(WrongThread);
 
 impl ActorState {
     /// Erases the type of an actor.
@@ -46,6 +75,19 @@ impl ActorState {
             id: TypeId::of::<A>(),
             value: Box::new(actor),
             loans: None,
+            owner: None,
+        }
+    }
+
+    /// Erases the type of an actor, and makes this thread the only one that uses it.
+    #[must_use]
+    pub fn pinned<A: 'static>(actor: A) -> Self {
+        Left::drop_mine_at_the_end();
+        ActorState {
+            id: TypeId::of::<PinnedType<A>>(),
+            value: Box::new(actor),
+            loans: None,
+            owner: Some(thread::current().id()),
         }
     }
 
@@ -61,14 +103,15 @@ impl ActorState {
     /// Returns the actor as the receiver of a method of `A` that takes `&self`.
     ///
     /// # Errors
-    /// [`Failure::Internal`] if the actor is of another type.
+    /// [`WrongThread`], as the user's error, for a pinned state of another thread. [`Failure::Internal`] if the actor is
+    /// of another type.
     #[inline]
     pub fn shared<A: 'static>(&self) -> Result<&A, Box<Failure>> {
         if self.id != TypeId::of::<A>() {
-            return Err(wrong_receiver::<A>());
+            self.check_pinned::<A>()?;
         }
-        // SAFETY: `id` is that of `A`, so the value in the box is an `A` (STATE-1). It is borrowed as shared, through
-        // `&self`.
+        // SAFETY: `id` is that of `A` or, as just checked, of `PinnedType<A>` on the owner's thread, so the value in the box
+        // is an `A` (STATE-1) that this thread may use (STATE-2). It is borrowed as shared, through `&self`.
         Ok(unsafe { &*ptr::from_ref(self.value.as_ref()).cast::<A>() })
     }
 
@@ -85,18 +128,39 @@ impl ActorState {
     /// Returns the actor as the receiver of a method of `A`.
     ///
     /// # Errors
-    /// [`Failure::Internal`] if the actor is of another type, or if futures borrow it.
+    /// [`WrongThread`], as the user's error, for a pinned state of another thread. [`Failure::Internal`] if the actor is
+    /// of another type, or if futures borrow it.
     #[inline]
     pub fn receiver<A: 'static>(&mut self) -> Result<&mut A, Box<Failure>> {
         if self.id != TypeId::of::<A>() {
-            return Err(wrong_receiver::<A>());
+            self.check_pinned::<A>()?;
         }
         if self.loans.is_some() && self.is_lent() {
             return Err(lent());
         }
-        // SAFETY: `id` is that of `A`, so the value in the box is an `A` (STATE-1). It is borrowed exclusively, through
-        // `&mut self`, and no loan exists (STATE-2).
+        // SAFETY: `id` is that of `A` or, as just checked, of `PinnedType<A>` on the owner's thread, so the value in the box
+        // is an `A` (STATE-1) that this thread may use (STATE-2). It is borrowed exclusively, through `&mut self`, and no
+        // loan exists (STATE-3).
         Ok(unsafe { &mut *ptr::from_mut(self.value.as_mut()).cast::<A>() })
+    }
+
+    /// Whether this is a pinned state of an `A`, on the thread of its owner.
+    #[cold]
+    fn check_pinned<A: 'static>(&self) -> Result<(), Box<Failure>> {
+        let type_name = type_name::<A>();
+        if self.id != TypeId::of::<PinnedType<A>>() {
+            return Err(Box::new(Failure::Internal(format!(
+                "the actor is not a `{type_name}`"
+            ))));
+        }
+        if self.is_elsewhere() {
+            return Err(Box::new(Failure::from_error(WrongThread { type_name })));
+        }
+        Ok(())
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.owner.is_some_and(|owner| owner != thread::current().id())
     }
 }
 
@@ -104,8 +168,17 @@ impl Drop for ActorState {
     fn drop(&mut self) {
         if self.is_lent() {
             // A lane ends the futures of an actor first. If it did not, the value is leaked: a future would read freed
-            // memory (STATE-2).
+            // memory (STATE-3).
             let _leaked = ManuallyDrop::new(replace(&mut self.value, Box::new(())));
+        } else if self.is_elsewhere() {
+            let value = replace(&mut self.value, Box::new(()));
+            let (id, owner) = (self.id, self.owner.take());
+            LEFT.lock().push(ActorState {
+                id,
+                value,
+                loans: None,
+                owner,
+            });
         }
     }
 }
@@ -116,14 +189,43 @@ fn lent() -> Box<Failure> {
     Box::new(Failure::Internal(text.to_owned()))
 }
 
-#[cold]
-fn wrong_receiver<A>() -> Box<Failure> {
-    let wanted = type_name::<A>();
-    Box::new(Failure::Internal(format!("the actor is not a `{wanted}`")))
+/// Pinned states that other threads have dropped. A state whose owner has ended stays here.
+static LEFT: Mutex<Vec<ActorState>> = Mutex::new(Vec::new());
+
+/// Drops, when its thread ends, the states in `LEFT` that the thread owns.
+struct Left;
+
+thread_local!(static MINE: Left = const { Left });
+
+impl Left {
+    /// Drops what others have left for this thread so far, and the rest when the thread ends.
+    fn drop_mine_at_the_end() {
+        // A thread that has dropped its thread-locals already is about to end.
+        let _ = MINE.try_with(|_| ());
+        Left::drop_mine();
+    }
+
+    fn drop_mine() {
+        let mine: Vec<_> = LEFT
+            .lock()
+            .extract_if(.., |state| !state.is_elsewhere())
+            .collect();
+        mine.into_iter().for_each(dispose);
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        Left::drop_mine();
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -138,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn state_2_a_lent_state_refuses_exclusive_use_and_outlives_its_loans() {
+    fn state_3_a_lent_state_refuses_exclusive_use_and_outlives_its_loans() {
         let shared = Arc::new(());
         let mut state = ActorState::new(Arc::clone(&shared));
         let (one, two) = (state.lend::<Arc<()>>().unwrap(), state.lend::<Arc<()>>().unwrap());
@@ -161,9 +263,50 @@ mod tests {
 
     #[test]
     fn a_state_is_dropped_with_its_actor() {
-        let shared = std::sync::Arc::new(());
-        let state = ActorState::new(std::sync::Arc::clone(&shared));
+        let shared = Arc::new(());
+        let state = ActorState::new(Arc::clone(&shared));
         drop(state);
-        assert_eq!(std::sync::Arc::strong_count(&shared), 1);
+        assert_eq!(Arc::strong_count(&shared), 1);
+    }
+
+    /// Not `Send`, and counts its drops on the thread that made it.
+    struct Here(Rc<Cell<u32>>, Arc<Mutex<Option<ThreadId>>>);
+
+    impl Drop for Here {
+        fn drop(&mut self) {
+            self.0.set(self.0.get() + 1);
+            *self.1.lock() = Some(thread::current().id());
+        }
+    }
+
+    #[test]
+    fn a_pinned_state_is_used_on_its_thread_only() {
+        let (count, dropped) = (Rc::new(Cell::new(0)), Arc::default());
+        let mut state = ActorState::pinned(Here(Rc::clone(&count), Arc::clone(&dropped)));
+        assert!(state.receiver::<String>().is_err());
+        state.receiver::<Here>().unwrap().0.set(7);
+        let refused = move || {
+            let error = state.receiver::<Here>().err().unwrap();
+            (state, error.downcast_ref::<WrongThread>().is_some())
+        };
+        let (state, is_wrong_thread) = thread::spawn(refused).join().unwrap();
+        assert!(is_wrong_thread);
+        assert_eq!(count.get(), 7);
+        drop(state);
+        assert_eq!((count.get(), *dropped.lock()), (8, Some(thread::current().id())));
+    }
+
+    #[test]
+    fn a_pinned_state_that_another_thread_drops_is_dropped_by_its_owner() {
+        let dropped: Arc<Mutex<Option<ThreadId>>> = Arc::default();
+        let told = Arc::clone(&dropped);
+        let owner = thread::spawn(move || {
+            let state = ActorState::pinned(Here(Rc::default(), Arc::clone(&told)));
+            thread::spawn(move || drop(state)).join().unwrap();
+            assert_eq!(*told.lock(), None);
+            thread::current().id()
+        });
+        let owner = owner.join().unwrap();
+        assert_eq!(*dropped.lock(), Some(owner));
     }
 }

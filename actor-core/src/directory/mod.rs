@@ -14,6 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::actor_record::ActorRecord;
+use crate::cell::async_driver::AsyncDriver;
 use crate::home::keep::LaneKeep;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::id_map::IdMap;
@@ -32,6 +33,7 @@ pub(crate) struct Directory {
     closed: AtomicBool,
     limits: Mutex<TimeLimits>,
     pub(crate) leases: LeaseManager,
+    inline: AsyncDriver,
 }
 
 impl Directory {
@@ -41,7 +43,13 @@ impl Directory {
             closed: AtomicBool::new(false),
             limits: Mutex::new(TimeLimits::default()),
             leases: LeaseManager::default(),
+            inline: AsyncDriver::new(),
         }
+    }
+
+    /// The driver of the inline actors.
+    pub(crate) fn inline_driver(&self) -> AsyncDriver {
+        self.inline.clone()
     }
 
     pub(crate) fn limits(&self) -> TimeLimits {

@@ -20,20 +20,22 @@ use crate::spawn_error::SpawnError;
 pub(crate) struct InlineHome {
     name: Arc<str>,
     cell: Arc<Guarded<ActorCell>>,
+    driver: AsyncDriver,
 }
 
 impl InlineHome {
-    /// Builds the actor, on the calling thread.
-    pub(crate) fn new(blueprint: &Blueprint) -> Result<Self, SpawnError> {
+    /// Builds the actor, on the calling thread. `driver` runs its async constructor and the async methods of calls.
+    pub(crate) fn new(blueprint: &Blueprint, driver: AsyncDriver) -> Result<Self, SpawnError> {
         let name = Arc::clone(&blueprint.name);
         let built = match blueprint.core {
             Some(core) => Err(Failure::from_error(CoreError::Inline { core })),
-            None => blueprint.clone().build(),
+            None => blueprint.clone().build(driver.clone()),
         };
         match built {
             Ok(cell) => Ok(Self {
                 name,
                 cell: Arc::new(Guarded::new(cell)),
+                driver,
             }),
             Err(failure) => Err(SpawnError::not_built(name.to_string(), failure.into_report())),
         }
@@ -71,7 +73,7 @@ impl Home for InlineHome {
 
     fn call(&self, call: ActorCall) {
         let deadline = || Some(Instant::now() + CALL_TIMEOUT);
-        let driver = AsyncDriver::new().limited(CALL_TIMEOUT);
+        let driver = self.driver.clone().limited(CALL_TIMEOUT);
         let scope = Scope::Of(Cancellation::of_call(call.cancel));
         let (method, arguments) = (call.method, call.arguments);
         let used = self.cell.with(deadline, |cell| {

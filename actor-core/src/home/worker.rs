@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::actor::arguments::{Arguments, ArgumentsKind, Returned};
+use crate::actor::extension::Extension;
 use crate::actor::made_in::MadeIn;
 use crate::actor::registry::decode_error;
 use crate::call::request::{ActorCall, CallFault};
@@ -53,7 +54,7 @@ impl Home for WorkerHome {
         let Some(link) = self.worker.link() else {
             return done(Err(gone(self.worker.why_gone())));
         };
-        let Factory::Constructor(args) = &blueprint.factory else {
+        let Factory::Constructor(constructor, args) = &blueprint.factory else {
             let actor = blueprint.name.to_string();
             return done(Err(SpawnError::ThisProcessOnly { actor }));
         };
@@ -63,9 +64,11 @@ impl Home for WorkerHome {
             actor: blueprint.id,
             name: blueprint.name.to_string(),
             type_name: blueprint.entry.key(),
+            constructor: *constructor,
             on_panic: blueprint.on_panic,
             core: blueprint.core,
             concurrency: blueprint.concurrency,
+            build_limit: blueprint.build_limit,
         };
         let on_response = move |response| {
             done(match response {
@@ -93,7 +96,8 @@ impl Home for WorkerHome {
         let Some(link) = self.worker.link() else {
             return reply(Err(CallFault::NoActor));
         };
-        let (lane, mut sent) = (self.lane, None);
+        let (lane, mut sent, index) = (self.lane, None, method.index);
+        let extension = method.extension.map(Extension::key);
         let answered = Arc::clone(&cancel);
         link.request(
             |request| {
@@ -102,7 +106,8 @@ impl Home for WorkerHome {
                     request,
                     lane,
                     actor,
-                    method,
+                    method: index,
+                    extension,
                 }
             },
             body,

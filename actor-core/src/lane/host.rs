@@ -86,10 +86,13 @@ impl LaneHost<'_> {
         }
     }
 
-    /// Takes an actor off the lane, so that it can be put on another one.
+    /// Takes an actor off the lane, so that it can be put on another one. `None` if it does not live here, or is pinned.
     pub(crate) fn take_actor(&mut self, id: ActorId) -> Option<ActorCell> {
         self.lane.end_flights(id);
         let at = self.lane.actors.binary_search_by_key(&id, ActorCell::id).ok()?;
+        if self.lane.actors.get(at)?.is_pinned() {
+            return None;
+        }
         Some(self.lane.actors.remove(at))
     }
 
@@ -223,7 +226,8 @@ impl LaneState {
             }
             _ => {}
         }
-        blueprint.build().inspect_err(|_| self.free_core())
+        let driver = self.driver.clone();
+        blueprint.build(driver).inspect_err(|_| self.free_core())
     }
 
     fn remove(&mut self, id: ActorId) {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::actor_record::{ActorRecord, Liveness};
 use crate::actor_ref::ActorRef;
 use crate::cell::ActorCell;
+use crate::cell::async_driver::AsyncDriver;
 use crate::cell::guarded::Guarded;
 use crate::death::Death;
 use crate::directory::Directory;
@@ -266,6 +267,12 @@ impl Lease {
             Some((record.id(), Arc::clone(cell)))
         };
         self.records.iter().filter_map(inline).collect()
+    }
+
+    /// The driver of the runtime's inline actors, on whose tokio runtime their async constructors have run.
+    #[must_use]
+    pub fn inline_driver(&self) -> AsyncDriver {
+        self.directory().inline_driver()
     }
 
     /// Announces that the holder is about to release the lease: lanes without a program are free now, the others when

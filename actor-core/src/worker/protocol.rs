@@ -4,6 +4,8 @@
 //! body is raw bytes (arguments, results, programs), so that large payloads are not walked byte by byte. This module
 //! does no I/O: `link` (driver) and `serve` (worker) read and write.
 
+use std::time::Duration;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +36,8 @@ pub(crate) enum ToWorker {
         lane: LaneId,
         actor: ActorId,
         method: u16,
+        /// The key of the extension that has the method.
+        extension: Option<String>,
     },
     /// Loads programs and starts them. Body: the bytes for the loader.
     Load { request: RequestId, kind: String },
@@ -56,10 +60,14 @@ pub(crate) struct CreateActor {
     pub(crate) name: String,
     /// The key of the actor's type in the registry.
     pub(crate) type_name: String,
+    /// The index of the constructor in the type's entry.
+    pub(crate) constructor: u16,
     pub(crate) on_panic: OnPanic,
     pub(crate) core: Option<u32>,
     /// The number of async methods that may be in flight at a time.
     pub(crate) concurrency: u32,
+    /// The time limit for an async constructor.
+    pub(crate) build_limit: Duration,
 }
 
 /// A message from a worker to the driver. Each variant names its body.

@@ -9,7 +9,8 @@ use parking_lot::Mutex;
 use selvedge_channels::dispose;
 
 use crate::actor::arguments::{Arguments, Returned};
-use crate::actor::registry::{find_actor, find_loader};
+use crate::actor::extension::Method;
+use crate::actor::registry::{UnknownExtension, find_actor, find_extension, find_loader};
 use crate::call::request::{ActorCall, CallFault};
 use crate::cancel::CallCancel;
 use crate::cell::Blueprint;
@@ -137,7 +138,9 @@ impl WorkerLanes {
                 lane,
                 actor,
                 method,
+                extension,
             } => {
+                let method = extended(extension.as_deref(), method);
                 self.call(request, lane, actor, method, body);
             }
             ToWorker::Load { request, kind } => self.load(request, &kind, &body),
@@ -177,11 +180,12 @@ impl WorkerLanes {
             id: order.actor,
             name: order.name.as_str().into(),
             entry,
-            factory: Factory::Constructor(args.into()),
+            factory: Factory::Constructor(order.constructor, args.into()),
             on_panic: order.on_panic,
             device: None,
             core: order.core,
             concurrency: order.concurrency,
+            build_limit: order.build_limit,
         };
         let writer = Arc::clone(&self.writer);
         let reply = Box::new(move |result| created(&writer, request, result));
@@ -198,8 +202,22 @@ impl WorkerLanes {
         Ok(lane)
     }
 
-    fn call(&self, request: RequestId, lane: LaneId, actor: ActorId, method: u16, body: Vec<u8>) {
+    fn call(
+        &self,
+        request: RequestId,
+        lane: LaneId,
+        actor: ActorId,
+        method: Result<Method, UnknownExtension>,
+        body: Vec<u8>,
+    ) {
         let writer = Arc::clone(&self.writer);
+        let method = match method {
+            Ok(method) => method,
+            Err(unknown) => {
+                let fault = CallFault::Failed(Failure::from_error(unknown));
+                return returned(&writer, request, Err(fault));
+            }
+        };
         let cancel = Arc::<CallCancel>::default();
         self.calls.lock().insert(request, Arc::clone(&cancel));
         let open = OpenCall {
@@ -269,6 +287,17 @@ impl WorkerLanes {
         // be flushed, though.
         let _ = std::io::stdout().flush();
         exit_now(if stuck == 0 { 0 } else { EXIT_STUCK })
+    }
+}
+
+/// The method that a call names.
+fn extended(extension: Option<&str>, index: u16) -> Result<Method, UnknownExtension> {
+    match extension {
+        None => Ok(index.into()),
+        Some(key) => {
+            let extension = find_extension(key).ok_or_else(|| UnknownExtension(key.to_owned()))?;
+            Ok((extension, index).into())
+        }
     }
 }
 

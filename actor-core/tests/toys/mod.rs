@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use selvedge_channels::{Doorbell, PayloadType, Traits, Waiting, decode, encode};
 use selvedge_core::{
     ACTORS, Actor, ActorEntry, ActorId, ActorRef, ActorState, Arguments, AsyncDriver, BoxError, Call,
-    Failure, Frame, LOADERS, LaneHost, LaneId, LoadedPrograms, MethodEntry, Program, ProgramLoader, Returned,
-    Sharing,
+    Construction, ConstructorEntry, Failure, Frame, LOADERS, LaneHost, LaneId, LoadedPrograms, MethodEntry,
+    Program, ProgramLoader, Returned, Sharing,
 };
 use serde::{Deserialize, Serialize};
 
@@ -134,17 +134,37 @@ static METHODS: &[MethodEntry] = &[
 
 static ENTRY: ActorEntry = ActorEntry {
     name: concat!(module_path!(), "::Toy"),
+    instance: None,
+    id: std::any::TypeId::of::<Toy>(),
     place: "",
-    create: |bytes| {
-        let (birth, sum) = decode(bytes)?;
-        Ok(ActorState::new(Toy::create((birth, sum))?))
-    },
+    is_pinned: || false,
+    constructors: &[ConstructorEntry {
+        name: "new",
+        create: |bytes, driver| {
+            let (birth, sum) = decode(bytes)?;
+            Ok(Toy::create((birth, sum), driver)?.into_actor_state())
+        },
+    }],
     concurrency: 1,
     methods: METHODS,
 };
 
 #[linkme::distributed_slice(ACTORS)]
 static REGISTERED: fn() -> &'static ActorEntry = Toy::entry;
+
+impl Toy {
+    fn create((birth, sum): (Birth, i64), _: &AsyncDriver) -> Result<Self, BoxError> {
+        match birth {
+            Birth::Fine => Ok(Toy { sum }),
+            Birth::Refuses => Err(Refusal("toy".to_owned()).into()),
+            Birth::Panics => panic!("born to panic"),
+            Birth::Exits => std::process::exit(9),
+            Birth::Hangs => loop {
+                std::thread::park();
+            },
+        }
+    }
+}
 
 impl Actor for Toy {
     type Args = (Birth, i64);
@@ -155,20 +175,14 @@ impl Actor for Toy {
         &ENTRY
     }
 
-    fn arguments() -> &'static Traits<(Birth, i64)> {
-        &Traits::WIRE
+    fn construction(args: (Birth, i64)) -> Construction<Toy, (Birth, i64)> {
+        Construction::new(0, args, &Traits::WIRE, |args, driver| {
+            Ok(Toy::create(args, driver)?.into_actor_state())
+        })
     }
 
-    fn create((birth, sum): (Birth, i64)) -> Result<Self, BoxError> {
-        match birth {
-            Birth::Fine => Ok(Toy { sum }),
-            Birth::Refuses => Err(Refusal("toy".to_owned()).into()),
-            Birth::Panics => panic!("born to panic"),
-            Birth::Exits => std::process::exit(9),
-            Birth::Hangs => loop {
-                std::thread::park();
-            },
-        }
+    fn into_actor_state(self) -> ActorState {
+        ActorState::new(self)
     }
 
     fn handle(actor: ActorRef) -> ToyHandle {

@@ -96,7 +96,7 @@ impl<T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Wire for T
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel along an edge",
-    label = "an operation takes or gives `{Self}`",
+    label = "an actor takes or gives `{Self}`",
     note = "its type must be `Send` and borrow nothing"
 )]
 pub trait Travels<'a>: Payload {}

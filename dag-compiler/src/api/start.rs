@@ -177,7 +177,8 @@ fn start(
         free_ports,
     } = parts;
     // An inline async method awaits on the thread that waits for its result, so the time limit of that thread applies.
-    driver_lane.driver = driver_lane.driver.limited(options.timeout_value());
+    let driver = driver_lane.driver.limited(options.timeout_value());
+    driver_lane.driver = driver.sharing(&lease.inline_driver());
     let (bell, budget) = (driver_lane.bell.clone(), SpinBudget::new(driver_lane.waiting));
     let info = TaskInfo {
         task: "the graph's input".into(),

@@ -236,6 +236,7 @@ impl Builder {
         self.tasks.push(TaskIr {
             actor,
             method,
+            extension: None,
             method_name,
             label: numbered(&mut self.labels, label),
             args,

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::rc::Rc;
 
 use selvedge_channels::{Payload, PayloadType};
-use selvedge_core::{ActorRef, ListLevel, ParamEntry, ProcessId};
+use selvedge_core::{ActorRef, ListLevel, Method, ParamEntry, ProcessId, check_linked, note_extension};
 
 use super::builder::{Builder, current};
 use super::constant::Constant;
@@ -17,15 +17,15 @@ use crate::ir::{ArgGroup, ArgIr, SourceLocation, ValueId};
 /// One call of a handle's method during binding. The code that `#[actor]` generates uses this type.
 pub struct Bind {
     actor: ActorRef,
-    method: u16,
+    method: Method,
     args: Vec<(Source, Option<Transport>)>,
 }
 
-/// Begins to bind method number `method` of an actor.
-pub fn bind(actor: &ActorRef, method: u16) -> Bind {
+/// Begins to bind a method of an actor: of its entry, by index, or of an extension.
+pub fn bind(actor: &ActorRef, method: impl Into<Method>) -> Bind {
     Bind {
         actor: actor.clone(),
-        method,
+        method: method.into(),
         args: Vec::new(),
     }
 }
@@ -64,12 +64,14 @@ impl Bind {
         let flat = Flat::of(self, builder, &location);
         let mut graph = builder.borrow_mut();
         graph.mistakes.extend(flat.mistakes);
+        graph.mistakes.extend(self.unknown_there(&location));
         graph.add_actor(&self.actor);
         let entry = self.actor.entry();
-        let method = (self.method, entry.method_name(self.method).into());
+        let method = (self.method.index, self.method.name(entry).into());
         let task = graph.add_task(self.actor.id(), method, flat.args, location);
         if let Some(task) = graph.tasks.get_mut(task.index()) {
             task.groups = flat.groups;
+            task.extension = self.method.extension.map(note_extension);
         }
         let asked = flat.asked.into_iter();
         graph
@@ -79,9 +81,20 @@ impl Bind {
         graph
             .constants
             .extend(constants.map(|(position, constant)| ((task, position), constant)));
-        let method = entry.method(self.method);
+        let method = self.method.of(entry);
         let payload = method.map_or_else(PayloadType::of::<()>, |method| (method.result)());
         graph.result(task, payload)
+    }
+
+    /// Refuses an operation that the actor's worker process cannot find (D0112).
+    fn unknown_there(&self, location: &SourceLocation) -> Option<Diagnostic> {
+        let extension = self.method.extension?;
+        if self.actor.process() == ProcessId::DRIVER {
+            return None;
+        }
+        let unknown = check_linked(extension).err()?;
+        let mistake = Diagnostic::new(Code::LoadFailed, unknown.to_string(), location.clone());
+        Some(mistake.labelled("runs in a worker process"))
     }
 
     /// Refuses an argument with more list levels than the spelling of the parameter's type has (D0116).
@@ -102,12 +115,12 @@ impl Bind {
     }
 
     fn param(&self, position: usize) -> Option<&'static ParamEntry> {
-        let method = self.actor.entry().method(self.method);
+        let method = self.method.of(self.actor.entry());
         method.and_then(|method| method.params.get(position))
     }
 
     fn name(&self) -> String {
-        let method = self.actor.entry().method_name(self.method);
+        let method = self.method.name(self.actor.entry());
         format!("{}.{method}", self.actor.name())
     }
 }

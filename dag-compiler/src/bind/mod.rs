@@ -149,6 +149,7 @@ fn actor_ir(actor: &ActorRef, names: &IdMap<ActorId, String>) -> ActorIr {
         home: actor.address(),
         placement: actor.placement().to_string(),
         core: actor.core(),
+        pinned: actor.is_pinned(),
         device: actor.device(),
         concurrency: actor.concurrency(),
         commutes: false,

@@ -6,7 +6,7 @@
 //! type from any method of the graph's actors that names it.
 
 use selvedge_channels::PayloadType;
-use selvedge_core::MethodEntry;
+use selvedge_core::{MethodEntry, find_extension};
 
 use super::builder::Builder;
 use crate::ir::{GraphIr, Origin, TaskIr, TraitsIr, ValueId};
@@ -77,6 +77,9 @@ impl Builder {
 
     /// The method of a task; `None` for a rank of a collective.
     fn method(&self, task: &TaskIr) -> Option<&'static MethodEntry> {
+        if let Some(key) = &task.extension {
+            return find_extension(key)?.methods.get(usize::from(task.method));
+        }
         let actor = self.places.get(&task.actor)?;
         self.actors.get(*actor)?.entry().method(task.method)
     }

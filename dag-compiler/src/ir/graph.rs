@@ -178,6 +178,9 @@ pub struct ActorIr {
     /// The number of the actor's async methods that may be in flight at a time; 1 for an inline actor.
     #[serde(default)]
     pub concurrency: u32,
+    /// True if the actor must stay on the lane where it was spawned, because its type is not `Send`.
+    #[serde(default)]
+    pub pinned: bool,
     /// True if the actor's methods may run in any order within an execution. Bind order does not constrain them then.
     pub commutes: bool,
 }
@@ -206,8 +209,11 @@ pub enum ArgGroup {
 pub struct TaskIr {
     /// The actor that runs the task.
     pub actor: ActorId,
-    /// Index of the method in the actor's entry; `u16::MAX` for a collective.
+    /// Index of the method in the actor's entry or in the extension; `u16::MAX` for a collective.
     pub method: u16,
+    /// The key of the extension of the actor's type that has the method. `None` for a method of the actor's entry.
+    #[serde(default)]
+    pub extension: Option<String>,
     /// The name of the method or of the collective.
     pub method_name: Cow<'static, str>,
     /// The label: `actor.method`, with `#2` for the second bind of the same method, or the name that the user gave.
@@ -348,6 +354,11 @@ impl GraphIr {
     /// Returns the core to which a lane is pinned, if one of its actors names a core.
     pub(crate) fn core_of(&self, lane: LaneId) -> Option<u32> {
         self.actors_on(lane).find_map(|actor| actor.core)
+    }
+
+    /// Whether a lane runs an actor that must stay there.
+    pub(crate) fn is_pinned(&self, lane: LaneId) -> bool {
+        self.actors_on(lane).any(|actor| actor.pinned)
     }
 
     /// Returns the place of a lane as text, for display.

@@ -1,7 +1,7 @@
 //! A task: its method, its arguments and its outlets.
 
 use selvedge_channels::AnyOutlet;
-use selvedge_core::{ActorState, Failure, Frame, MethodEntry, ValueIx, find_actor};
+use selvedge_core::{ActorState, BoxError, Failure, Frame, MethodEntry, ValueIx, find_actor, find_method};
 
 use super::ends::Rings;
 use super::index::Places;
@@ -132,11 +132,12 @@ impl LoadSite<'_> {
 
 /// The method of a task; `None` for a rank of a collective.
 fn method(task: &TaskIr, actor: &ActorIr) -> Result<Option<&'static MethodEntry>, LoadError> {
-    let entry = find_actor(&actor.type_name).map_err(|error| LoadError::UnknownActor(error.to_string()))?;
+    let unknown = |error: BoxError| LoadError::UnknownActor(error.to_string());
     if task.collective.is_some() {
+        find_actor(&actor.type_name).map_err(|error| unknown(error.into()))?;
         return Ok(None);
     }
-    let method = entry.method(task.method);
+    let method = find_method(&actor.type_name, task.extension.as_deref(), task.method).map_err(unknown)?;
     method
         .map(Some)
         .ok_or(LoadError::Inconsistent("an unknown method"))

@@ -1,7 +1,7 @@
 //! The payload types of values: from the link-time registry of actors.
 
 use selvedge_channels::PayloadType;
-use selvedge_core::{ActorEntry, MethodEntry, find_actor};
+use selvedge_core::{MethodEntry, find_method};
 
 use super::{LoadError, LoadSite};
 use crate::ir::{self, ArgIr, GraphIr, Origin, Plan, TaskId, TaskIr, ValueId};
@@ -21,10 +21,10 @@ pub(crate) fn carries_tensors(payload: &PayloadType) -> bool {
 #[linkme::distributed_slice]
 pub static CARRIERS: [fn() -> PayloadType];
 
-fn entry_of(plan: &Plan, task: TaskId) -> Option<(&'static ActorEntry, u16)> {
+fn method_of(plan: &Plan, task: TaskId) -> Option<&'static MethodEntry> {
     let task = plan.ir.tasks.get(task.0 as usize)?;
     let actor = plan.ir.actors.iter().find(|actor| actor.id == task.actor)?;
-    Some((find_actor(&actor.type_name).ok()?, task.method))
+    find_method(&actor.type_name, task.extension.as_deref(), task.method).ok()?
 }
 
 /// The value that a rank of a collective contributes; the result has the same type.
@@ -43,8 +43,7 @@ pub(super) fn registered_payload(plan: &Plan, value: ValueId) -> Option<PayloadT
         if let Some(brought) = contributed(plan, task) {
             return registered_payload(plan, brought);
         }
-        let (entry, method) = entry_of(plan, task)?;
-        let method = entry.methods.get(usize::from(method))?;
+        let method = method_of(plan, task)?;
         return match ir.part {
             None => Some((method.result)()),
             Some(part) => (method.parts)().get(usize::from(part)).copied(),
@@ -52,8 +51,7 @@ pub(super) fn registered_payload(plan: &Plan, value: ValueId) -> Option<PayloadT
     }
     let mut named = plan.ir.tasks.iter().enumerate().filter_map(|(index, task)| {
         let position = task.args.iter().position(|arg| *arg == ArgIr::Value(value))?;
-        let (entry, method) = entry_of(plan, TaskId(index as u32))?;
-        argument_type(task, entry.methods.get(usize::from(method))?, position as u32)
+        argument_type(task, method_of(plan, TaskId(index as u32))?, position as u32)
     });
     // A generic actor may know less of the type than another reader.
     let first = named.next()?;

@@ -7,7 +7,7 @@
 //!   known.
 //!
 //! Only neighbours along the graph are merged, so that hops disappear, and the groups have about equal work. Lanes with
-//! different cores stay apart. The choice is a pure function.
+//! different cores stay apart, as does a lane with an actor that must stay there. The choice is a pure function.
 
 use selvedge_core::{Address, IdMap, LaneId, ProcessId};
 
@@ -24,9 +24,16 @@ struct LaneGroup {
     why: String,
     /// The core to which the lanes are pinned. Only lanes with the same core are merged.
     core: Option<u32>,
+    /// True if an actor must stay on its lane. Such a lane is merged with no other.
+    pinned: bool,
 }
 
 impl LaneGroup {
+    /// Whether the lanes of both groups may become one.
+    fn may_absorb(&self, other: &LaneGroup) -> bool {
+        self.core == other.core && !self.pinned && !other.pinned
+    }
+
     fn absorb(&mut self, other: LaneGroup, why: &str) {
         self.lanes.extend(other.lanes);
         self.ns = self.ns.saturating_add(other.ns);
@@ -121,6 +128,7 @@ fn groups(graph: &GraphIr) -> IdMap<ProcessId, Vec<LaneGroup>> {
             known,
             why,
             core: graph.core_of(lane),
+            pinned: graph.is_pinned(lane),
         };
         groups.push_to(process, group);
     }
@@ -147,7 +155,7 @@ fn budgets(groups: &IdMap<ProcessId, Vec<LaneGroup>>, cores: usize) -> IdMap<Pro
 
 /// Merges neighbours into at most `budget` groups of about equal work. The total work is divided into `budget` equal
 /// shares; each lane joins the group of the share that contains the middle of its own work. Neighbours with different
-/// cores stay apart, which may leave more groups.
+/// cores, and lanes with an actor that must stay there, stay apart, which may leave more groups.
 fn balanced(groups: Vec<LaneGroup>, budget: usize, why: &str) -> Vec<LaneGroup> {
     if groups.len() <= budget {
         return groups;
@@ -164,7 +172,7 @@ fn balanced(groups: Vec<LaneGroup>, budget: usize, why: &str) -> Vec<LaneGroup> 
         let share = ((middle * budget as u128 / total) as usize).min(budget - 1);
         before += u128::from(group.ns);
         match merged.last_mut() {
-            Some(open) if share == last && open.core == group.core => open.absorb(group, why),
+            Some(open) if share == last && open.may_absorb(&group) => open.absorb(group, why),
             _ => merged.push(group),
         }
         last = share;
@@ -181,7 +189,7 @@ fn worthwhile(groups: Vec<LaneGroup>) -> Vec<LaneGroup> {
     let mut merged: Vec<LaneGroup> = Vec::new();
     for group in groups {
         let fits = |open: &LaneGroup| {
-            let known = open.known && group.known && open.core == group.core;
+            let known = open.known && group.known && open.may_absorb(&group);
             known && open.ns.saturating_add(group.ns) <= limit
         };
         match merged.last_mut() {
@@ -190,4 +198,32 @@ fn worthwhile(groups: Vec<LaneGroup>) -> Vec<LaneGroup> {
         }
     }
     merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(lane: u32, pinned: bool) -> LaneGroup {
+        LaneGroup {
+            lanes: vec![LaneId(lane)],
+            ns: 1,
+            known: true,
+            why: String::new(),
+            core: None,
+            pinned,
+        }
+    }
+
+    #[test]
+    fn a_lane_whose_actor_must_stay_there_is_merged_with_no_other() {
+        let groups = || (1..=5).map(|lane| group(lane, lane == 3)).collect();
+        let lanes = |merged: Vec<LaneGroup>| -> Vec<Vec<u32>> {
+            let numbers = |group: LaneGroup| group.lanes.iter().map(|lane| lane.0).collect();
+            merged.into_iter().map(numbers).collect()
+        };
+        let apart = vec![vec![1, 2], vec![3], vec![4, 5]];
+        assert_eq!(lanes(balanced(groups(), 1, "few cores")), apart);
+        assert_eq!(lanes(worthwhile(groups())), apart);
+    }
 }

@@ -45,8 +45,11 @@ const fn method() -> MethodEntry {
 
 static ENTRY: ActorEntry = ActorEntry {
     name: "selvedge_compiler::model",
+    instance: None,
+    id: std::any::TypeId::of::<()>(),
     place: "",
-    create: |_| Err("never created".into()),
+    is_pinned: || false,
+    constructors: &[],
     concurrency: 1,
     methods: &[method()],
 };
@@ -121,6 +124,7 @@ fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
                 device: None,
                 core: None,
                 concurrency: 1,
+                pinned: false,
                 commutes: false,
             });
         }
@@ -128,6 +132,7 @@ fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
         graph.tasks.push(TaskIr {
             actor: id,
             method: 0,
+            extension: None,
             method_name: "sum".into(),
             label: format!("t{index}"),
             args: reads.iter().map(|value| ArgIr::Value(ValueId(*value))).collect(),

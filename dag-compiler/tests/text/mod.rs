@@ -82,6 +82,7 @@ impl Sketch {
             device: None,
             core: None,
             concurrency: 1,
+            pinned: false,
             commutes: false,
         });
         id
@@ -134,6 +135,7 @@ impl Sketch {
         self.graph.tasks.push(TaskIr {
             actor,
             method: 0,
+            extension: None,
             method_name,
             label,
             args,

@@ -3,9 +3,11 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
+use super::Site;
 use super::argument::{borrowed, passed, taken, variables};
 use super::overlap::overlap;
 use crate::edge_type::{traits, travel};
+use crate::generics::where_clause;
 use crate::parse::Operation;
 
 /// Returns the name of the function that runs an operation in a graph.
@@ -19,12 +21,12 @@ pub(super) fn call_name(index: usize) -> Ident {
 }
 
 /// Generates the functions of one operation.
-pub(super) fn functions(index: usize, operation: &Operation, actor: &Ident) -> TokenStream {
+pub(super) fn functions(index: usize, operation: &Operation, site: &Site<'_>) -> TokenStream {
     let (compute, call) = (
-        compute(&compute_name(index), operation, actor),
-        call(&call_name(index), operation, actor),
+        compute(&compute_name(index), operation, site),
+        call(&call_name(index), operation, site),
     );
-    let overlap = overlap(index, operation, actor);
+    let overlap = overlap(index, operation, site);
     quote! {
         #compute
 
@@ -35,7 +37,7 @@ pub(super) fn functions(index: usize, operation: &Operation, actor: &Ident) -> T
 }
 
 /// Generates the function that runs an operation in a graph.
-fn compute(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStream {
+fn compute(function: &Ident, operation: &Operation, site: &Site<'_>) -> TokenStream {
     let Operation {
         name: method,
         cfgs,
@@ -43,20 +45,21 @@ fn compute(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStrea
         result,
         ..
     } = operation;
+    let (path, receiver) = (&site.path, receiver(operation, site));
+    let (parameters, ..) = site.generics.split_for_impl();
     let names = variables(params);
     let (taken, borrowed) = (taken(params), borrowed(params));
     let returned = driven(
         operation,
         &quote!(frame),
-        quote!(#actor::#method(receiver, #(#names),*)),
+        quote!(#path::#method(receiver, #(#names),*)),
     );
-    let (value, travel) = (value(operation), bounds(operation));
-    let receiver = receiver(operation, actor);
+    let (value, travel) = (value(operation), where_clause(site.generics, &bounds(operation)));
     quote! {
         #(#cfgs)*
         #[allow(clippy::let_unit_value, clippy::unit_arg, clippy::needless_borrow)]
         #[inline]
-        fn #function(actor: &mut ::selvedge::__private::ActorState, frame: &mut ::selvedge::__private::Frame<'_>) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> #travel {
+        fn #function #parameters(actor: &mut ::selvedge::__private::ActorState, frame: &mut ::selvedge::__private::Frame<'_>) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> #travel {
             let receiver = #receiver?;
             #(#taken)*
             let result = {
@@ -69,7 +72,7 @@ fn compute(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStrea
 }
 
 /// Generates the function that runs an operation in an ordinary call.
-fn call(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStream {
+fn call(function: &Ident, operation: &Operation, site: &Site<'_>) -> TokenStream {
     let Operation {
         name: method,
         cfgs,
@@ -77,20 +80,21 @@ fn call(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStream {
         result,
         ..
     } = operation;
+    let (path, receiver) = (&site.path, receiver(operation, site));
+    let (parameters, ..) = site.generics.split_for_impl();
     let (names, passed) = (variables(params), passed(params));
     let edges: Vec<_> = params.iter().map(|param| &param.edge).collect();
     let (of_arguments, of_result) = (traits(&quote!((#(#edges,)*))), traits(result));
     let returned = driven(
         operation,
         &quote!(driver),
-        quote!(#actor::#method(receiver, #(#passed),*)),
+        quote!(#path::#method(receiver, #(#passed),*)),
     );
-    let (value, travel) = (value(operation), bounds(operation));
-    let receiver = receiver(operation, actor);
+    let (value, travel) = (value(operation), where_clause(site.generics, &bounds(operation)));
     quote! {
         #(#cfgs)*
         #[allow(unused_variables, clippy::let_unit_value, clippy::unit_arg)]
-        fn #function(
+        fn #function #parameters(
             actor: &mut ::selvedge::__private::ActorState,
             arguments: ::selvedge::__private::Arguments,
             driver: &::selvedge::__private::AsyncDriver,
@@ -114,7 +118,8 @@ fn driven(operation: &Operation, driver: &TokenStream, invoked: TokenStream) -> 
 }
 
 /// Generates the expression that borrows the actor as the method takes it.
-fn receiver(operation: &Operation, actor: &Ident) -> TokenStream {
+fn receiver(operation: &Operation, site: &Site<'_>) -> TokenStream {
+    let actor = &site.actor;
     if operation.is_exclusive {
         quote!(actor.receiver::<#actor>())
     } else {
@@ -131,7 +136,7 @@ pub(super) fn value(operation: &Operation) -> TokenStream {
     }
 }
 
-/// Generates the functions' `where` clause. An operation behind a `cfg` has none, because the table of methods does not
+/// Generates the functions' bounds. An operation behind a `cfg` has none, because the table of methods does not
 /// list its bounds; the bodies of the functions check its types.
 pub(super) fn bounds(operation: &Operation) -> TokenStream {
     if operation.cfgs.is_empty() {

@@ -1,42 +1,53 @@
 //! The entry's table of methods: a row for each operation.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::TokenStream;
 use quote::quote;
 use syn::Type;
 
+use super::Site;
 use super::argument::{passed, variables};
 use super::function::{call_name, compute_name};
 use super::overlap::sharing;
 use crate::edge_type::{list_elements, payload_type, travel};
+use crate::generics::{declared, phantom, where_clause};
 use crate::parse::{Operation, Param};
 
 /// Generates the table of methods.
-pub(super) fn table(operations: &[Operation], actor: &Ident) -> TokenStream {
+pub(super) fn table(operations: &[Operation], site: &Site<'_>) -> TokenStream {
     let methods = operations
         .iter()
         .enumerate()
-        .map(|(index, operation)| method(index, operation, actor));
-    // Operations behind a `cfg` may name types that exist only under that `cfg`, so they are not listed in the bounds;
-    // the bodies of their functions check their types.
-    let always = operations.iter().filter(|operation| operation.cfgs.is_empty());
-    let travel_all = travel(always.flat_map(Operation::travellers));
+        .map(|(index, operation)| method(index, operation, site));
+    let generics = site.generics;
+    let (declared, phantom) = (declared(generics), phantom(generics));
+    let (parameters, arguments, _) = generics.split_for_impl();
+    let travel_all = where_clause(generics, &travel_all(operations));
     quote! {
-        struct __SelvedgeMethods;
+        struct __SelvedgeMethods #declared(#phantom);
 
-        impl ::selvedge::__private::MethodTable for __SelvedgeMethods #travel_all {
+        impl #parameters ::selvedge::__private::MethodTable for __SelvedgeMethods #arguments #travel_all {
             const METHODS: &'static [::selvedge::__private::MethodEntry] = &[#(#methods),*];
         }
     }
 }
 
+/// Generates the bounds of all operations. Operations behind a `cfg` may name types that exist only under that `cfg`, so they
+/// are not listed; the bodies of their functions check their types.
+pub(super) fn travel_all(operations: &[Operation]) -> TokenStream {
+    let always = operations.iter().filter(|operation| operation.cfgs.is_empty());
+    travel(always.flat_map(Operation::travellers))
+}
+
 /// Generates one row of the table.
-fn method(index: usize, operation: &Operation, actor: &Ident) -> TokenStream {
+fn method(index: usize, operation: &Operation, site: &Site<'_>) -> TokenStream {
     let (compute, call) = (compute_name(index), call_name(index));
     let (name, result) = (operation.name.to_string(), &operation.result);
     let cfgs = &operation.cfgs;
+    let (_, arguments, _) = site.generics.split_for_impl();
+    let turbofish = arguments.as_turbofish();
     let params = operation.params.iter().map(param);
-    let sharing = sharing(index, operation);
-    let (error, of_result, parts) = (error(operation, actor), payload_type(result), parts(result));
+    let sharing = sharing(index, operation, &turbofish);
+    let (error, of_result, parts) = (error(operation, site), payload_type(result), parts(result));
     quote! {
         #(#cfgs)*
         ::selvedge::__private::MethodEntry {
@@ -46,18 +57,19 @@ fn method(index: usize, operation: &Operation, actor: &Ident) -> TokenStream {
             parts: || #parts,
             error: #error,
             sharing: #sharing,
-            compute: #compute,
-            call: #call,
+            compute: #compute #turbofish,
+            call: #call #turbofish,
         }
     }
 }
 
 /// Generates the function that tells the codec of an operation's errors. A closure that is never called gives the type of
 /// the errors, which a macro does not know.
-fn error(operation: &Operation, actor: &Ident) -> TokenStream {
+fn error(operation: &Operation, site: &Site<'_>) -> TokenStream {
     if !operation.fallible {
         return quote!(|| ::std::option::Option::None);
     }
+    let (actor, path) = (&site.actor, &site.path);
     let (method, names, passed) = (
         &operation.name,
         variables(&operation.params),
@@ -74,7 +86,7 @@ fn error(operation: &Operation, actor: &Ident) -> TokenStream {
             #[allow(unreachable_code, unused_variables, clippy::diverging_sub_expression)]
             let probe = ::selvedge::__private::ErrorProbe::#probe(|| {
                 let (receiver, #(#names,)*): (&mut #actor, #(#edges,)*) = ::std::unreachable!();
-                #actor::#method(receiver, #(#passed),*)
+                #path::#method(receiver, #(#passed),*)
             });
             (&probe).codec()
         }

@@ -1,54 +1,137 @@
 //! Reads the type that an `impl` block makes an actor.
 
-use syn::{GenericParam, Ident, ItemImpl, Type};
+use proc_macro2::TokenStream;
+use quote::{ToTokens, format_ident, quote};
+use syn::{
+    Error, GenericArgument, GenericParam, Generics, Ident, ItemImpl, Path, PathArguments, Type,
+    WherePredicate, parse_quote,
+};
 
 use crate::edge_type::help;
 
-/// Returns the name of the block's type, and refuses a block whose type cannot be an actor.
-pub(super) fn name(block: &ItemImpl) -> syn::Result<Ident> {
-    inherent(block)?;
-    concrete(block)?;
-    let name = match &*block.self_ty {
-        Type::Path(path) => path.path.get_ident().cloned(),
-        _ => None,
+/// The type of an actor.
+pub(crate) struct ActorType {
+    /// The name of the type, without its module and its arguments.
+    pub(crate) name: Ident,
+    /// The type as it is written.
+    pub(crate) ty: TokenStream,
+    /// The parameters of the block. Each of its types must be `'static`, as every actor.
+    pub(crate) generics: Generics,
+    /// The path of the type, without arguments.
+    path: Path,
+}
+
+impl ActorType {
+    /// Whether the block has parameters, so that it stands for many actor types.
+    pub(crate) fn is_generic(&self) -> bool {
+        !self.generics.params.is_empty()
+    }
+
+    /// Returns the name of a type that goes with the actor, such as its handle.
+    pub(crate) fn sibling_name(&self, suffix: &str) -> Ident {
+        format_ident!("{}{suffix}", self.name)
+    }
+
+    /// Returns one `use` of the types that go with the actor, and the actor as code below that `use` names it. If the
+    /// types are not there, rustc reports one error for all of them.
+    pub(crate) fn imported(&self) -> (TokenStream, Self) {
+        let (handle, calls) = (sibling(&self.path, "Handle"), sibling(&self.path, "Call"));
+        let import = quote! {
+            use {#handle as __SelvedgeHandle, #calls as __SelvedgeCall};
+        };
+        let imported = ActorType {
+            name: self.name.clone(),
+            ty: self.ty.clone(),
+            generics: self.generics.clone(),
+            path: parse_quote!(__Selvedge),
+        };
+        (import, imported)
+    }
+
+    /// Returns a type that goes with the actor and has the block's parameters.
+    pub(crate) fn sibling(&self, suffix: &str) -> TokenStream {
+        let path = sibling(&self.path, suffix);
+        let (_, arguments, _) = self.generics.split_for_impl();
+        quote!(#path #arguments)
+    }
+}
+
+/// Returns the path of a type that is named after the last segment of `path` and lies beside it.
+pub(crate) fn sibling(path: &Path, suffix: &str) -> Path {
+    let mut path = path.clone();
+    if let Some(last) = path.segments.last_mut() {
+        last.ident = format_ident!("{}{suffix}", last.ident);
+        last.arguments = PathArguments::None;
+    }
+    path
+}
+
+/// Reads the block's type, with the mistake of a type that has lifetimes. Such a type is read as if they were `'static`.
+pub(crate) fn actor_type(block: &ItemImpl) -> syn::Result<(ActorType, Option<Error>)> {
+    let Type::Path(written) = &*block.self_ty else {
+        return Err(unnamed(&block.self_ty));
     };
-    name.ok_or_else(|| {
-        help(
-            &block.self_ty,
-            "an actor's type is named by one identifier",
-            "`impl Type`",
-        )
-    })
-}
-
-/// Refuses a block that implements a trait.
-fn inherent(block: &ItemImpl) -> syn::Result<()> {
-    match &block.trait_ {
-        None => Ok(()),
-        Some((path, _)) => Err(help(
-            path,
-            "`#[actor]` goes on an inherent `impl` block",
-            "put the operations into `impl Type`",
-        )),
+    let mut written = written.path.clone();
+    let mut generics = block.generics.clone();
+    let mistake = without_lifetimes(&mut written, &mut generics);
+    let Some(last) = written.segments.last() else {
+        return Err(unnamed(&block.self_ty));
+    };
+    let (name, ty) = (last.ident.clone(), written.to_token_stream());
+    let mut path = written;
+    if let Some(last) = path.segments.last_mut() {
+        last.arguments = PathArguments::None;
     }
+    let outlives: Vec<WherePredicate> = generics
+        .type_params()
+        .map(|param| {
+            let name = &param.ident;
+            parse_quote!(#name: 'static)
+        })
+        .collect();
+    if !outlives.is_empty() {
+        generics.make_where_clause().predicates.extend(outlives);
+    }
+    let actor = ActorType {
+        name,
+        ty,
+        generics,
+        path,
+    };
+    Ok((actor, mistake))
 }
 
-/// Refuses a block that has generic parameters.
-fn concrete(block: &ItemImpl) -> syn::Result<()> {
-    match block.generics.params.first() {
-        None => Ok(()),
-        Some(GenericParam::Lifetime(lifetime)) => {
+fn unnamed(ty: &Type) -> Error {
+    help(ty, "an actor's type is a struct or an enum", "`impl Type`")
+}
+
+/// Removes the lifetimes from the parameters of a block, and replaces those of its type by `'static`. Returns the mistake
+/// that they are.
+fn without_lifetimes(path: &mut Path, generics: &mut Generics) -> Option<Error> {
+    let mut mistake = None;
+    for argument in path
+        .segments
+        .iter_mut()
+        .flat_map(|segment| match &mut segment.arguments {
+            PathArguments::AngleBracketed(arguments) => arguments.args.iter_mut().collect(),
+            _ => Vec::new(),
+        })
+    {
+        if let GenericArgument::Lifetime(lifetime) = argument
+            && lifetime.ident != "static"
+        {
             let message = "an actor's type has no lifetimes: it lives until its runtime ends";
-            Err(help(lifetime, message, "own the data, or share it in an `Arc`"))
-        }
-        Some(_) => {
-            let message =
-                "an actor's type has no generic parameters: it is found by name in a worker process";
-            Err(help(
-                &block.generics,
-                message,
-                "write one actor per concrete type",
-            ))
+            mistake.get_or_insert_with(|| help(&*lifetime, message, "own the data, or share it in an `Arc`"));
+            *lifetime = parse_quote!('static);
         }
     }
+    let params = std::mem::take(&mut generics.params);
+    generics.params = params
+        .into_iter()
+        .filter(|param| !matches!(param, GenericParam::Lifetime(_)))
+        .collect();
+    if mistake.is_some() {
+        generics.where_clause = None;
+    }
+    mistake
 }

@@ -1,16 +1,32 @@
-//! Reads one method: the constructor or an operation.
+//! Reads one method: a constructor or an operation.
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Attribute, FnArg, Ident, ImplItemFn, Type};
+use syn::{Attribute, FnArg, Ident, ImplItemFn, Signature, Type};
 
 use super::param::{Param, params};
 use crate::edge_type::{help, result_type};
 
-/// The constructor.
+/// A function that builds an actor.
 pub(crate) struct Constructor {
+    pub(crate) name: Ident,
+    /// The `doc`, `cfg` and `deprecated` attributes of the function, which the handle's function gets too.
+    pub(crate) attributes: Vec<Attribute>,
+    /// The `cfg` attributes of the function, for all generated code that names it.
+    pub(crate) cfgs: Vec<Attribute>,
+    /// The position of the function among the constructors that are compiled in, as an expression.
+    pub(crate) index: TokenStream,
     pub(crate) params: Vec<Param>,
     pub(crate) fallible: bool,
+    pub(crate) is_async: bool,
+}
+
+impl Constructor {
+    /// Returns the type of the arguments, a tuple.
+    pub(crate) fn args(&self) -> TokenStream {
+        let args = self.params.iter().map(|param| &param.edge);
+        quote!((#(#args,)*))
+    }
 }
 
 /// A method that can be bound.
@@ -37,28 +53,31 @@ impl Operation {
     }
 }
 
-/// Reads the constructor.
-pub(super) fn constructor(function: &ImplItemFn) -> syn::Result<Constructor> {
-    plain(function)?;
-    if let Some(asyncness) = &function.sig.asyncness {
-        return Err(help(
-            asyncness,
-            "a constructor is not async",
-            "do the waiting in an operation",
-        ));
-    }
-    let (_, fallible) = result_type(&function.sig.output)?;
+/// Reads a constructor that follows the constructors `before`.
+pub(super) fn constructor(function: &ImplItemFn, before: &[Constructor]) -> syn::Result<Constructor> {
+    let signature = &function.sig;
+    plain(signature)?;
+    let (_, fallible) = result_type(&signature.output)?;
     Ok(Constructor {
-        params: params(function)?,
+        name: signature.ident.clone(),
+        attributes: copied(&function.attrs, &["doc", "cfg", "deprecated"]),
+        cfgs: copied(&function.attrs, &["cfg"]),
+        index: index(before.iter().map(|constructor| &constructor.cfgs[..]))?,
+        params: params(signature)?,
         fallible,
+        is_async: signature.asyncness.is_some(),
     })
 }
 
 /// Reads an operation that follows the operations `before`.
-pub(super) fn operation(function: &ImplItemFn, before: &[Operation]) -> syn::Result<Operation> {
-    plain(function)?;
-    let name = function.sig.ident.clone();
-    if let Some(FnArg::Receiver(receiver)) = function.sig.inputs.first()
+pub(super) fn operation(
+    attributes: &[Attribute],
+    signature: &Signature,
+    before: &[Operation],
+) -> syn::Result<Operation> {
+    plain(signature)?;
+    let name = signature.ident.clone();
+    if let Some(FnArg::Receiver(receiver)) = signature.inputs.first()
         && !matches!(receiver.kind, syn::ReceiverKind::Reference(..))
     {
         let message = "an operation borrows its actor, which goes on living";
@@ -68,8 +87,8 @@ pub(super) fn operation(function: &ImplItemFn, before: &[Operation]) -> syn::Res
         let message = format!("`{name}` is the name of a method of every handle");
         return Err(help(&name, message, "choose another name"));
     }
-    let params = params(function)?;
-    let (result, fallible) = result_type(&function.sig.output)?;
+    let params = params(signature)?;
+    let (result, fallible) = result_type(&signature.output)?;
     if let Type::Path(path) = &result
         && path.path.is_ident("Self")
     {
@@ -79,26 +98,22 @@ pub(super) fn operation(function: &ImplItemFn, before: &[Operation]) -> syn::Res
             "return data",
         ));
     }
-    let copied = |names: &[&str]| -> Vec<Attribute> {
-        let named = |attribute: &&Attribute| names.iter().any(|name| attribute.path().is_ident(name));
-        function.attrs.iter().filter(named).cloned().collect()
-    };
     Ok(Operation {
         name,
-        attributes: copied(&["doc", "cfg", "deprecated"]),
-        cfgs: copied(&["cfg"]),
-        index: index(before)?,
+        attributes: copied(attributes, &["doc", "cfg", "deprecated"]),
+        cfgs: copied(attributes, &["cfg"]),
+        index: index(before.iter().map(|operation| &operation.cfgs[..]))?,
         params,
         result,
         fallible,
-        is_async: function.sig.asyncness.is_some(),
-        is_exclusive: is_exclusive(function),
+        is_async: signature.asyncness.is_some(),
+        is_exclusive: is_exclusive(signature),
     })
 }
 
 /// Tells whether a method takes `&mut self`.
-fn is_exclusive(function: &ImplItemFn) -> bool {
-    match function.sig.inputs.first() {
+fn is_exclusive(signature: &Signature) -> bool {
+    match signature.inputs.first() {
         Some(FnArg::Receiver(receiver)) => match &receiver.kind {
             syn::ReceiverKind::Reference(_, _, mutability) => mutability.is_some(),
             _ => true,
@@ -107,28 +122,43 @@ fn is_exclusive(function: &ImplItemFn) -> bool {
     }
 }
 
-/// Returns, as an expression, the position of the method that follows `before`; methods behind a `cfg` may be compiled
-/// out.
-fn index(before: &[Operation]) -> syn::Result<TokenStream> {
-    let (sometimes, always): (Vec<_>, Vec<_>) =
-        before.iter().partition(|operation| !operation.cfgs.is_empty());
+/// Returns the attributes with these names.
+fn copied(attributes: &[Attribute], names: &[&str]) -> Vec<Attribute> {
+    let named = |attribute: &&Attribute| names.iter().any(|name| attribute.path().is_ident(name));
+    attributes.iter().filter(named).cloned().collect()
+}
+
+/// Returns, as an expression, the position of the method that follows methods with these `cfg` attributes; methods behind a
+/// `cfg` may be compiled out.
+fn index<'a>(before: impl Iterator<Item = &'a [Attribute]>) -> syn::Result<TokenStream> {
+    let (sometimes, always): (Vec<_>, Vec<_>) = before.partition(|cfgs| !cfgs.is_empty());
     let always = always.len() as u16;
     let mut index = quote!(#always);
-    for operation in sometimes {
-        let conditions = operation.cfgs.iter().map(|cfg| cfg.parse_args::<TokenStream>());
+    for cfgs in sometimes {
+        let conditions = cfgs.iter().map(|cfg| cfg.parse_args::<TokenStream>());
         let conditions = conditions.collect::<syn::Result<Vec<_>>>()?;
         index.extend(quote!(+ ::core::cfg!(all(#(#conditions),*)) as u16));
     }
     Ok(index)
 }
 
-/// Refuses a method that has generic parameters.
-fn plain(function: &ImplItemFn) -> syn::Result<()> {
-    match function.sig.generics.params.first() {
+/// Refuses a method that has generic parameters or bounds.
+fn plain(signature: &Signature) -> syn::Result<()> {
+    let generics = &signature.generics;
+    if let Some(param) = generics.params.first() {
+        let message =
+            "a method of an actor has no generic parameters: it is found by name in a worker process";
+        return Err(help(
+            param,
+            message,
+            "name concrete types, or give the parameters to the actor's type",
+        ));
+    }
+    match &generics.where_clause {
         None => Ok(()),
-        Some(param) => {
-            let message = "what is found by name in a worker process has no generic parameters";
-            Err(help(param, message, "name concrete types"))
+        Some(bounds) => {
+            let message = "a method of an actor has no bounds: each instance of the type has all methods";
+            Err(help(bounds, message, "write the bounds on the `impl` block"))
         }
     }
 }

@@ -1,19 +1,21 @@
-//! Reads an `impl` block: its constructor and its operations.
+//! Reads an `impl` block or a trait: its constructors and its operations.
 //!
 //! `actor_type` reads the block's type, `method` each of its methods, and `param` the parameters of a method. This file
-//! finds the methods in the block and collects their mistakes. `options` reads the arguments of the attribute.
+//! finds the methods in the block and collects their mistakes.
 
 mod actor_type;
 mod method;
-mod options;
 mod param;
 
-use syn::{Error, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, Type, Visibility, parse_quote};
+use syn::{
+    Attribute, Error, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, ItemTrait, Signature, TraitItem, Type,
+    Visibility, parse_quote,
+};
 
 use crate::edge_type::{help, result_type};
 
+pub(crate) use actor_type::{ActorType, actor_type, sibling};
 pub(crate) use method::{Constructor, Operation};
-pub(crate) use options::Options;
 pub(crate) use param::{Param, strip};
 
 /// A method with a mistake, with the data for a stand-in, so that uses of the method cause no further errors.
@@ -23,73 +25,134 @@ pub(crate) struct Mistaken {
     pub(crate) result: Type,
 }
 
-/// A parsed actor.
-pub(crate) struct Parsed {
-    pub(crate) name: Ident,
-    /// `None` for a local actor, which closures build.
-    pub(crate) constructor: Option<Constructor>,
+/// The operations of a block or a trait.
+pub(crate) struct Operations {
     pub(crate) operations: Vec<Operation>,
-    /// The number of async methods that may be in flight at a time.
-    pub(crate) concurrency: u32,
     pub(crate) mistaken: Vec<Mistaken>,
+}
+
+/// A parsed block of an actor.
+pub(crate) struct Parsed {
+    pub(crate) actor: ActorType,
+    /// The constructors, `new` first. Empty for a local actor, which closures build, and for a further block.
+    pub(crate) constructors: Vec<Constructor>,
+    pub(crate) methods: Operations,
     /// All mistakes in the block, combined.
     pub(crate) error: Option<Error>,
 }
 
-/// Reads an `impl` block. The block of a local actor has no constructor; a function `new` in it is like any other.
-pub(crate) fn parse(block: &ItemImpl, options: &Options) -> syn::Result<Parsed> {
-    let name = actor_type::name(block)?;
-    let mut errors = Vec::new();
-    let (operations, mistaken) = operations(block, &mut errors);
-    let constructor = (!options.is_local).then(|| {
-        constructor(block, &name).unwrap_or_else(|error| {
-            errors.push(error);
-            Constructor {
-                params: Vec::new(),
-                fallible: false,
-            }
-        })
-    });
-    let error = errors.into_iter().reduce(|mut all, error| {
-        all.combine(error);
-        all
-    });
+/// The constructors that a block has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Constructors {
+    /// At least one.
+    Some,
+    /// None: functions without a receiver are like any other. For the block of a local actor, and for a further block.
+    None,
+}
+
+/// Reads an `impl` block.
+pub(crate) fn parse(block: &ItemImpl, wanted: Constructors, mistake: Option<Error>) -> syn::Result<Parsed> {
+    let (actor, lifetimes) = actor_type(block)?;
+    let mut errors: Vec<Error> = mistake.into_iter().chain(lifetimes).collect();
+    let functions = public_functions(block).map(|function| (&function.attrs[..], &function.sig));
+    let methods = operations(functions, &mut errors);
+    let constructors = match wanted {
+        Constructors::None => Vec::new(),
+        Constructors::Some => constructors(block, &actor, &mut errors),
+    };
     Ok(Parsed {
-        name,
-        constructor,
-        operations,
-        concurrency: options.concurrency,
-        mistaken,
-        error,
+        actor,
+        constructors,
+        methods,
+        error: combined(errors),
     })
 }
 
-/// Reads the operations of a block. A method with a mistake adds its error to `errors`.
-fn operations(block: &ItemImpl, errors: &mut Vec<Error>) -> (Vec<Operation>, Vec<Mistaken>) {
+/// Reads the operations of a trait, and their mistakes.
+pub(crate) fn parse_trait(item: &ItemTrait, mistake: Option<Error>) -> (Operations, Option<Error>) {
+    let mut errors: Vec<Error> = mistake.into_iter().collect();
+    if let Some(param) = item.generics.params.first() {
+        let message = "a trait of actors has no generic parameters: its handle is one type";
+        errors.push(help(param, message, "name concrete types in its methods"));
+    }
+    let functions = item.items.iter().filter_map(|item| match item {
+        TraitItem::Fn(function) => Some((&function.attrs[..], &function.sig)),
+        _ => None,
+    });
+    if let Some(TraitItem::Type(ty)) = item.items.iter().find(|item| matches!(item, TraitItem::Type(_))) {
+        let message = "a trait of actors has no associated types: its handle is one type for all actors";
+        errors.push(help(ty, message, "name a concrete type in its methods"));
+    }
+    (operations(functions, &mut errors), combined(errors))
+}
+
+fn combined(errors: Vec<Error>) -> Option<Error> {
+    errors.into_iter().reduce(|mut all, error| {
+        all.combine(error);
+        all
+    })
+}
+
+/// Reads the operations among functions. A method with a mistake adds its error to `errors`.
+fn operations<'a>(
+    functions: impl Iterator<Item = (&'a [Attribute], &'a Signature)>,
+    errors: &mut Vec<Error>,
+) -> Operations {
     let (mut operations, mut mistaken) = (Vec::new(), Vec::new());
-    for function in public_functions(block).filter(|function| takes_self(function)) {
-        match method::operation(function, &operations) {
+    for (attributes, signature) in functions.filter(|(_, signature)| takes_self(signature)) {
+        match method::operation(attributes, signature, &operations) {
             Ok(operation) => operations.push(operation),
             Err(error) => {
                 errors.push(error);
-                mistaken.push(stand_in(function));
+                mistaken.push(stand_in(signature));
             }
         }
     }
-    (operations, mistaken)
+    Operations { operations, mistaken }
 }
 
-/// Reads the constructor of the block of the actor `name`. The last one counts; rustc reports that there are several.
-fn constructor(block: &ItemImpl, name: &Ident) -> syn::Result<Constructor> {
-    let is_constructor = |function: &&ImplItemFn| !takes_self(function) && function.sig.ident == "new";
-    match public_functions(block).filter(is_constructor).last() {
-        Some(function) => method::constructor(function),
-        None => Err(help(
+/// Reads the constructors of a block, `new` first. Several functions `new` exclude each other by `cfg`; the last one
+/// counts.
+fn constructors(block: &ItemImpl, actor: &ActorType, errors: &mut Vec<Error>) -> Vec<Constructor> {
+    let free = || public_functions(block).filter(|function| !takes_self(&function.sig));
+    let mut constructors = Vec::new();
+    if let Some(new) = free().filter(|function| function.sig.ident == "new").last() {
+        match method::constructor(new, &[]) {
+            Ok(new) => constructors.push(Constructor {
+                cfgs: Vec::new(),
+                ..new
+            }),
+            Err(error) => errors.push(error),
+        }
+    }
+    for function in free().filter(|function| builds(function, actor)) {
+        // A function that cannot be a constructor is like any other.
+        if let Ok(constructor) = method::constructor(function, &constructors) {
+            constructors.push(constructor);
+        }
+    }
+    if constructors.is_empty() && errors.is_empty() {
+        let name = &actor.name;
+        errors.push(help(
             name,
             format!("actor `{name}` has no constructor in this block"),
-            "add `pub fn new(..) -> Self` to its one `#[actor]` block, or write `#[actor(local)]` and spawn it with `spawn_with`",
-        )),
+            "add `pub fn new(..) -> Self`; write `#[actor(local)]` if only closures build it, or `#[actor(more)]` on a \
+             further block of an actor",
+        ));
     }
+    constructors
+}
+
+/// Tells whether a function is a further constructor: it returns the actor.
+fn builds(function: &ImplItemFn, actor: &ActorType) -> bool {
+    let name = &function.sig.ident;
+    if name == "new" || name == "call" || name == "actor" {
+        return false;
+    }
+    let Ok((Type::Path(path), _)) = result_type(&function.sig.output) else {
+        return false;
+    };
+    path.path.is_ident("Self") || quote::quote!(#path).to_string() == actor.ty.to_string()
 }
 
 /// Returns the public functions of a block.
@@ -101,34 +164,25 @@ fn public_functions(block: &ItemImpl) -> impl Iterator<Item = &ImplItemFn> {
 }
 
 /// Tells whether a function has a receiver.
-fn takes_self(function: &ImplItemFn) -> bool {
-    matches!(function.sig.inputs.first(), Some(FnArg::Receiver(_)))
+fn takes_self(signature: &Signature) -> bool {
+    matches!(signature.inputs.first(), Some(FnArg::Receiver(_)))
 }
 
 /// Returns the data for the stand-in of a method with a mistake and a receiver.
-fn stand_in(function: &ImplItemFn) -> Mistaken {
+fn stand_in(signature: &Signature) -> Mistaken {
     Mistaken {
-        name: function.sig.ident.clone(),
-        params: function.sig.inputs.len() - 1,
-        result: result_type(&function.sig.output).map_or_else(|_| parse_quote!(()), |(ty, _)| ty),
+        name: signature.ident.clone(),
+        params: signature.inputs.len() - 1,
+        result: result_type(&signature.output).map_or_else(|_| parse_quote!(()), |(ty, _)| ty),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use quote::quote;
-
     use super::*;
 
-    fn options() -> Options {
-        Options {
-            is_local: false,
-            concurrency: 1,
-        }
-    }
-
     fn refused(block: ItemImpl) -> String {
-        let error = match parse(&block, &options()) {
+        let error = match parse(&block, Constructors::Some, None) {
             Ok(parsed) => parsed.error,
             Err(error) => Some(error),
         };
@@ -137,7 +191,7 @@ mod tests {
 
     #[test]
     fn operations_are_public_functions_with_self() {
-        let mut block = parse_quote! {
+        let block = parse_quote! {
             impl Tok {
                 pub fn new(vocab: u32) -> Self { Tok }
                 pub fn encode(&mut self, text: &str, #[constant] limit: usize) -> Result<Vec<u32>> { todo!() }
@@ -145,14 +199,38 @@ mod tests {
                 fn private(&mut self) {}
             }
         };
-        let parsed = parse(&block, &options()).expect("an actor");
-        assert_eq!(parsed.operations.len(), 1);
-        assert!(parsed.operations[0].fallible && parsed.operations[0].params[1].constant);
-        strip(&mut block);
-        assert!(
-            !quote!(#block).to_string().contains("constant"),
-            "our attribute is taken off"
-        );
+        let parsed = parse(&block, Constructors::Some, None).expect("an actor");
+        let operations = &parsed.methods.operations;
+        assert_eq!(operations.len(), 1);
+        assert!(operations[0].fallible && operations[0].params[1].constant);
+        let mut signature: Signature = parse_quote!(fn f(&self, #[constant] x: u8));
+        strip([&mut signature].into_iter());
+        assert!(signature.inputs.iter().all(|input| match input {
+            FnArg::Typed(input) => input.attrs.is_empty(),
+            FnArg::Receiver(_) => true,
+        }));
+    }
+
+    #[test]
+    fn constructors_are_public_functions_that_return_the_actor() {
+        let block = parse_quote! {
+            impl Tok {
+                pub async fn open(path: &str) -> Result<Self> { todo!() }
+                pub fn generic<T>(x: T) -> Self { Tok }
+                pub fn twin(x: u8) -> Tok { Tok }
+                pub fn other() -> Other { Other }
+                fn private() -> Self { Tok }
+                pub fn new() -> Self { Tok }
+            }
+        };
+        let parsed = parse(&block, Constructors::Some, None).expect("an actor");
+        let names: Vec<_> = parsed
+            .constructors
+            .iter()
+            .map(|constructor| constructor.name.to_string())
+            .collect();
+        assert_eq!(names, ["new", "open", "twin"]);
+        assert!(parsed.constructors[1].is_async && parsed.constructors[1].fallible);
     }
 
     #[test]
@@ -160,17 +238,14 @@ mod tests {
         assert!(
             refused(parse_quote!(impl A { pub fn f(&mut self, x: u8) {} })).contains("has no constructor")
         );
-        assert!(
-            refused(parse_quote!(
-                impl<T> A<T> {
-                    pub fn new() -> Self {
-                        A
-                    }
+        let lifetimes = parse_quote!(
+            impl<'a> A<'a> {
+                pub fn new() -> Self {
+                    A
                 }
-            ))
-            .contains("generic")
+            }
         );
-        assert!(refused(parse_quote!(impl Clone for A {})).contains("inherent"));
+        assert!(refused(lifetimes).contains("lifetimes"));
         let call =
             refused(parse_quote!(impl A { pub fn new() -> Self { A } pub fn call(&mut self, x: u8) {} }));
         assert!(call.contains("every handle"));

@@ -1,7 +1,7 @@
 //! Reads the parameters of a method.
 
 use quote::format_ident;
-use syn::{Attribute, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, Pat, PatType, Type};
+use syn::{Attribute, FnArg, Ident, Pat, PatType, Signature, Type};
 
 use crate::edge_type::{Pass, edge_type, help};
 
@@ -13,13 +13,9 @@ pub(crate) struct Param {
     pub(crate) constant: bool,
 }
 
-/// Removes the attribute `#[constant]` from the parameters of a block that has been read.
-pub(crate) fn strip(block: &mut ItemImpl) {
-    let functions = block.items.iter_mut().filter_map(|item| match item {
-        ImplItem::Fn(function) => Some(function),
-        _ => None,
-    });
-    for input in functions.flat_map(|function| &mut function.sig.inputs) {
+/// Removes the attribute `#[constant]` from the parameters of signatures that have been read.
+pub(crate) fn strip<'a>(signatures: impl Iterator<Item = &'a mut Signature>) {
+    for input in signatures.flat_map(|signature| &mut signature.inputs) {
         if let FnArg::Typed(input) = input {
             input.attrs.retain(|attribute| !is_constant(attribute));
         }
@@ -32,9 +28,9 @@ fn is_constant(attribute: &Attribute) -> bool {
 }
 
 /// Reads the parameters of a method, without its receiver.
-pub(super) fn params(function: &ImplItemFn) -> syn::Result<Vec<Param>> {
+pub(super) fn params(signature: &Signature) -> syn::Result<Vec<Param>> {
     let mut params = Vec::new();
-    for (position, input) in function.sig.inputs.iter().enumerate() {
+    for (position, input) in signature.inputs.iter().enumerate() {
         let FnArg::Typed(input) = input else { continue };
         params.push(param(position, input)?);
     }

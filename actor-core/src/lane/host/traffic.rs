@@ -164,7 +164,7 @@ impl LaneState {
 
     fn sharing(&self, call: &ActorCall) -> Sharing {
         let cell = self.actor_ref(call.actor);
-        let method = cell.and_then(|cell| cell.entry().method(call.method));
+        let method = cell.and_then(|cell| call.method.of(cell.entry()));
         method.map_or(Sharing::Shared, |method| method.sharing)
     }
 

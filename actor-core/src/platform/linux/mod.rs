@@ -1,5 +1,6 @@
 //! Linux: `posix_spawn`, pidfds, socket pairs, `/proc`, affinity.
 
+pub(crate) mod alarm;
 pub(crate) mod build_id;
 pub(crate) mod child;
 pub(crate) mod cores;

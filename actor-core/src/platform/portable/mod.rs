@@ -1,6 +1,7 @@
 //! Every system but Linux: threads of one process. Worker processes are refused by `NotAllowed::NoProcesses`, so most of
 //! this is types without values.
 
+pub(crate) mod alarm;
 pub(crate) mod build_id;
 pub(crate) mod child;
 pub(crate) mod cores;

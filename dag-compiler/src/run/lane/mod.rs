@@ -417,6 +417,8 @@ impl LaneLoop {
         let (bell, budget) = (self.bell.clone(), SpinBudget::new(self.waiting));
         lane.set_bell(Some(bell.clone()));
         let (mut ended, mut mover) = (false, Mover::default());
+        // A socket that an async constructor has made is served where methods await.
+        self.driver = self.driver.clone().sharing(&lane.driver());
         lane.set_driver(self.driver.clone());
         while !ended && self.control.state() == GraphState::Running {
             self.spins = budget.waiting().spins();

@@ -1,10 +1,10 @@
 use std::time::{Duration, Instant};
 
 use linkme::distributed_slice;
-use selvedge_channels::PayloadType;
+use selvedge_channels::{PayloadType, Traits};
 use selvedge_core::{
-    ACTORS, Actor, ActorEntry, ActorRef, ActorState, BoxError, Failure, MethodEntry, ParamEntry, Runtime,
-    Sharing,
+    ACTORS, Actor, ActorEntry, ActorRef, ActorState, Construction, ConstructorEntry, Failure, MethodEntry,
+    ParamEntry, Runtime, Sharing,
 };
 
 use super::*;
@@ -18,8 +18,14 @@ struct Echo;
 
 static ENTRY: ActorEntry = ActorEntry {
     name: Echo::NAME,
+    instance: None,
+    id: std::any::TypeId::of::<Echo>(),
     place: "",
-    create: |_| Ok(ActorState::new(Echo)),
+    is_pinned: || false,
+    constructors: &[ConstructorEntry {
+        name: "new",
+        create: |_, _| Ok(ActorState::new(Echo)),
+    }],
     concurrency: 1,
     methods: &[MethodEntry {
         name: "echo",
@@ -52,8 +58,12 @@ impl Actor for Echo {
         &ENTRY
     }
 
-    fn create((): ()) -> Result<Self, BoxError> {
-        Ok(Echo)
+    fn construction((): ()) -> Construction<Self, ()> {
+        Construction::new(0, (), &Traits::WIRE, |(), _| Ok(ActorState::new(Echo)))
+    }
+
+    fn into_actor_state(self) -> ActorState {
+        ActorState::new(self)
     }
 
     fn handle(actor: ActorRef) -> ActorRef {

@@ -1,0 +1,6 @@
+use selvedge::prelude::*;
+
+#[actor]
+struct A;
+
+fn main() {}

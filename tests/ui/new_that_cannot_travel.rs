@@ -1,0 +1,14 @@
+use std::rc::Rc;
+
+use selvedge::prelude::*;
+
+struct A;
+
+#[actor]
+impl A {
+    pub fn new(_: Rc<u8>) -> Self {
+        A
+    }
+}
+
+fn main() {}
