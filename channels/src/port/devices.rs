@@ -27,13 +27,15 @@ mod present {
     /// The ways of a type's values to and from devices.
     pub(in crate::port) struct Devices<T> {
         /// Makes the companion of a reading end, if the values may carry device tensors.
-        source: Option<fn(u32) -> Box<dyn SourceCompanion<T>>>,
+        source: Option<SourceFn<T>>,
         /// Makes the companion of a writing end, if the values may carry device tensors.
-        sink: Option<fn() -> Box<dyn SinkCompanion<T>>>,
+        sink: Option<SinkFn<T>>,
         /// Copies a value with its tensors to the device of a crossing, if they are elsewhere.
         bring: Option<BringFn<T>>,
     }
 
+    type SourceFn<T> = fn(u32) -> Box<dyn SourceCompanion<T>>;
+    type SinkFn<T> = fn() -> Box<dyn SinkCompanion<T>>;
     type BringFn<T> = fn(&mut Crossing, &T) -> Result<Option<T>, ChannelError>;
 
     impl<T> Devices<T> {

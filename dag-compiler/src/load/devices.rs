@@ -63,7 +63,7 @@ mod wanted {
 
         /// The device on which all readers of a lane need the tensors of a value; `None` if they need different
         /// devices, or a reader needs none.
-        fn wanted(&self, program: &LaneProgram, value: ValueId) -> Option<u32> {
+        fn device_of(&self, program: &LaneProgram, value: ValueId) -> Option<u32> {
             let paths = &self.plan.tensor_paths;
             let first = paths.partition_point(|path| path.value < value);
             let of_value = paths.iter().skip(first).take_while(|path| path.value == value);
@@ -94,7 +94,7 @@ mod wanted {
             if !self.carries(value) {
                 return Ok(());
             }
-            if let (Some(inlet), Some(device)) = (inlet, self.wanted(program, value)) {
+            if let (Some(inlet), Some(device)) = (inlet, self.device_of(program, value)) {
                 inlet.bring_to(&Gpu::open(device)?)?;
             }
             Ok(())
