@@ -16,28 +16,21 @@ const DEADLINE: Duration = Duration::from_secs(120);
 fn sources() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin");
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut sources: Vec<_> = entries
-        .filter(|path| path.extension().is_some_and(|it| it == "rs"))
-        .collect();
+    let mut sources: Vec<_> = entries.filter(|path| path.extension().is_some_and(|it| it == "rs")).collect();
     sources.sort();
     sources
 }
 
 /// The program that Cargo built from `source`, beside every other one.
 fn program(source: &Path) -> PathBuf {
-    let built = Path::new(env!("CARGO_BIN_EXE_sender_in_an_edge"))
-        .parent()
-        .unwrap();
+    let built = Path::new(env!("CARGO_BIN_EXE_sender_in_an_edge")).parent().unwrap();
     built.join(source.file_stem().unwrap())
 }
 
 /// Runs a program, and returns its end or what it has written until it was killed.
 fn run(program: &Path) -> Result<Output, Output> {
     let mut command = Command::new(program);
-    let piped = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().unwrap();
     let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let (ended, end) = channel();
@@ -58,11 +51,7 @@ fn run(program: &Path) -> Result<Output, Output> {
         child.kill().unwrap();
     }
     let status = child.wait().unwrap();
-    let output = Output {
-        status,
-        stdout: out.join().unwrap(),
-        stderr: err.join().unwrap(),
-    };
+    let output = Output { status, stdout: out.join().unwrap(), stderr: err.join().unwrap() };
     if in_time { Ok(output) } else { Err(output) }
 }
 
@@ -91,10 +80,6 @@ fn every_program_is_short() {
     assert!(!sources.is_empty());
     for source in sources {
         let lines = fs::read_to_string(&source).unwrap().lines().count();
-        assert!(
-            lines <= LINES_MAX,
-            "{}: {lines} lines, at most {LINES_MAX}",
-            source.display()
-        );
+        assert!(lines <= LINES_MAX, "{}: {lines} lines, at most {LINES_MAX}", source.display());
     }
 }

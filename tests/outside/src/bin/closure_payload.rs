@@ -30,9 +30,7 @@ impl Scanner {
 fn main() -> Result<()> {
     let runtime = Runtime::new();
     let planner = runtime.spawn::<Planner>("planner", ()).in_thread()?;
-    let scanner = runtime
-        .spawn::<Scanner>("scanner", (vec![0.1, 0.5, 0.9],))
-        .in_thread()?;
+    let scanner = runtime.spawn::<Scanner>("scanner", (vec![0.1, 0.5, 0.9],)).in_thread()?;
     let graph = runtime.compile(|limit: Edge<f64>| scanner.count(&planner.at_least(&limit)))?;
     assert_eq!((graph.run(0.5)?, graph.run(0.6)?), (2, 1));
     assert_eq!(scanner.call().count(Box::new(|_| true)).wait()?, 3);

@@ -28,7 +28,8 @@ fn main() -> selvedge::Result<()> {
     let empty = runtime.spawn::<Vocabulary>("empty", ()).inline()?;
     let two = runtime.spawn_from("two", VocabularyHandle::of(vec!["a".into(), "b".into()])).in_thread()?;
     let three = runtime.spawn_from("three", VocabularyHandle::parse("b c a".into())).in_process()?;
-    let graph = runtime.compile(|word: Edge<String>| (empty.index(&word), two.index(&word), three.index(&word)))?;
+    let graph =
+        runtime.compile(|word: Edge<String>| (empty.index(&word), two.index(&word), three.index(&word)))?;
     assert_eq!(graph.run("a".into())?, (None, Some(0), Some(2)));
     let refused = runtime.spawn_from("one", VocabularyHandle::parse("b".into())).in_process().unwrap_err();
     assert!(refused.to_string().contains("one word is no vocabulary"));

@@ -29,7 +29,8 @@ fn main() -> selvedge::Result<()> {
     let runtime = Runtime::new();
     for place in [Placement::Inline, Placement::Thread, Placement::Process] {
         let clean = runtime.spawn::<Clean>("clean", ()).place(place)?;
-        let bind = |(text, numbers): (Edge<String>, Edge<Vec<u32>>)| (clean.line(&text), clean.sorted(&numbers));
+        let bind =
+            |(text, numbers): (Edge<String>, Edge<Vec<u32>>)| (clean.line(&text), clean.sorted(&numbers));
         let graph = runtime.compile(bind)?;
         assert_eq!(graph.run(("\ta\tb".into(), vec![2, 1]))?, (3, true));
     }

@@ -28,9 +28,7 @@ fn main() -> Result<()> {
     let far = runtime.spawn::<Disk>("far", ()).in_process()?;
     let (line, bind) = (line!(), |path: Edge<String>| far.read(&disk.open(&path)));
     let refused = runtime.compile(bind).unwrap_err();
-    let [mistake] = &refused.diagnostics[..] else {
-        panic!("{refused}")
-    };
+    let [mistake] = &refused.diagnostics[..] else { panic!("{refused}") };
     assert_eq!((mistake.code.as_str(), mistake.location.line), ("D0120", line));
     let text = refused.to_string();
     assert!(text.contains("disk.open") && text.contains("derive(Clone, Serialize, Deserialize)"));

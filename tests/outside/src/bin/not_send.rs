@@ -30,7 +30,7 @@ fn main() -> selvedge::Result<()> {
         let graph = Arc::new(runtime.compile(|x: Edge<u32>| window.show(&x))?);
         assert_eq!((graph.run(1)?, graph.run(2)?), (1, 3));
         let other = Arc::clone(&graph);
-        let elsewhere = std::thread::spawn(move || other.run(1).map_err(|error| error.to_string())).join().unwrap();
+        let elsewhere = std::thread::spawn(move || other.run(1).map_err(|e| e.to_string())).join().unwrap();
         match place {
             Placement::Inline => assert!(elsewhere.unwrap_err().contains("is not `Send`")),
             _ => assert_eq!(elsewhere?, 4),

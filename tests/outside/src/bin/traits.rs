@@ -7,6 +7,7 @@ trait Op {
 }
 
 struct Doubler;
+struct Adder(i64);
 
 #[actor(local)]
 impl Doubler {}
@@ -18,23 +19,22 @@ impl Op for Doubler {
     }
 }
 
-struct Adder(i64);
-
-#[actor]
-impl Adder {
-    pub fn new(by: i64) -> Self { Adder(by) }
-}
+#[actor(local)]
+impl Adder {}
 
 #[actor]
 impl Op for Adder {
-    fn apply(&mut self, x: i64) -> i64 { x + self.0 }
+    fn apply(&mut self, x: i64) -> i64 {
+        x + self.0
+    }
 }
 
 fn main() -> selvedge::Result<()> {
     let runtime = Runtime::new();
     let doubler = runtime.spawn_with("doubler", || Doubler).in_thread()?;
-    let adder = runtime.spawn::<Adder>("adder", (5,)).in_process()?;
+    let adder = runtime.spawn_with("adder", || Adder(5)).inline()?;
     let ops: Vec<OpHandle> = vec![doubler.as_op(), OpHandle::from(&adder), doubler.into()];
     let graph = runtime.compile(|x: Edge<i64>| ops.iter().fold(x, |x, op| op.apply(&x)))?;
-    Ok(assert_eq!(graph.run(4)?, 26))
+    assert_eq!(graph.run(4)?, 26);
+    Ok(())
 }
