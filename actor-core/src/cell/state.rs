@@ -4,12 +4,12 @@
 //! - `STATE-2` a pinned state has an owner, the thread that built it. Only that thread uses or drops the value; a pinned
 //!   state that another thread drops is left in `LEFT`, for its owner to drop. A state that is not pinned is `Send`.
 //! - `STATE-3` while a [`Loan`] exists, the value is neither dropped nor borrowed exclusively, and its box stays where
-//!   it is. A state whose loans outlive it is leaked.
+//!   it is. A state that is dropped while it is lent leaves its box to its loans, and the last one drops it.
 #![allow(unsafe_code)] // downcasts an erased state without a call through its vtable, lends it, and carries one that is not `Send`
 
 use std::any::{Any, TypeId, type_name};
 use std::marker::PhantomData;
-use std::mem::{ManuallyDrop, replace};
+use std::mem::replace;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
@@ -25,10 +25,13 @@ pub struct ActorState {
     id: TypeId,
     value: Box<dyn Any>,
     /// Counts the loans; `None` if the state was never lent.
-    loans: Option<Arc<()>>,
+    loans: Option<Arc<Outlived>>,
     /// The thread that built a pinned state. `None` for a state that any thread may use.
     owner: Option<ThreadId>,
 }
+
+/// The box of a state that was dropped before its loans.
+type Outlived = Mutex<Option<Box<dyn Any>>>;
 
 // SAFETY: without an owner, the value is `Send` (STATE-2). With an owner, other threads only carry the box: `receiver`,
 // `shared` and the drop leave the value alone on any thread but the owner's.
@@ -38,8 +41,8 @@ unsafe impl Send for ActorState {}
 /// stays on the thread on which it was made.
 pub struct Loan<A> {
     value: NonNull<A>,
-    /// The other count is the state's.
-    _loans: Arc<()>,
+    /// The other count is the state's. Whoever gives up the last count drops the box, if the state has left it here.
+    _loans: Arc<Outlived>,
 }
 
 impl<A> Loan<A> {
@@ -166,19 +169,17 @@ impl ActorState {
 
 impl Drop for ActorState {
     fn drop(&mut self) {
-        if self.is_lent() {
-            // A lane ends the futures of an actor first. If it did not, the value is leaked: a future would read freed
-            // memory (STATE-3).
-            let _leaked = ManuallyDrop::new(replace(&mut self.value, Box::new(())));
-        } else if self.is_elsewhere() {
+        if self.is_elsewhere() {
             let value = replace(&mut self.value, Box::new(()));
-            let (id, owner) = (self.id, self.owner.take());
             LEFT.lock().push(ActorState {
-                id,
+                id: self.id,
                 value,
-                loans: None,
-                owner,
+                loans: self.loans.take(),
+                owner: self.owner.take(),
             });
+        } else if let Some(loans) = self.loans.take() {
+            // Without loans, this drops the box here and now.
+            *loans.lock() = Some(replace(&mut self.value, Box::new(())));
         }
     }
 }
@@ -250,10 +251,12 @@ mod tests {
         assert!(state.receiver::<Arc<()>>().is_err());
         drop(two);
         assert!(state.receiver::<Arc<()>>().is_ok());
-        let loan = state.lend::<Arc<()>>().unwrap();
+        let (one, two) = (state.lend::<Arc<()>>().unwrap(), state.lend::<Arc<()>>().unwrap());
         drop(state);
-        assert!(Arc::ptr_eq(&shared, loan.get()), "the value is leaked");
-        drop(loan);
+        drop(one);
+        assert!(Arc::ptr_eq(&shared, two.get()), "the value lives on");
+        drop(two);
+        assert_eq!(Arc::strong_count(&shared), 1, "the last loan drops it");
         assert!(state_of(&shared).lend::<u8>().is_err());
     }
 
