@@ -10,6 +10,7 @@
 
 mod driver;
 
+use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
@@ -748,6 +749,44 @@ fn dropped_while_busy() {
     other.wait(LONG).unwrap();
     reclaim();
     assert_eq!(gpu.memory_bytes().unwrap().0, free);
+    no_violations();
+}
+
+#[test]
+fn an_allocation_waits_for_memory_that_was_dropped() {
+    if simulator().is_some() {
+        passes_alone("full_and_busy", &[("SELVEDGE_SIM_MEMORY", "8388608")]);
+    }
+}
+
+/// The device has no memory left until it has done the work that a dropped allocation waits for.
+#[test]
+#[ignore = "a part of the test above"]
+fn full_and_busy() {
+    let (Some(gpu), true) = (gpu(), is_alone()) else {
+        return;
+    };
+    let simulator = simulator().unwrap();
+    let stream = Stream::compute(&gpu).unwrap();
+    let mut memory = DeviceMemory::new(&gpu, 6 << 20).unwrap();
+    for round in 1..=50 {
+        simulator.spin(&stream, round);
+        drop(memory);
+        let both = Barrier::new(2);
+        memory = thread::scope(|scope| {
+            let next = scope.spawn(|| {
+                both.wait();
+                DeviceMemory::new(&gpu, 6 << 20)
+            });
+            both.wait();
+            simulator.release(round);
+            next.join().unwrap().unwrap()
+        });
+    }
+    // Memory that is in use is not waited for.
+    let error = DeviceMemory::new(&gpu, 6 << 20).unwrap_err();
+    assert!(matches!(error, DeviceError::Call { code: 2, .. }), "{error}");
+    drop(memory);
     no_violations();
 }
 

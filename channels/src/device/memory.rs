@@ -3,6 +3,7 @@
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::allocation::Allocation;
 use super::copy::Place;
@@ -27,9 +28,31 @@ impl fmt::Debug for DeviceMemory {
     }
 }
 
+/// `CUDA_ERROR_OUT_OF_MEMORY`.
+const OUT_OF_MEMORY: i32 = 2;
+
+/// The longest wait of an allocation for memory that was dropped before.
+const RECLAIM_TIMEOUT: Duration = Duration::from_secs(1);
+
+impl Context {
+    fn allocate(&self, bytes: usize) -> Result<Allocation, DeviceError> {
+        let mapped = self
+            .exports_descriptors
+            .then(|| self.calls.map_new(self.ordinal, bytes));
+        match mapped {
+            // Some containers report this ability and then refuse the call.
+            None | Some(Err(DeviceError::Call { code: 800 | 801, .. })) => self.calls.alloc_plain(bytes),
+            Some(mapped) => mapped,
+        }
+    }
+}
+
 impl DeviceMemory {
     /// Allocates memory. If the device supports it, the memory can be shared as a descriptor, and the allocation is
     /// rounded up to pieces of about 2 MiB. Otherwise it is legacy memory (`cuMemAlloc`).
+    ///
+    /// If the device has no memory left while dropped memory waits for its release, the call blocks for at most a
+    /// second until that memory is released, and tries once more.
     ///
     /// # Errors
     /// [`DeviceError::Call`] if the device has no memory left.
@@ -38,13 +61,11 @@ impl DeviceMemory {
         context.bind()?;
         // Memory that was dropped before may be free by now.
         context.reclaimer.reclaim();
-        let mapped = context
-            .exports_descriptors
-            .then(|| context.calls.map_new(context.ordinal, bytes));
-        let allocation = match mapped {
-            // Some containers report this ability and then refuse the call.
-            None | Some(Err(DeviceError::Call { code: 800 | 801, .. })) => context.calls.alloc_plain(bytes),
-            Some(mapped) => mapped,
+        let allocation = match context.allocate(bytes) {
+            Err(DeviceError::Call {
+                code: OUT_OF_MEMORY, ..
+            }) if context.reclaimer.wait_for_memory(RECLAIM_TIMEOUT) => context.allocate(bytes),
+            other => other,
         };
         Ok(DeviceMemory::of(gpu, allocation?, bytes))
     }

@@ -1,13 +1,15 @@
 //! Resources that are dropped while the device may still use them, and their deferred release.
 //!
 //! Dropping never waits. Dropped memory is kept together with one event for every stream that has work at that moment.
-//! A later allocation or drop of memory releases it once all these events are reached. Therefore memory outlives all
+//! A later allocation or drop of memory releases it once all these events are reached. An allocation that finds no
+//! memory waits for them. Therefore memory outlives all
 //! work that was enqueued before its drop (`DEV-2`), on all streams of this process that this library knows. A user of
 //! other streams must order a known stream behind them. A stream that is dropped with work in flight stays known until
 //! that work is done.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -15,7 +17,10 @@ use super::allocation::Allocation;
 use super::calls::Calls;
 use super::error::DeviceError;
 use super::handles::{EventHandle, StreamHandle};
+use super::host_call::{Done, ring_when_done};
 use super::pinned::{Pinned, Registered};
+use crate::wait::doorbell::Doorbell;
+use crate::wait::waiting::Waiting;
 
 /// A resource whose release is deferred.
 #[derive(Debug)]
@@ -130,6 +135,27 @@ impl Reclaimer {
         drop(state);
         self.give_back(done);
         all
+    }
+
+    /// If dropped memory waits for the device, blocks until the device has done that work, for at most `timeout`, and
+    /// releases the memory. Returns whether there was such memory. The context must be bound.
+    pub(super) fn wait_for_memory(&self, timeout: Duration) -> bool {
+        let bell = Doorbell::heap();
+        let state = self.state.lock();
+        let waiting = |(_, resource): &(Busy, Resource)| matches!(resource, Resource::Device(_));
+        if !state.waiting.iter().any(waiting) {
+            return false;
+        }
+        // The events of the dropped memory precede these marks on their streams.
+        let marks: Vec<_> = (state.streams.iter().chain(&state.leaving))
+            .filter(|stream| !self.is_done(stream))
+            .filter_map(|stream| ring_when_done(self.calls, stream, &bell).ok())
+            .collect();
+        drop(state);
+        let deadline = Some(Instant::now() + timeout);
+        bell.wait(&Waiting::Park, deadline, || marks.iter().all(Done::has_come));
+        self.reclaim();
+        true
     }
 
     /// Frees the memory that is kept for reuse. The context must be bound.
