@@ -122,6 +122,7 @@ impl Driver {
     }
 
     /// Moves everything that can move without waiting; `true` if anything moved.
+    #[inline]
     pub(crate) fn pump(&mut self) -> Result<bool, LaneError> {
         let mut moved = false;
         let pumped = self
@@ -199,7 +200,7 @@ impl Driver {
     /// Takes the result of `execution` where it arrives, before it is collected. This works if the execution is the
     /// next to be collected, its output is the graph's only one, and the value has arrived. Otherwise, and for a fault,
     /// returns `None` and changes nothing. The execution may be without a place in the books.
-    #[inline]
+    #[inline(always)] // the last thing that `run` does, in one place
     pub(crate) fn take_at_once<Out>(
         &mut self,
         execution: u64,
@@ -280,6 +281,7 @@ impl Driver {
     }
 
     /// Removes a handle all of whose results have been taken. Returns what [`close`](Self::close) returns.
+    #[inline]
     pub(crate) fn close_taken(&mut self, execution: u64) -> bool {
         let last = self.books.close(execution, &mut self.lane.leaves);
         if last {
