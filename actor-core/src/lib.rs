@@ -4,9 +4,11 @@ mod actor;
 mod cell;
 mod control;
 mod home;
+mod hub;
 mod lane;
 mod lease;
 mod platform;
+mod reference;
 mod worker;
 
 mod actor_record;
@@ -69,6 +71,7 @@ pub use lane::program::{LoadedPrograms, Program, ProgramLoader};
 pub use lease::{Lease, LeaseError, Loading};
 #[doc(hidden)] // used by the floors above
 pub use promise::{Answer, NoAnswer, Promise, promise};
+pub use reference::{FetchError, Ref};
 pub use runtime::{Runtime, ShutdownReport};
 pub use spawn::{AnyProcess, Spawn, ThisProcess};
 pub use spawn_error::SpawnError;

@@ -68,6 +68,9 @@ pub use memory::region::Region;
 #[cfg(not(loom))]
 pub use memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 #[cfg(not(loom))]
+#[doc(hidden)] // for the crates above this one
+pub use payload::is_trial;
+#[cfg(not(loom))]
 pub use payload::{
     DType, Element, Encoded, Payload, SerdeError, Tensor, TensorError, TensorLayout, Travels, Wire, bytes_of,
     decode, encode, view_slice, view_str,

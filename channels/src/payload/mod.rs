@@ -34,6 +34,7 @@ mod survey;
 mod tensor;
 
 pub use codec::SerdeError;
+pub use codec::is_trial;
 pub(crate) use codec::{Way, way_of};
 #[cfg(feature = "cuda")]
 pub(crate) use collector::Scope;

@@ -24,7 +24,8 @@ pub(crate) use back::arrives;
 pub use error::SerdeError;
 pub(super) use error::is_ours;
 pub(super) use read::ValueReader;
-pub(super) use trial::{Shape, is_trial};
+pub(super) use trial::Shape;
+pub use trial::is_trial;
 pub(crate) use trial::{Way, say_named, way_of};
 pub(super) use write::{ByteSink, Stop, ValueWriter};
 

@@ -1,0 +1,106 @@
+//! The content of an object: a value, or the failure in its place.
+
+use std::any::{Any, type_name};
+use std::fmt;
+use std::sync::Arc;
+
+use selvedge_channels::{Payload, Traits};
+
+use crate::actor::arguments::to_bytes;
+use crate::failure::{Failure, FailureReport};
+
+/// Any shared value.
+pub(crate) type AnyShared = Arc<dyn Any + Send + Sync>;
+
+/// Encodes a value of the type that the function knows.
+type Encode = fn(&(dyn Any + Send + Sync)) -> Result<Vec<u8>, Failure>;
+
+/// A value of any type, and the way to encode it.
+#[derive(Clone)]
+pub(crate) struct ObjectValue {
+    value: AnyShared,
+    type_name: &'static str,
+    encode: Option<Encode>,
+}
+
+impl fmt::Debug for ObjectValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ObjectValue({})", self.type_name)
+    }
+}
+
+impl ObjectValue {
+    /// A value that stays in its process.
+    pub(crate) fn local<T: Send + Sync + 'static>(value: T) -> Self {
+        ObjectValue {
+            value: Arc::new(value),
+            type_name: type_name::<T>(),
+            encode: None,
+        }
+    }
+
+    /// A value that other processes may fetch.
+    pub(crate) fn wire<T: selvedge_channels::Wire>(value: T) -> Self {
+        ObjectValue {
+            encode: Some(|value| match value.downcast_ref::<T>() {
+                Some(value) => to_bytes(value, const { &Traits::WIRE }),
+                None => Err(Failure::Internal("a value is encoded as another type".to_owned())),
+            }),
+            ..ObjectValue::local(value)
+        }
+    }
+
+    /// The value, if it is of this type.
+    pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        Arc::clone(&self.value).downcast().ok()
+    }
+
+    /// Encodes the value. This runs user code.
+    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, Failure> {
+        let encode = self.encode.ok_or_else(|| {
+            let text = format!(
+                "`{}` does not implement Serialize and Deserialize, so its value stays with its owner",
+                self.type_name
+            );
+            Failure::from_error(text)
+        })?;
+        Failure::catch(|| encode(self.value.as_ref()))
+    }
+}
+
+/// A value, or the failure in its place. A failure can be fetched any number of times.
+pub(crate) type Content = Result<ObjectValue, Arc<Failure>>;
+
+/// A copy of a failure: the user's error itself, shared, or the report of any other failure.
+pub(crate) fn again(failure: &Failure) -> Failure {
+    match failure {
+        Failure::Error {
+            type_name,
+            error,
+            codec,
+        } => Failure::Error {
+            type_name,
+            error: Arc::clone(error),
+            codec: *codec,
+        },
+        Failure::Panic { message } => Failure::Panic {
+            message: message.clone(),
+        },
+        other => of_report(other.report()),
+    }
+}
+
+/// The failure that another process reports.
+pub(crate) fn of_report(report: FailureReport) -> Failure {
+    Failure::from_error(report)
+}
+
+/// Decodes a value. This runs user code.
+pub(crate) fn decoded<T: Payload>(bytes: &[u8], traits: &Traits<T>) -> Result<T, Failure> {
+    Failure::catch(|| crate::actor::arguments::decoded(bytes, traits))
+}
+
+/// The failure of an object that will never be made.
+pub(crate) fn creator_lost() -> Failure {
+    Failure::from_error("the process that asked for the value has died before its call arrived".to_owned())
+}

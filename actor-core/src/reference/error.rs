@@ -1,0 +1,84 @@
+//! The reasons that a fetch gave no value.
+
+use std::error::Error;
+use std::time::Duration;
+
+use selvedge_cluster::peer::Peer;
+use selvedge_objects::refs::RefId;
+
+use crate::failure::Failure;
+
+/// The reason that a reference gave no value.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum FetchError {
+    /// The function that was to make the value failed. Every later fetch returns the same failure.
+    #[error("the value of {id} was not made: {failure}")]
+    Failed {
+        /// The reference.
+        id: RefId,
+        /// The failure. [`Failure::Error`] holds the user's own error, if serde knows the error's type.
+        #[source]
+        failure: Failure,
+    },
+    /// The value cannot be encoded by its owner or decoded here.
+    #[error("the value of {id} cannot be fetched: {failure}")]
+    Unreadable {
+        /// The reference.
+        id: RefId,
+        /// The failure.
+        #[source]
+        failure: Failure,
+    },
+    /// The process that held the value is dead, and the value is lost.
+    #[error("{id} is lost: its owner, or the process that passed it on, has died")]
+    OwnerLost {
+        /// The reference.
+        id: RefId,
+    },
+    /// The value was dropped by its owner.
+    #[error("{id} was freed by its owner")]
+    Freed {
+        /// The reference.
+        id: RefId,
+    },
+    /// The reference holds a value of another type.
+    #[error("{id} holds another type than `{wanted}`")]
+    WrongType {
+        /// The reference.
+        id: RefId,
+        /// The type that was asked for.
+        wanted: &'static str,
+    },
+    /// The value was not made in time. A later fetch waits for it again.
+    #[error("{id} has no value after {waited:?} (help: fetch_timeout sets this time)")]
+    Timeout {
+        /// The reference.
+        id: RefId,
+        /// The time that the wait lasted.
+        waited: Duration,
+    },
+    /// The question could not be sent.
+    #[error("{id} cannot be fetched from {owner}: {reason}")]
+    Unreachable {
+        /// The reference.
+        id: RefId,
+        /// The owner.
+        owner: Peer,
+        /// The reason.
+        reason: String,
+    },
+}
+
+selvedge_channels::debug_is_report!(FetchError);
+
+impl FetchError {
+    /// The user's own error, if the function that was to make the value returned one of type `E`.
+    #[must_use]
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        match self {
+            FetchError::Failed { failure, .. } => failure.downcast_ref(),
+            _ => None,
+        }
+    }
+}

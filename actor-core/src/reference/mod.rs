@@ -1,0 +1,28 @@
+//! References to values that live in another process: [`Ref`], a distributed `Arc`.
+//!
+//! A value lives in one process, its owner. Other processes hold references to it, pass them on in arguments and
+//! results, fetch the value, and drop them. The owner drops the value when nobody holds a reference any more. The count
+//! is [`selvedge_objects::refs`]; this folder gives it handles, values and letters:
+//!
+//! - `ref_type.rs`: [`Ref`], which users hold;
+//! - `handle.rs`: one handle of the table, and the value that was fetched by way of it;
+//! - `table.rs`: the references of this process, and their lock; `effect.rs`: the work that follows when the lock is let go;
+//! - `content.rs`: the content of an object: a value or a failure;
+//! - `fetch.rs`: the messages of a fetch;
+//! - `transit.rs`: how references leave and enter encoded values;
+//! - `error.rs`: [`FetchError`].
+
+pub(crate) mod content;
+mod effect;
+mod error;
+mod fetch;
+pub(crate) mod handle;
+mod ref_type;
+pub(crate) mod table;
+pub(crate) mod transit;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::FetchError;
+pub use ref_type::Ref;

@@ -1,0 +1,233 @@
+//! `Ref`, which users hold.
+
+use std::any::type_name;
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use selvedge_channels::{Traits, Wire};
+use selvedge_cluster::peer::Peer;
+use selvedge_objects::refs::RefId;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::content::{AnyShared, Content, again, decoded, of_report};
+use super::error::FetchError;
+use super::handle::Handle;
+use super::table::{Fetched, References};
+use super::transit;
+use crate::promise::NoAnswer;
+
+/// The limit of [`Ref::fetch`] and [`Ref::ready`].
+const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A reference to a value of type `T` that lives in one process, its owner: an `Arc<T>` across processes.
+///
+/// Clones are cheap and send nothing. A reference travels in the arguments and results of calls, and in the values that
+/// other references refer to; elsewhere it does not serialise. The owner drops the value when no process holds a
+/// reference any more. A value never changes.
+pub struct Ref<T> {
+    handle: Arc<Handle>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Ref<T> {
+    fn clone(&self) -> Self {
+        Ref::of(Arc::clone(&self.handle))
+    }
+}
+
+impl<T> fmt::Debug for Ref<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ref<{}>({})", type_name::<T>(), self.handle.id())
+    }
+}
+
+impl<T> Serialize for Ref<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        transit::serialize(&self.handle, serializer)
+    }
+}
+
+impl<'de, T> Deserialize<'de> for Ref<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        transit::deserialize(deserializer).map(Ref::of)
+    }
+}
+
+impl<T> Ref<T> {
+    pub(crate) fn of(handle: Arc<Handle>) -> Self {
+        Ref {
+            handle,
+            of: PhantomData,
+        }
+    }
+
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    /// The reference's name.
+    #[must_use]
+    pub fn id(&self) -> RefId {
+        self.handle.id()
+    }
+
+    /// The process that holds the value.
+    #[must_use]
+    pub fn owner(&self) -> Peer {
+        self.id().owner
+    }
+
+    /// Waits until the owner has listed this process, at most `timeout`: from then on the value lives as long as this
+    /// reference, whatever becomes of the process that passed it. Returns false if the value is lost.
+    ///
+    /// # Errors
+    /// [`FetchError::Timeout`].
+    pub fn confirmed(&self, timeout: Duration) -> Result<bool, FetchError> {
+        let started = Instant::now();
+        let mut answer = self.table()?.confirmation(self.id());
+        match answer.wait(started.checked_add(timeout)) {
+            Some(answer) => Ok(answer.unwrap_or(false)),
+            None => Err(self.timed_out(started)),
+        }
+    }
+
+    /// The table of this process. A made-up reference has none, and nothing to fetch.
+    fn table(&self) -> Result<&Arc<References>, FetchError> {
+        self.handle.table().ok_or(FetchError::Freed { id: self.id() })
+    }
+
+    fn timed_out(&self, started: Instant) -> FetchError {
+        FetchError::Timeout {
+            id: self.id(),
+            waited: started.elapsed(),
+        }
+    }
+
+    fn failed(&self, reason: Failed) -> FetchError {
+        let id = self.id();
+        match reason {
+            Failed::Freed => FetchError::Freed { id },
+            Failed::WrongType(wanted) => FetchError::WrongType { id, wanted },
+            Failed::Value(failure) => FetchError::Failed { id, failure },
+        }
+    }
+}
+
+/// A part of the reasons for [`FetchError`].
+enum Failed {
+    Freed,
+    WrongType(&'static str),
+    Value(crate::Failure),
+}
+
+impl<T: Send + Sync + 'static> Ref<T> {
+    /// The value itself, if this process is its owner and the value is there. The same `Arc` for every caller.
+    #[must_use]
+    pub fn local(&self) -> Option<Arc<T>> {
+        self.handle.owner_table()?.content_now(self.id())?.ok()?.get()
+    }
+
+    /// Whether a fetch would return at once. Asks nobody.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        let content = |table: &Arc<References>| table.content_now(self.id());
+        self.handle.fetched().is_some() || self.handle.owner_table().and_then(content).is_some()
+    }
+
+    fn typed(&self, value: AnyShared) -> Result<Arc<T>, FetchError> {
+        value
+            .downcast()
+            .map_err(|_| self.failed(Failed::WrongType(type_name::<T>())))
+    }
+
+    fn of_content(&self, content: Content) -> Result<Arc<T>, FetchError> {
+        match content {
+            Ok(value) => value
+                .get()
+                .ok_or_else(|| self.failed(Failed::WrongType(type_name::<T>()))),
+            Err(failure) => Err(self.failed(Failed::Value(again(&failure)))),
+        }
+    }
+}
+
+impl<T: Wire> Ref<T> {
+    /// Returns the value: the owner's own `Arc` in its process, a copy elsewhere, which further fetches by way of this
+    /// reference and its clones share. Waits at most one minute for a value that is not made yet.
+    ///
+    /// # Errors
+    /// [`FetchError`].
+    pub fn fetch(&self) -> Result<Arc<T>, FetchError> {
+        self.fetch_timeout(FETCH_TIMEOUT)
+    }
+
+    /// Returns the value like [`fetch`](Self::fetch), and waits at most `timeout`.
+    ///
+    /// # Errors
+    /// [`FetchError`].
+    pub fn fetch_timeout(&self, timeout: Duration) -> Result<Arc<T>, FetchError> {
+        let started = Instant::now();
+        let deadline = started.checked_add(timeout);
+        if let Some(table) = self.handle.owner_table() {
+            let mut answer = table.content(self.id());
+            let content = answer.wait(deadline).ok_or_else(|| self.timed_out(started))?;
+            return self.of_content(content.map_err(|_| self.failed(Failed::Freed))?);
+        }
+        if let Some(value) = self.handle.fetched() {
+            return self.typed(Arc::clone(value));
+        }
+        let mut answer = self.table()?.ask(self.id());
+        let fetched = answer.wait(deadline).ok_or_else(|| self.timed_out(started))?;
+        self.read(fetched)
+    }
+
+    /// Decodes what the owner has answered, and keeps it. User code runs here: `Deserialize`.
+    fn read(&self, fetched: Result<Fetched, NoAnswer>) -> Result<Arc<T>, FetchError> {
+        let id = self.id();
+        match fetched {
+            Ok(Fetched::Value { bytes, handles }) => {
+                let value: T = transit::arriving(handles, || decoded(&bytes, const { &Traits::WIRE }))
+                    .map_err(|failure| FetchError::Unreadable { id, failure })?;
+                self.typed(self.handle.keep(Arc::new(value)))
+            }
+            Ok(Fetched::Failed(report)) => Err(self.failed(Failed::Value(of_report(report)))),
+            Ok(Fetched::Unreadable(report)) => Err(FetchError::Unreadable {
+                id,
+                failure: of_report(report),
+            }),
+            Ok(Fetched::Freed) | Err(NoAnswer::Taken) => Err(FetchError::Freed { id }),
+            Ok(Fetched::OwnerLost) | Err(NoAnswer::Broken) => Err(FetchError::OwnerLost { id }),
+            Ok(Fetched::Unreachable(error)) => Err(FetchError::Unreachable {
+                id,
+                owner: self.owner(),
+                reason: error.to_string(),
+            }),
+        }
+    }
+}
+
+impl<T: Wire> IntoFuture for &Ref<T> {
+    type Output = Result<Arc<T>, FetchError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let this = self.clone();
+        Box::pin(async move {
+            if let Some(table) = this.handle.owner_table() {
+                let answer = table.content(this.id());
+                return match answer.await {
+                    Ok(content) => this.of_content(content),
+                    Err(_) => Err(this.failed(Failed::Freed)),
+                };
+            }
+            if let Some(value) = this.handle.fetched() {
+                return this.typed(Arc::clone(value));
+            }
+            let answer = this.table()?.ask(this.id());
+            this.read(answer.await)
+        })
+    }
+}

@@ -1,0 +1,287 @@
+//! A network in memory: letters wait in a queue until a test lets them go.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use selvedge_channels::Wire;
+use selvedge_cluster::frame::{Class, Service};
+use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_objects::refs::{Parcel, REFERENCES};
+
+use super::super::content::ObjectValue;
+use super::super::fetch::FETCHES;
+use super::super::handle::Handle;
+use super::super::table::{Errand, Errands, ReferenceService, References, encoded, filled};
+use super::Ref;
+use crate::Failure;
+use crate::hub::post::{Letter, Post, PostError, Receiver};
+
+/// Letters that a test sends with parcels.
+const GIFTS: Service = Service(99);
+
+#[derive(Default)]
+struct State {
+    processes: BTreeMap<Peer, Arc<References>>,
+    gifts: BTreeMap<Peer, Arc<Gifts>>,
+    queue: VecDeque<(Peer, Peer, Letter)>,
+    held: Option<(Peer, Peer)>,
+    errands: VecDeque<Errand>,
+    letters: usize,
+    questions: BTreeMap<Peer, usize>,
+}
+
+/// The references that a process was given.
+#[derive(Default)]
+struct Gifts {
+    ready: Mutex<Vec<Arc<Handle>>>,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Network {
+    state: Arc<Mutex<State>>,
+    now: Arc<AtomicU64>,
+}
+
+pub(super) struct Member {
+    pub(super) peer: Peer,
+    pub(super) table: Arc<References>,
+    gifts: Arc<Gifts>,
+    network: Network,
+}
+
+struct Port {
+    me: Peer,
+    network: Network,
+}
+
+impl Post for Port {
+    fn me(&self) -> Peer {
+        self.me
+    }
+
+    fn peers(&self) -> Vec<Peer> {
+        let state = self.network.state.lock();
+        state
+            .processes
+            .keys()
+            .copied()
+            .filter(|peer| *peer != self.me)
+            .collect()
+    }
+
+    fn send(&self, to: Peer, letter: Letter) -> Result<u64, PostError> {
+        let mut state = self.network.state.lock();
+        if !state.processes.contains_key(&to) {
+            return Err(PostError::Dead(to));
+        }
+        state.letters += 1;
+        state.queue.push_back((self.me, to, letter));
+        Ok(0)
+    }
+}
+
+impl Errands for Network {
+    fn run(&self, errand: Errand) {
+        self.state.lock().errands.push_back(errand);
+    }
+}
+
+impl Network {
+    pub(super) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn join(&self, number: u32) -> Member {
+        let peer = Peer {
+            process: ProcessId::new(number).unwrap(),
+            incarnation: Incarnation(1),
+        };
+        let post = Port {
+            me: peer,
+            network: self.clone(),
+        };
+        let now = Arc::clone(&self.now);
+        let clock = Box::new(move || Duration::from_millis(now.load(Ordering::Relaxed)));
+        let table = References::new(Arc::new(post), Arc::new(self.clone()), clock);
+        let gifts = Arc::new(Gifts::default());
+        let mut state = self.state.lock();
+        state.processes.insert(peer, Arc::clone(&table));
+        state.gifts.insert(peer, Arc::clone(&gifts));
+        Member {
+            peer,
+            table,
+            gifts,
+            network: self.clone(),
+        }
+    }
+
+    /// The number of letters that were sent.
+    pub(super) fn letters(&self) -> usize {
+        self.state.lock().letters
+    }
+
+    /// Keeps back what goes from one process to another.
+    pub(super) fn hold(&self, from: &Member, to: &Member) {
+        self.state.lock().held = Some((from.peer, to.peer));
+    }
+
+    pub(super) fn release(&self) {
+        self.state.lock().held = None;
+    }
+
+    pub(super) fn kill(&self, process: &Member) {
+        let others: Vec<_> = {
+            let mut state = self.state.lock();
+            state.processes.remove(&process.peer);
+            state.gifts.remove(&process.peer);
+            state
+                .queue
+                .retain(|(from, to, _)| *from != process.peer && *to != process.peer);
+            state.processes.values().cloned().collect()
+        };
+        for other in others {
+            ReferenceService(other).died(process.peer, &[]);
+        }
+    }
+
+    /// Whether a question for a value has arrived there.
+    pub(super) fn has_question_at(&self, process: &Member) -> bool {
+        self.state.lock().questions.contains_key(&process.peer)
+    }
+
+    /// Whether there is a letter that is not held, or an errand.
+    pub(super) fn is_moving(&self) -> bool {
+        let state = self.state.lock();
+        let may_go = |(from, to, _): &(Peer, Peer, Letter)| state.held != Some((*from, *to));
+        state.queue.iter().any(may_go) || !state.errands.is_empty()
+    }
+
+    fn deliver_one(&self) -> bool {
+        let mut state = self.state.lock();
+        let held = state.held;
+        let next = state
+            .queue
+            .iter()
+            .position(|(from, to, _)| held != Some((*from, *to)));
+        let Some((from, to, letter)) = next.and_then(|next| state.queue.remove(next)) else {
+            return false;
+        };
+        let (Some(table), Some(gifts)) = (state.processes.get(&to).cloned(), state.gifts.get(&to).cloned())
+        else {
+            return true;
+        };
+        if letter.service == FETCHES {
+            *state.questions.entry(to).or_default() += 1;
+        }
+        drop(state);
+        if letter.service == GIFTS {
+            let parcels: Vec<Parcel> = postcard::from_bytes(&letter.head).unwrap();
+            assert!(table.arrived(from, parcels, move |handles| gifts.ready.lock().extend(handles)));
+        } else {
+            assert!([REFERENCES, FETCHES].contains(&letter.service));
+            ReferenceService(table).received(from, letter);
+        }
+        true
+    }
+
+    /// Delivers letters until there are none that are not held. Runs no errands.
+    pub(super) fn deliver_all(&self) {
+        for _ in 0..2 {
+            while self.deliver_one() {}
+            self.pass_time();
+        }
+        while self.deliver_one() {}
+    }
+
+    fn step(&self) -> bool {
+        let errand = self.state.lock().errands.pop_front();
+        match errand {
+            Some(errand) => {
+                errand();
+                true
+            }
+            None => self.deliver_one(),
+        }
+    }
+
+    /// Lets a batching time pass.
+    fn pass_time(&self) {
+        self.now.fetch_add(11, Ordering::Relaxed);
+        let tables: Vec<_> = self.state.lock().processes.values().cloned().collect();
+        tables.iter().for_each(|table| drop(table.tick()));
+    }
+
+    /// Delivers letters, runs errands and lets time pass until nothing happens any more.
+    pub(super) fn settle(&self) {
+        loop {
+            while self.step() {}
+            self.pass_time();
+            if !self.is_moving() {
+                return;
+            }
+        }
+    }
+
+    /// Delivers letters and runs errands until `is_over`, which another thread may bring about.
+    pub(super) fn run_until(&self, is_over: impl Fn() -> bool) {
+        let limit = std::time::Instant::now() + Duration::from_secs(60);
+        while !is_over() {
+            assert!(std::time::Instant::now() < limit, "it does not come to an end");
+            if !self.step() {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+impl Member {
+    /// Has a value kept by `owner`.
+    pub(super) fn keep_at<T>(&self, owner: &Member) -> Ref<T> {
+        let (handle, parcel) = self.table.keep(owner.peer).unwrap();
+        self.send(owner, &[parcel]);
+        Ref::of(handle)
+    }
+
+    /// Passes a reference.
+    pub(super) fn give<T>(&self, reference: &Ref<T>, to: &Member) {
+        let handle = Arc::clone(reference.handle());
+        let parcels = self.table.pass(&[handle], to.peer).unwrap();
+        self.send(to, &parcels);
+    }
+
+    fn send(&self, to: &Member, parcels: &[Parcel]) {
+        let letter = Letter {
+            service: GIFTS,
+            class: Class::Ordered,
+            head: encoded(&parcels),
+            body: Bytes::new(),
+        };
+        let port = Port {
+            me: self.peer,
+            network: self.network.clone(),
+        };
+        port.send(to.peer, letter).unwrap();
+    }
+
+    /// Creates an object here.
+    pub(super) fn put<T: Wire>(&self, value: T) -> Ref<T> {
+        Ref::of(filled(&self.table, ObjectValue::wire(value)).unwrap())
+    }
+
+    pub(super) fn fill<T>(&self, reference: &Ref<T>, value: ObjectValue) {
+        self.table.fill(reference.id(), Ok(value)).unwrap();
+    }
+
+    pub(super) fn fail<T>(&self, reference: &Ref<T>, failure: Failure) {
+        self.table.fill(reference.id(), Err(Arc::new(failure))).unwrap();
+    }
+
+    /// The references that were given to this process since the last time.
+    pub(super) fn taken<T>(&self) -> Vec<Ref<T>> {
+        self.gifts.ready.lock().drain(..).map(Ref::of).collect()
+    }
+}

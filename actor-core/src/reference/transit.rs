@@ -1,0 +1,102 @@
+//! Transit: how references leave and enter encoded values.
+//!
+//! An encoded value holds, for each reference in it, an index. The references themselves travel beside the value, in the
+//! head of the frame: so they are counted on arrival, whether or not the value is ever decoded.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use selvedge_channels::is_trial;
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::handle::Handle;
+
+/// The value that this thread encodes or decodes for another process.
+enum Transit {
+    /// The references that were encoded so far.
+    Leaving(Vec<Arc<Handle>>),
+    /// The references that came beside the value.
+    Arriving(Vec<Arc<Handle>>),
+}
+
+thread_local! {
+    static TRANSIT: RefCell<Option<Transit>> = const { RefCell::new(None) };
+}
+
+/// Puts back what was there, also after a panic.
+struct Restored(Option<Transit>);
+
+impl Restored {
+    fn enter(transit: Transit) -> Self {
+        Restored(TRANSIT.replace(Some(transit)))
+    }
+
+    fn leave(mut self) -> Option<Transit> {
+        let before = self.0.take();
+        let transit = TRANSIT.replace(before);
+        std::mem::forget(self);
+        transit
+    }
+}
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        TRANSIT.set(self.0.take());
+    }
+}
+
+/// Encodes something for another process. Returns the references in it as well, in the order of their indices.
+pub(crate) fn leaving<R>(encode: impl FnOnce() -> R) -> (R, Vec<Arc<Handle>>) {
+    let scope = Restored::enter(Transit::Leaving(Vec::new()));
+    let encoded = encode();
+    match scope.leave() {
+        Some(Transit::Leaving(handles)) => (encoded, handles),
+        _ => (encoded, Vec::new()),
+    }
+}
+
+/// Decodes something from another process, beside which these references came.
+pub(crate) fn arriving<R>(handles: Vec<Arc<Handle>>, decode: impl FnOnce() -> R) -> R {
+    let scope = Restored::enter(Transit::Arriving(handles));
+    let decoded = decode();
+    drop(scope.leave());
+    decoded
+}
+
+/// Writes the index of a reference.
+pub(super) fn serialize<S: Serializer>(handle: &Arc<Handle>, serializer: S) -> Result<S::Ok, S::Error> {
+    let index = TRANSIT.with_borrow_mut(|transit| match transit {
+        Some(Transit::Leaving(handles)) => {
+            handles.push(Arc::clone(handle));
+            u32::try_from(handles.len() - 1).ok()
+        }
+        _ => None,
+    });
+    match index {
+        Some(index) => index.serialize(serializer),
+        None => Err(S::Error::custom(format!(
+            "{} is valid only inside the running processes: pass it as an argument or a result, or encode the value that it refers to",
+            handle.id()
+        ))),
+    }
+}
+
+/// Reads the index of a reference.
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Handle>, D::Error> {
+    let index = u32::deserialize(deserializer)? as usize;
+    if is_trial() {
+        return Ok(Handle::made_up());
+    }
+    TRANSIT.with_borrow(|transit| match transit {
+        // While a value is encoded, it may be read back.
+        Some(Transit::Arriving(handles) | Transit::Leaving(handles)) => {
+            let handle = handles.get(index).cloned();
+            handle.ok_or_else(|| D::Error::custom(format!("there is no reference {index} beside this value")))
+        }
+        None => Err(D::Error::custom(
+            "a reference is valid only inside the running processes: there is none beside this value",
+        )),
+    })
+}
