@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use selvedge_objects::refs::{Event, Parcel, RefId};
 
-use crate::process::{Payload, peer};
+use crate::process::{Payload, Process, peer};
 use crate::world::{Happening, World};
 
 /// The time in which objects are created.
@@ -39,6 +39,22 @@ impl World {
                 let later = Duration::from_micros(10_000 + self.random.below(2_000_000));
                 self.schedule(death + later, at, Happening::Learn(dead));
             }
+        }
+    }
+
+    /// Schedules shutdowns, of processes that do not die.
+    pub(crate) fn schedule_shutdowns(&mut self) {
+        let others = (1..self.processes.len()).filter(|at| !self.oracle.mortals.contains(at));
+        let others = others.collect();
+        for at in self
+            .shuffled(others)
+            .into_iter()
+            .take(self.setting.shutdowns as usize)
+        {
+            // An owner that shuts down refuses to keep results.
+            self.oracle.mortals.insert(at);
+            let time = Duration::from_micros(self.random.below(CREATION));
+            self.schedule(time, at, Happening::Shutdown);
         }
     }
 
@@ -170,8 +186,26 @@ impl World {
         }
         let from = peer(from);
         self.step(at, Event::Arrived { from, call, parcels });
+        let is_refused = |it: &Process| it.refused.contains(&call);
+        let is_discarded = is_discarded && !self.processes.get(at).is_some_and(is_refused);
         for id in taken.into_iter().filter(|_| is_discarded) {
             self.step(at, Event::Discarded(id));
+        }
+    }
+
+    /// A call whose references count as handles will not run.
+    pub(crate) fn abandon_call(&mut self, at: usize, call: u64) {
+        let taken = self.processes.get_mut(at).and_then(|it| it.calls.remove(&call));
+        for id in taken.unwrap_or_default() {
+            self.step(at, Event::Discarded(id));
+        }
+    }
+
+    /// A call whose references are no handles will not run.
+    pub(crate) fn refuse_call(&mut self, at: usize, call: u64) {
+        if let Some(process) = self.processes.get_mut(at) {
+            process.calls.remove(&call);
+            process.refused.insert(call);
         }
     }
 

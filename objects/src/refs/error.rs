@@ -6,7 +6,7 @@ use thiserror::Error;
 use super::RefId;
 
 /// The reason why a reference cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum RefError {
     /// No handle of the reference is held here.
@@ -27,4 +27,26 @@ pub enum RefError {
     /// The object has its value already, or an error in its place.
     #[error("{0} was set already: a value is set only once")]
     AlreadySet(RefId),
+    /// The owner has not confirmed in time that it keeps the result.
+    #[error(
+        "the creation of {0} timed out, and the object may not exist: see whether the owner runs, or give it more time with \
+         `RefSettings::create_timeout`"
+    )]
+    CreateTimedOut(RefId),
+    /// A process has too many entries here.
+    #[error(
+        "{peer} has {entries} registrations, references and questions open here, of {limit} allowed: drop references, or \
+         raise `RefSettings::entries_max`"
+    )]
+    TooMany {
+        /// The process that the entries are about.
+        peer: Peer,
+        /// The number of the entries.
+        entries: usize,
+        /// The number that is allowed.
+        limit: usize,
+    },
+    /// The process shuts down.
+    #[error("{0} shuts down, and takes and passes no references any more: use another process")]
+    Ending(Peer),
 }

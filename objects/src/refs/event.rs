@@ -1,8 +1,10 @@
 //! Events, which happen to a process, and actions, which it has to perform.
 
+use std::time::Duration;
+
 use selvedge_cluster::peer::Peer;
 
-use super::{Bundle, Parcel, RefId};
+use super::{Bundle, Leak, Parcel, RefError, RefId};
 
 /// Something that has happened.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -12,7 +14,8 @@ pub enum Event {
     Arrived {
         /// The sender.
         from: Peer,
-        /// The receiver's name for the call in the frame; [`Action::Run`] names it.
+        /// The receiver's name for the call in the frame; [`Action::Run`], [`Action::RefuseCall`] or [`Action::Abandon`]
+        /// names it.
         call: u64,
         /// The parcels of the frame.
         parcels: Vec<Parcel>,
@@ -50,6 +53,15 @@ pub enum Event {
     Tick,
     /// A process has died, or was declared dead. Nothing of this incarnation is heard any more.
     Dead(Peer),
+    /// No process of this name has ever been a member: a bundle for it cannot be sent.
+    Unknown(Peer),
+    /// The process shuts down: all handles are dropped, and calls with references are refused.
+    /// [`Action::Ended`] follows, at the deadline at the latest. Go on with events until then, and answer questions for
+    /// as long as there are links.
+    End {
+        /// The time at which the shutdown ends, whatever is left.
+        deadline: Duration,
+    },
 }
 
 /// Something that has to be done, in the order given. None of them waits.
@@ -67,8 +79,32 @@ pub enum Action {
         /// The name of the call, from [`Event::Arrived`].
         call: u64,
     },
+    /// Refuse the call with an error, which says whether it was too many or this process shuts down. Its parcels are no
+    /// handles.
+    RefuseCall {
+        /// The name of the call.
+        call: u64,
+        /// The reason.
+        error: RefError,
+    },
+    /// Drop the call without running it, with its parcels: its caller is dead, or this process shuts down.
+    Abandon {
+        /// The name of the call.
+        call: u64,
+    },
+    /// A process wants more entries here than it may have: a lawful one repeats its question. Report it, or end its
+    /// session and bury it.
+    Overloaded {
+        /// The process.
+        peer: Peer,
+        /// The figures, as [`RefError::TooMany`].
+        error: RefError,
+    },
     /// The owner has listed this process.
     Confirmed(RefId),
+    /// The owner has not confirmed in time that it keeps this result: the object may not exist. The reference can be used
+    /// if [`Action::Confirmed`] follows nevertheless.
+    TimedOut(RefId),
     /// The object is lost for this process: its owner is dead, or it was freed since the parent of this reference died.
     Lost(RefId),
     /// An object here will never be created, since its creator is gone: put an error into its cell.
@@ -93,4 +129,9 @@ pub enum Action {
     },
     /// The object has no references left: drop it.
     Free(RefId),
+    /// The shutdown is over.
+    Ended {
+        /// Everything that is left; nothing, if the shutdown was over before its deadline.
+        leaks: Vec<Leak>,
+    },
 }

@@ -20,6 +20,10 @@ pub(super) struct Held {
     owed: BTreeSet<(Peer, u64)>,
     /// Calls that wait for the confirmation.
     calls: BTreeSet<u64>,
+    /// The time until which the owner should confirm that it keeps this result.
+    pub(super) due: Option<Duration>,
+    /// Whether that time has passed without the confirmation.
+    pub(super) was_late: bool,
 }
 
 /// How far a reference is.
@@ -41,7 +45,20 @@ impl Held {
             children: BTreeMap::new(),
             owed: BTreeSet::new(),
             calls: BTreeSet::new(),
+            due: None,
+            was_late: false,
         }
+    }
+
+    /// The number of forks from a parent that wait for the confirmation.
+    #[cfg(test)]
+    pub(super) fn owed_to(&self, parent: Peer) -> usize {
+        self.owed.iter().filter(|(it, _)| *it == parent).count()
+    }
+
+    /// Whether the confirmation is late and has not come since.
+    pub(super) fn is_late(&self) -> bool {
+        self.was_late && matches!(self.stage, Stage::Pending(_))
     }
 }
 
@@ -53,6 +70,9 @@ impl Refs {
                 true => Stage::Lost,
                 false => self.ask_owner(now, id),
             };
+            if stage != Stage::Lost {
+                self.charge(id.owner);
+            }
             self.held.insert(id, Held::new(stage));
         }
         let Some(held) = self.held.get_mut(&id) else {
@@ -60,8 +80,11 @@ impl Refs {
         };
         held.handles += 1;
         if matches!(held.stage, Stage::Pending(_)) && self.mutant != Mutant::MergesBlindly {
-            held.owed.insert((from, fork));
-            return self.mutant != Mutant::RunsEarly && held.calls.insert(call);
+            let waits = self.mutant != Mutant::RunsEarly && held.calls.insert(call);
+            if held.owed.insert((from, fork)) {
+                self.charge(from);
+            }
+            return waits;
         }
         self.accept(now, from, id, fork);
         false
@@ -73,6 +96,7 @@ impl Refs {
             None => {
                 let mut held = Held::new(Stage::Confirmed(fork));
                 held.handles = 1;
+                self.charge(id.owner);
                 self.held.insert(id, held);
                 self.actions.push(Action::Confirmed(id));
             }
@@ -119,16 +143,26 @@ impl Refs {
 
     /// The object is gone for this process.
     pub(super) fn lose(&mut self, now: Duration, id: RefId) {
+        let Some(held) = self.held.get_mut(&id).filter(|held| held.stage != Stage::Lost) else {
+            return;
+        };
+        // The children ask the owner themselves, and learn the same.
+        for child in std::mem::take(&mut held.children).into_values() {
+            self.credit(child, 1);
+        }
         self.actions.push(Action::Lost(id));
+        self.credit(id.owner, 1);
         self.settle_entry(now, id, Stage::Lost);
     }
 
     /// The entry needs its parents no more, and calls wait for it no more.
     fn settle_entry(&mut self, now: Duration, id: RefId, stage: Stage) {
+        self.stop_expecting(id);
         if let Some(held) = self.held.get_mut(&id) {
             held.stage = stage;
             let (owed, calls) = (std::mem::take(&mut held.owed), std::mem::take(&mut held.calls));
             for (parent, fork) in owed {
+                self.credit(parent, 1);
                 self.accept(now, parent, id, fork);
             }
             self.resume(calls);
@@ -138,13 +172,19 @@ impl Refs {
 
     /// A child needs this process no more.
     pub(super) fn accepted_by(&mut self, now: Duration, from: Peer, id: RefId, fork: u64) {
+        self.remove_child(now, from, id, fork);
+        self.post(now, from, Message::Accepted { id, fork });
+    }
+
+    /// A fork that was passed on has accepted, or was never sent.
+    pub(super) fn remove_child(&mut self, now: Duration, child: Peer, id: RefId, fork: u64) {
         if let Some(held) = self.held.get_mut(&id)
-            && held.children.get(&fork) == Some(&from)
+            && held.children.get(&fork) == Some(&child)
         {
             held.children.remove(&fork);
+            self.credit(child, 1);
             self.release_if_unused(now, id);
         }
-        self.post(now, from, Message::Accepted { id, fork });
     }
 
     pub(super) fn drop_held(&mut self, now: Duration, id: RefId) {
@@ -157,7 +197,8 @@ impl Refs {
     /// The registration to release, if the reference is confirmed and neither handles nor children need it.
     fn unused(&self, id: RefId) -> Option<Fork> {
         let held = self.held.get(&id)?;
-        let is_parent = !held.children.is_empty() && self.mutant != Mutant::NoParents;
+        let is_hasty = self.mutant == Mutant::EndsHastily && self.ending.is_some();
+        let is_parent = !held.children.is_empty() && self.mutant != Mutant::NoParents && !is_hasty;
         match held.stage {
             Stage::Confirmed(fork) if held.handles == 0 && !is_parent => Some(fork),
             _ => None,
@@ -192,6 +233,7 @@ impl Refs {
             };
             if let Some(fork) = self.unused(id) {
                 self.held.remove(&id);
+                self.credit(owner, 1);
                 self.post_without_flush(now, owner, Message::Release { id, fork });
             } else if let Some(fork) = revived {
                 self.post_without_flush(now, owner, Message::Release { id, fork });
@@ -205,7 +247,7 @@ impl Refs {
             let Some(held) = self.held.get_mut(&id) else {
                 continue;
             };
-            held.owed.retain(|(parent, _)| *parent != dead);
+            held.owed.retain(|(parent, _)| *parent != dead); // the dead has no load any more
             let children = held.children.len();
             held.children.retain(|_, child| *child != dead);
             if id.owner == dead {

@@ -37,3 +37,12 @@ pub enum Fork {
     /// The owner gave it along with a reference that the owner passed; the number is the owner's.
     Given(u64),
 }
+
+impl fmt::Display for Fork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fork::Asked(number) => write!(f, "its registration {number}"),
+            Fork::Given(number) => write!(f, "the owner's registration {number}"),
+        }
+    }
+}

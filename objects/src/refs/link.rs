@@ -8,6 +8,8 @@ use super::{Bundle, Message, RefId, RefSettings};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Link {
+    /// The entries of other tables that the peer has caused.
+    pub(super) entries: usize,
     /// The number of registrations with this owner so far.
     registered: u64,
     /// The numbers of registrations that this owner has not answered.
@@ -149,6 +151,11 @@ impl Link {
     /// The number of messages that wait for their bundle.
     pub(super) fn waiting(&self) -> usize {
         self.outbox.len() + self.leaving.len()
+    }
+
+    /// All entries that the peer has caused.
+    pub(super) fn load(&self) -> usize {
+        self.entries + self.questions.len() + self.struck.len()
     }
 
     pub(super) fn unanswered_questions(&self) -> usize {

@@ -36,14 +36,20 @@
 mod error;
 mod event;
 mod id;
+mod leak;
 mod message;
 mod settings;
 mod stats;
 
+mod arrival;
 mod held;
 mod link;
 mod mutant;
 mod owned;
+
+mod creation;
+mod ending;
+mod load;
 
 #[cfg(test)]
 mod model;
@@ -56,10 +62,13 @@ use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 pub use error::RefError;
 pub use event::{Action, Event};
 pub use id::{Fork, RefId};
+pub use leak::Leak;
 pub use message::{Bundle, Message, Parcel, REFERENCES};
 pub use settings::RefSettings;
 pub use stats::{RefStats, RefStatus};
 
+use arrival::Waiting;
+use ending::Ending;
 use held::{Held, Stage};
 use link::Link;
 use mutant::Mutant;
@@ -79,8 +88,12 @@ pub struct Refs {
     links: BTreeMap<Peer, Link>,
     /// By process, the last incarnation that is dead.
     buried: BTreeMap<ProcessId, Incarnation>,
-    /// Calls that wait, each with the number of its references that are not settled.
-    calls: BTreeMap<u64, usize>,
+    /// Calls that wait for their references.
+    calls: BTreeMap<u64, Waiting>,
+    /// Results that are to be kept elsewhere and are not confirmed, by the time until which they should be.
+    creations: BTreeSet<(Duration, RefId)>,
+    /// The shutdown, once it has begun.
+    ending: Option<Ending>,
     /// The number of objects created here.
     created: u64,
     /// The number of forks made here.
@@ -102,6 +115,8 @@ impl Refs {
             links: BTreeMap::new(),
             buried: BTreeMap::new(),
             calls: BTreeMap::new(),
+            creations: BTreeSet::new(),
+            ending: None,
             created: 0,
             forks: 0,
             actions: Vec::new(),
@@ -127,7 +142,7 @@ impl Refs {
     /// parcel goes along with the call.
     ///
     /// # Errors
-    /// [`RefError::ToItself`]: use [`Refs::create`]. [`RefError::Dead`].
+    /// [`RefError::ToItself`]: use [`Refs::create`]. [`RefError::Dead`], [`RefError::TooMany`], [`RefError::Ending`].
     pub fn keep(&mut self, now: Duration, owner: Peer) -> Result<Parcel, RefError> {
         self.check_receiver(owner)?;
         let link = self.links.entry(owner).or_default();
@@ -141,6 +156,8 @@ impl Refs {
         link.ask(now, Message::Fork { id, number }, &self.settings);
         let mut held = Held::new(Stage::Pending(number));
         held.handles = 1;
+        held.due = self.expect_confirmation(now, id);
+        self.charge(owner);
         self.held.insert(id, held);
         Ok(Parcel::Keep { id })
     }
@@ -148,28 +165,41 @@ impl Refs {
     /// Passes a reference, of which a handle is held here, to another process. The parcel goes along with a call.
     ///
     /// # Errors
-    /// [`RefError::ToItself`], [`RefError::Dead`], [`RefError::NotHeld`], [`RefError::Lost`].
+    /// [`RefError::ToItself`], [`RefError::Dead`], [`RefError::NotHeld`], [`RefError::Lost`],
+    /// [`RefError::CreateTimedOut`], [`RefError::TooMany`], [`RefError::Ending`].
     pub fn pass(&mut self, id: RefId, to: Peer) -> Result<Parcel, RefError> {
         self.check_receiver(to)?;
-        let fork = self.forks + 1;
-        let parcel = if id.owner == self.me {
-            let owned = self.owned.get_mut(&id).filter(|owned| owned.handles > 0);
-            let owned = owned.ok_or(RefError::NotHeld(id))?;
-            owned.forks.entry(to).or_default().insert(Fork::Given(fork));
-            Parcel::Given { id, fork }
-        } else {
-            let held = self.held.get_mut(&id).filter(|held| held.handles > 0);
-            let held = held.ok_or(RefError::NotHeld(id))?;
-            if held.stage == Stage::Lost {
-                return Err(RefError::Lost(id));
-            }
-            if self.mutant != Mutant::NoPhantom || to != id.owner {
-                held.children.insert(fork, to);
-            }
-            Parcel::Lent { id, fork }
-        };
-        self.forks = fork;
-        Ok(parcel)
+        self.check(id)?;
+        self.forks += 1;
+        let fork = self.forks;
+        if id.owner == self.me {
+            self.list(id, to, Fork::Given(fork));
+            return Ok(Parcel::Given { id, fork });
+        }
+        if let Some(held) = self.held.get_mut(&id)
+            && (self.mutant != Mutant::NoPhantom || to != id.owner)
+        {
+            held.children.insert(fork, to);
+            self.charge(to);
+        }
+        Ok(Parcel::Lent { id, fork })
+    }
+
+    /// Whether a reference can be passed, and its value asked for.
+    ///
+    /// # Errors
+    /// [`RefError::NotHeld`], [`RefError::Lost`], [`RefError::CreateTimedOut`].
+    pub fn check(&self, id: RefId) -> Result<(), RefError> {
+        if id.owner == self.me {
+            let owned = self.owned.get(&id).filter(|owned| owned.handles > 0);
+            return owned.map(|_| ()).ok_or(RefError::NotHeld(id));
+        }
+        let held = self.held.get(&id).filter(|held| held.handles > 0);
+        match held.ok_or(RefError::NotHeld(id))? {
+            held if held.stage == Stage::Lost => Err(RefError::Lost(id)),
+            held if held.is_late() => Err(RefError::CreateTimedOut(id)),
+            _ => Ok(()),
+        }
     }
 
     /// Takes note of an event. Returns what has to be done about it.
@@ -187,20 +217,27 @@ impl Refs {
             Event::Flush(to) => self.flush(now, to),
             Event::Tick => self.tick(now),
             Event::Dead(peer) => self.dead(now, peer),
+            Event::Unknown(peer) => self.forget(now, peer),
+            Event::End { deadline } => self.end(now, deadline),
         }
+        self.look_for_the_end(now);
         self.take_actions()
     }
 
     /// The next moment at which an [`Event::Tick`] has something to do.
     pub fn deadline(&self) -> Option<Duration> {
-        self.links.values().filter_map(Link::due).min()
+        let links = self.links.values().filter_map(Link::due);
+        let creation = self.creations.first().map(|(due, _)| *due);
+        let end = self.ending.as_ref().and_then(Ending::due);
+        links.chain(creation).chain(end).min()
     }
 
     fn check_receiver(&self, peer: Peer) -> Result<(), RefError> {
         match peer {
             _ if peer == self.me => Err(RefError::ToItself(peer)),
             _ if self.is_buried(peer) => Err(RefError::Dead(peer)),
-            _ => Ok(()),
+            _ if self.ending.is_some() => Err(RefError::Ending(self.me)),
+            _ => self.check_room(peer, 1),
         }
     }
 
@@ -208,49 +245,6 @@ impl Refs {
         self.buried
             .get(&peer.process)
             .is_some_and(|last| peer.incarnation <= *last)
-    }
-
-    fn arrived(&mut self, now: Duration, from: Peer, call: u64, parcels: Vec<Parcel>) {
-        if self.is_buried(from) {
-            return;
-        }
-        let mut waits = 0;
-        for parcel in parcels {
-            let is_waiting = match parcel {
-                Parcel::Keep { id } => {
-                    self.create_kept(now, from, id);
-                    false
-                }
-                Parcel::Given { id, fork } => {
-                    if id.owner == from {
-                        self.receive(now, id, Fork::Given(fork));
-                    }
-                    false
-                }
-                Parcel::Lent { id, fork } if id.owner == self.me => self.come_home(now, from, id, fork, call),
-                Parcel::Lent { id, fork } => self.borrow(now, from, id, fork, call),
-            };
-            waits += usize::from(is_waiting);
-        }
-        if waits == 0 {
-            self.actions.push(Action::Run { call });
-        } else {
-            self.calls.insert(call, waits);
-        }
-    }
-
-    /// One reference of each of these calls is settled.
-    fn resume(&mut self, calls: BTreeSet<u64>) {
-        for call in calls {
-            let left = self.calls.get_mut(&call).map_or(0, |left| {
-                *left = left.saturating_sub(1);
-                *left
-            });
-            if left == 0 {
-                self.calls.remove(&call);
-                self.actions.push(Action::Run { call });
-            }
-        }
     }
 
     fn heard(&mut self, now: Duration, from: Peer, bundle: Bundle) {
@@ -289,10 +283,7 @@ impl Refs {
         match parcel {
             Parcel::Given { id, fork } => self.take_back(to, id, Fork::Given(fork)),
             Parcel::Lent { id, fork } => {
-                if let Some(held) = self.held.get_mut(&id) {
-                    held.children.remove(&fork);
-                    self.release_if_unused(now, id);
-                }
+                self.remove_child(now, to, id, fork);
             }
             Parcel::Keep { id } => {
                 let number = id.number;
@@ -337,6 +328,7 @@ impl Refs {
     }
 
     fn tick(&mut self, now: Duration) {
+        self.mark_late(now);
         let settings = self.settings;
         self.links
             .values_mut()
@@ -352,6 +344,12 @@ impl Refs {
             return;
         }
         self.buried.insert(peer.process, peer.incarnation);
+        self.abandon(|waiting| waiting.from == peer);
+        self.forget(now, peer);
+    }
+
+    /// Nothing more comes from a process: what waits for it ends, and what it holds is struck off.
+    fn forget(&mut self, now: Duration, peer: Peer) {
         self.bury_user(peer);
         self.bury_owner_and_children(now, peer);
         self.links.remove(&peer);

@@ -9,6 +9,7 @@
 //! - `no early free` (REF-1): when the object is freed, no user is confirmed, and none waits for the owner unless a
 //!   process has died;
 //! - `settled calls` (REF-4): a call runs when its references are confirmed, and the objects that live here exist;
+//! - `counted load` (REF-9): the entries of each peer are counted rightly;
 //! - `frees once` (REF-2);
 //! - `nothing left at rest` (REF-3): when all handles are dropped and nobody repeats a question, no living process has an
 //!   entry or a waiting call;
@@ -65,6 +66,12 @@ struct Scenario {
     mortal: Option<(usize, Death)>,
     /// A process that asks for the value once, at any time.
     fetches: Option<usize>,
+    /// A process that shuts down at any time.
+    ends: Option<usize>,
+    /// Whether the confirmation of a kept call may be late.
+    is_impatient: bool,
+    /// A process that has room for one entry, and refuses all calls with references.
+    narrow: Option<usize>,
     mutant: Mutant,
 }
 
@@ -96,6 +103,9 @@ struct Cluster {
     ran_early: bool,
     /// An object was missing or lost although nobody has died.
     failed: bool,
+    is_ending: bool,
+    /// The shutdown is over.
+    has_ended: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -113,6 +123,7 @@ enum Move {
     Fetch,
     Crash,
     Learn(usize),
+    End,
 }
 
 impl Cluster {
@@ -123,13 +134,24 @@ impl Cluster {
                     self.bundles.insert((at, index(to), bundle));
                 }
                 Action::Run { .. } => self.ran_early |= self.is_unsettled(at),
+                Action::RefuseCall { .. } => {
+                    // What has arrived with the call is no handle.
+                    self.handles[at] = self.handles[at].saturating_sub(1);
+                    self.is_created |= at == 0;
+                }
+                // Its handle is dropped by a move of its own.
+                Action::Abandon { .. } | Action::Overloaded { .. } | Action::TimedOut(_) => {}
+                Action::Ended { leaks } => {
+                    self.has_ended = true;
+                    self.failed |= !leaks.is_empty();
+                }
                 Action::Free(_) => self.frees += 1,
                 Action::Failed(_) => {
                     self.frees = 0;
-                    self.failed |= scenario.mortal.is_none() && !scenario.loses_calls;
+                    self.failed |= !scenario.may_lose();
                 }
                 Action::Answer { .. } | Action::Refuse { .. } => self.answers += 1,
-                Action::Lost(_) => self.failed |= scenario.mortal.is_none() && !scenario.loses_calls,
+                Action::Lost(_) => self.failed |= !scenario.may_lose(),
                 Action::Confirmed(_) => {}
             }
         }
@@ -156,7 +178,7 @@ impl Cluster {
             let is_needed = match stage {
                 Some(Stage::Confirmed(_)) => true,
                 // A child whose parent has died before the child was listed learns that the object is gone.
-                Some(Stage::Pending(_)) => scenario.mortal.is_none() && !scenario.loses_calls,
+                Some(Stage::Pending(_)) => !scenario.may_lose(),
                 _ => false,
             };
             is_needed && !is_buried
@@ -223,6 +245,11 @@ impl Cluster {
                 self.step(0, Event::Fetch { from, question, id }, scenario);
             }
             Move::Crash => self.crash(scenario),
+            Move::End => {
+                self.is_ending = true;
+                let deadline = Duration::MAX;
+                self.step(scenario.ends.unwrap(), Event::End { deadline }, scenario);
+            }
             Move::Learn(at) => {
                 self.informed.insert(at);
                 let dead = peer(scenario.mortal.unwrap().0);
@@ -236,7 +263,7 @@ impl Cluster {
         self.crashed = Some(dead);
         if death == Death::Crash {
             self.handles[dead] = 0;
-            let settings = scenario.settings();
+            let settings = scenario.settings(dead);
             self.tables[dead] = Refs::new(peer(dead), settings);
             // Calls and bundles on their way may still arrive; those to the dead never do.
             self.calls.retain(|_, (_, to, _)| *to != dead);
@@ -271,6 +298,7 @@ impl Cluster {
         });
         let answers = self.answers == u32::from(self.is_asked);
         self.id.is_some()
+            && self.is_ending == self.has_ended
             && passes
             && self.calls.is_empty()
             && tables
@@ -279,13 +307,21 @@ impl Cluster {
 }
 
 impl Scenario {
-    fn settings(&self) -> RefSettings {
+    fn settings(&self, at: usize) -> RefSettings {
         RefSettings {
             batch_max: if self.batches { 64 } else { 1 },
             batch_after: if self.batches { Duration::from_secs(1) } else { NOW },
             retry_first: NOW,
             retry_max: NOW,
+            create_timeout: if self.is_impatient { NOW } else { Duration::MAX },
+            entries_max: if self.narrow == Some(at) { 1 } else { 1000 },
         }
+    }
+
+    /// Whether a reference may be lost, or an object never be created.
+    fn may_lose(&self) -> bool {
+        let owner_refuses = self.narrow == Some(0) || self.ends == Some(0);
+        self.mortal.is_some() || self.loses_calls || owner_refuses
     }
 
     fn moves_of(&self, state: &Cluster, at: usize, moves: &mut Vec<Move>) {
@@ -322,7 +358,7 @@ impl Model for Scenario {
 
     fn init_states(&self) -> Vec<Cluster> {
         let table = |at| {
-            let mut table = Refs::new(peer(at), self.settings());
+            let mut table = Refs::new(peer(at), self.settings(at));
             table.mutant = self.mutant;
             table
         };
@@ -342,6 +378,8 @@ impl Model for Scenario {
             informed: BTreeSet::new(),
             ran_early: false,
             failed: false,
+            is_ending: false,
+            has_ended: false,
         };
         match self.origin {
             Origin::Kept => cluster.act(Move::Keep, self),
@@ -378,6 +416,9 @@ impl Model for Scenario {
         if self.mortal.is_some() && state.crashed.is_none() {
             moves.push(Move::Crash);
         }
+        if self.ends.is_some() && !state.is_ending {
+            moves.push(Move::End);
+        }
         let bundles = state.bundles.iter().filter(|(_, to, _)| !is_dead(*to));
         moves.extend(bundles.map(|(from, to, bundle)| Move::Hear(*from, *to, bundle.clone())));
     }
@@ -397,6 +438,9 @@ impl Model for Scenario {
                 !state.is_quiet(model) || state.is_clean(model)
             }),
             Property::always("settled calls", |_, state: &Cluster| !state.ran_early),
+            Property::always("counted load", |_, state: &Cluster| {
+                state.tables.iter().all(|table| table.is_load_counted())
+            }),
             Property::always("frees once", |_, state: &Cluster| state.frees <= 1),
             Property::eventually("comes to rest", |model, state: &Cluster| state.is_clean(model)),
         ]
@@ -415,4 +459,25 @@ fn faults(scenario: &Scenario) -> Vec<&'static str> {
     let mut faults: Vec<_> = discoveries.into_keys().collect();
     faults.sort_unstable();
     faults
+}
+
+impl Refs {
+    /// Whether the counted entries of every peer are those in the tables.
+    fn is_load_counted(&self) -> bool {
+        self.links
+            .iter()
+            .all(|(peer, link)| link.entries == self.recount(*peer))
+    }
+
+    fn recount(&self, peer: Peer) -> usize {
+        let owned = self.owned.values();
+        let listed = owned.map(|it| it.forks.get(&peer).map_or(0, BTreeSet::len) + it.fetches_of(peer));
+        let held = self.held.iter().map(|(id, it)| {
+            let is_its = id.owner == peer && it.stage != Stage::Lost;
+            let children = it.children.values().filter(|child| **child == peer);
+            usize::from(is_its) + children.count() + it.owed_to(peer)
+        });
+        let calls = self.calls.values().filter(|it| it.from == peer);
+        listed.sum::<usize>() + held.sum::<usize>() + calls.count()
+    }
 }

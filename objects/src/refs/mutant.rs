@@ -31,4 +31,8 @@ pub(super) enum Mutant {
     ForgetsRefusals,
     /// An object whose creator died before its call came is awaited for ever.
     AwaitsTheDead,
+    /// A process that ends releases its references without waiting for children.
+    EndsHastily,
+    /// A call that is refused is forgotten, with its parcels.
+    RefusesSilently,
 }

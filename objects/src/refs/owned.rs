@@ -50,8 +50,15 @@ impl Owned {
         self.forks.get(&user).is_some_and(|forks| forks.contains(&fork))
     }
 
-    fn list(&mut self, user: Peer, fork: Fork) {
-        self.forks.entry(user).or_default().insert(fork);
+    /// The number of fetches of a process that wait.
+    #[cfg(test)]
+    pub(super) fn fetches_of(&self, asker: Peer) -> usize {
+        self.waiting.iter().filter(|(it, _)| *it == asker).count()
+    }
+
+    /// Lists a registration. Returns whether that is news.
+    fn list(&mut self, user: Peer, fork: Fork) -> bool {
+        self.forks.entry(user).or_default().insert(fork)
     }
 
     /// Strikes a registration off. Returns whether it was listed.
@@ -80,7 +87,7 @@ impl Refs {
         }
         owned.cell = Cell::Full;
         if self.mutant == Mutant::ListsCreatorLate {
-            owned.list(id.creator, Fork::Asked(id.number));
+            self.list(id, id.creator, Fork::Asked(id.number));
         }
         self.answer(id);
         Ok(self.take_actions())
@@ -97,13 +104,42 @@ impl Refs {
             owned.cell = Cell::Empty;
         }
         if self.mutant != Mutant::ListsCreatorLate {
-            owned.list(from, Fork::Asked(id.number));
+            self.list(id, from, Fork::Asked(id.number));
         }
         self.unborn.remove(&id);
         let is_alive = true;
         let number = id.number;
         self.post(now, from, Message::Forked { id, number, is_alive });
         self.resume_calls_of_owned(id);
+    }
+
+    /// Lists a registration for an object that has an entry.
+    pub(super) fn list(&mut self, id: RefId, user: Peer, fork: Fork) {
+        if let Some(owned) = self.owned.get_mut(&id)
+            && owned.list(user, fork)
+        {
+            self.charge(user);
+        }
+    }
+
+    /// Strikes a registration off. Returns whether it was listed.
+    fn strike(&mut self, id: RefId, user: Peer, fork: Fork) -> bool {
+        let owned = self.owned.get_mut(&id);
+        let was_listed = owned.is_some_and(|owned| owned.strike(user, fork));
+        self.credit(user, usize::from(was_listed));
+        was_listed
+    }
+
+    /// The object of a call that is refused will never be created; its creator is told so.
+    pub(super) fn refuse_kept(&mut self, now: Duration, from: Peer, id: RefId) {
+        if id.owner != self.me || id.creator != from {
+            return;
+        }
+        // Copies of the creator's question get the answer again.
+        self.links.entry(from).or_default().strike(id.number);
+        let (number, is_alive) = (id.number, false);
+        self.post(now, from, Message::Forked { id, number, is_alive });
+        self.fail_unborn(from);
     }
 
     /// A user asks to be listed.
@@ -117,15 +153,19 @@ impl Refs {
         if !is_listed {
             let link = self.links.entry(from).or_default();
             let remembers = self.mutant != Mutant::NoTombstones;
+            let was_struck = remembers && link.is_past(number);
             let is_own_call = id.creator == from && id.number == number;
             // A creator's own question is answered by its call, which is on its way; an old one has had its answer.
-            if is_own_call || remembers && link.is_old(number) {
+            if is_own_call && !was_struck || remembers && link.is_old(number) {
                 return;
             }
-            let was_struck = remembers && link.is_past(number);
             is_alive = !was_struck && !self.is_gone(id);
+            if !was_struck && !self.has_room(from) {
+                return;
+            }
             if is_alive {
-                self.expect_birth(id).list(from, fork);
+                self.expect_birth(id);
+                self.list(id, from, fork);
             } else if self.mutant != Mutant::ForgetsRefusals {
                 // The object may get a new entry, to hold an error; late copies of this question must not be listed there.
                 self.links.entry(from).or_default().strike(number);
@@ -144,10 +184,7 @@ impl Refs {
         if id.owner != self.me {
             return;
         }
-        let was_listed = self
-            .owned
-            .get_mut(&id)
-            .is_some_and(|owned| owned.strike(from, fork));
+        let was_listed = self.strike(id, from, fork);
         if let (true, Fork::Asked(number)) = (was_listed, fork) {
             self.links.entry(from).or_default().strike(number);
         }
@@ -180,7 +217,12 @@ impl Refs {
             let to = from;
             return self.actions.push(Action::Refuse { to, question, id });
         }
-        self.expect_birth(id).waiting.insert((from, question));
+        if !self.has_room(from) {
+            return;
+        }
+        if self.expect_birth(id).waiting.insert((from, question)) {
+            self.charge(from);
+        }
         self.answer(id);
     }
 
@@ -213,14 +255,15 @@ impl Refs {
 
     /// Fails the objects that this creator has promised and will not create.
     pub(super) fn fail_unborn(&mut self, creator: Peer) {
+        self.fail_all(|refs, id| id.creator == creator && refs.was_freed(id));
+    }
+
+    fn fail_all(&mut self, is_hopeless: impl Fn(&Self, RefId) -> bool) {
         if self.mutant == Mutant::AwaitsTheDead {
             return;
         }
-        let unborn = self
-            .unborn
-            .iter()
-            .filter(|id| id.creator == creator && self.was_freed(**id));
-        for id in unborn.copied().collect::<Vec<_>>() {
+        let hopeless = self.unborn.iter().filter(|id| is_hopeless(self, **id));
+        for id in hopeless.copied().collect::<Vec<_>>() {
             self.fail(id);
             self.free_if_unused(id);
         }
@@ -230,9 +273,10 @@ impl Refs {
         if let Some(owned) = self.owned.get_mut(&id)
             && matches!(owned.cell, Cell::Full | Cell::Failed)
         {
-            let waiting = std::mem::take(&mut owned.waiting).into_iter();
-            self.actions
-                .extend(waiting.map(|(to, question)| Action::Answer { to, question, id }));
+            for (to, question) in std::mem::take(&mut owned.waiting) {
+                self.credit(to, 1);
+                self.actions.push(Action::Answer { to, question, id });
+            }
         }
     }
 
@@ -246,9 +290,7 @@ impl Refs {
 
     /// Undoes what was noted for a user that has never been told.
     pub(super) fn take_back(&mut self, user: Peer, id: RefId, fork: Fork) {
-        if let Some(owned) = self.owned.get_mut(&id) {
-            owned.strike(user, fork);
-        }
+        self.strike(id, user, fork);
         self.free_if_unused(id);
     }
 
@@ -269,9 +311,10 @@ impl Refs {
         }
         if let Some(owned) = self.owned.remove(&id) {
             self.unborn.remove(&id);
-            let waiting = owned.waiting.into_iter();
-            self.actions
-                .extend(waiting.map(|(to, question)| Action::Refuse { to, question, id }));
+            for (to, question) in owned.waiting {
+                self.credit(to, 1);
+                self.actions.push(Action::Refuse { to, question, id });
+            }
             if owned.cell != Cell::Unborn {
                 self.actions.push(Action::Free(id));
             }
@@ -294,6 +337,6 @@ impl Refs {
                 }
             }
         }
-        self.fail_unborn(dead);
+        self.fail_all(|_, id| id.creator == dead);
     }
 }

@@ -13,16 +13,22 @@ pub struct RefSettings {
     pub retry_first: Duration,
     /// The limit of that time.
     pub retry_max: Duration,
+    /// The time within which an owner has to confirm that it keeps a result; [`Duration::MAX`] for no limit.
+    pub create_timeout: Duration,
+    /// The number of entries that one other process may cause here: registrations, references, questions, waiting calls.
+    pub entries_max: usize,
 }
 
 impl Default for RefSettings {
-    /// 64 messages or 10 ms; 200 ms to 5 s.
+    /// 64 messages or 10 ms; 200 ms to 5 s; 60 s; 2^20 entries.
     fn default() -> Self {
         RefSettings {
             batch_max: 64,
             batch_after: Duration::from_millis(10),
             retry_first: Duration::from_millis(200),
             retry_max: Duration::from_secs(5),
+            create_timeout: Duration::from_secs(60),
+            entries_max: 1 << 20,
         }
     }
 }

@@ -28,6 +28,8 @@ pub struct RefStats {
 pub enum RefStatus {
     /// The owner was asked and has not answered.
     Pending,
+    /// The owner was asked to keep the object and has not confirmed that in time.
+    TimedOut,
     /// The owner lists this process, or is this process.
     Confirmed,
     /// The object is gone: its owner is dead, or it was freed since the parent of this reference died.
@@ -41,6 +43,7 @@ impl Refs {
             return self.owned.contains_key(&id).then_some(RefStatus::Confirmed);
         }
         self.held.get(&id).map(|held| match held.stage {
+            Stage::Pending(_) if held.is_late() => RefStatus::TimedOut,
             Stage::Pending(_) => RefStatus::Pending,
             Stage::Confirmed(_) => RefStatus::Confirmed,
             Stage::Lost => RefStatus::Lost,

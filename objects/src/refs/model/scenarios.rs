@@ -13,6 +13,9 @@ fn kept(processes: usize, passes: &[(usize, usize)]) -> Scenario {
         discards: false,
         mortal: None,
         fetches: None,
+        ends: None,
+        is_impatient: false,
+        narrow: None,
         mutant: Mutant::None,
     }
 }
@@ -173,6 +176,49 @@ fn rref_32_a_late_copy_lists_nobody_for_an_object_that_came_home_after_a_death()
     };
     holds(&comes_home);
     is_found(Mutant::ForgetsRefusals, &comes_home, "nothing left at rest");
+}
+
+/// A confirmation may be late at any time; the reference is counted like any other.
+#[test]
+fn rref_30_a_late_confirmation_frees_nothing_early_and_leaves_nothing() {
+    holds(&Scenario {
+        is_impatient: true,
+        ..kept(3, &[(1, 2)])
+    });
+    holds(&Scenario {
+        is_impatient: true,
+        loses_calls: true,
+        ..kept(3, &[(1, 2)])
+    });
+}
+
+#[test]
+fn rref_37_a_process_may_shut_down_at_any_time() {
+    for ends in 0..3 {
+        let ending = Scenario {
+            ends: Some(ends),
+            ..kept(3, &[(1, 2)])
+        };
+        holds(&ending);
+    }
+    let parent = Scenario {
+        ends: Some(1),
+        ..kept(3, &[(1, 2)])
+    };
+    is_found(Mutant::EndsHastily, &parent, "no early free");
+}
+
+/// Calls are refused, since there is room for few entries.
+#[test]
+fn a_refused_call_leaves_nothing_and_frees_nothing_early() {
+    for narrow in [0, 2] {
+        let narrow = Scenario {
+            narrow: Some(narrow),
+            ..kept(3, &[(1, 2), (1, 0)])
+        };
+        holds(&narrow);
+        is_found(Mutant::RefusesSilently, &narrow, "comes to rest");
+    }
 }
 
 /// Scenarios of some hundred thousand states; `LARGE=1` explores them.
