@@ -6,11 +6,11 @@ use bytes::Bytes;
 use selvedge_channels::dispose;
 use selvedge_cluster::frame::Class;
 use selvedge_cluster::peer::Peer;
-use selvedge_objects::refs::{Bundle, REFERENCES};
+use selvedge_objects::refs::{Bundle, Leak, REFERENCES, RefError};
 
 use super::content::Content;
 use super::fetch::FetchMessage;
-use super::table::{Errand, Fetched, References, encoded};
+use super::table::{Fetched, References, WaitingLetter, encoded};
 use super::transit;
 use crate::hub::post::Letter;
 use crate::promise::Promise;
@@ -28,7 +28,13 @@ pub(super) enum Effect {
     /// Sends messages about references. They may be lost.
     Send { to: Peer, bundle: Bundle },
     /// Goes on with a letter whose references have come to rest.
-    Run(Errand),
+    Run(WaitingLetter),
+    /// Refuses a letter.
+    RefuseLetter(WaitingLetter, RefError),
+    /// Drops a letter whose sender is dead.
+    Abandon(WaitingLetter),
+    /// Tells what is left at the end.
+    End(Promise<Vec<Leak>>, Vec<Leak>),
     /// Tells whether an owner has listed this process.
     Confirm(Vec<Promise<bool>>, bool),
     /// Answers a question that was asked here.
@@ -62,7 +68,10 @@ impl Effect {
                 // What is not sent is asked again later.
                 let _ = table.post().send(to, letter);
             }
-            Effect::Run(errand) => errand(),
+            Effect::Run(letter) => letter.run(table),
+            Effect::RefuseLetter(letter, error) => letter.refuse(error),
+            Effect::Abandon(letter) => letter.abandon(table),
+            Effect::End(ended, leaks) => ended.keep(leaks),
             Effect::Confirm(waiting, is_listed) => waiting.into_iter().for_each(|it| it.keep(is_listed)),
             Effect::Tell(asker, fetched) => asker.keep(fetched),
             Effect::Settle(waiting, content) => {

@@ -36,6 +36,12 @@ pub enum FetchError {
         /// The reference.
         id: RefId,
     },
+    /// The owner has not confirmed in time that it makes the value.
+    #[error("the creation of {id} timed out, and the value may not exist: see whether its owner runs")]
+    CreateTimedOut {
+        /// The reference.
+        id: RefId,
+    },
     /// The value was dropped by its owner.
     #[error("{id} was freed by its owner")]
     Freed {

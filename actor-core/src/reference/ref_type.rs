@@ -200,6 +200,7 @@ impl<T: Wire> Ref<T> {
             }),
             Ok(Fetched::Freed) | Err(NoAnswer::Taken) => Err(FetchError::Freed { id }),
             Ok(Fetched::OwnerLost) | Err(NoAnswer::Broken) => Err(FetchError::OwnerLost { id }),
+            Ok(Fetched::CreateTimedOut) => Err(FetchError::CreateTimedOut { id }),
             Ok(Fetched::Unreachable(error)) => Err(FetchError::Unreachable {
                 id,
                 owner: self.owner(),

@@ -13,14 +13,14 @@ use selvedge_cluster::frame::Class;
 use selvedge_cluster::peer::Peer;
 use selvedge_cluster::session::Outcome;
 use selvedge_objects::refs::{
-    Action, Bundle, Event, Parcel, REFERENCES, RefError, RefId, RefSettings, RefStats, RefStatus, Refs,
+    Action, Bundle, Event, Leak, Parcel, REFERENCES, RefError, RefId, RefSettings, RefStats, RefStatus, Refs,
 };
 
 use super::content::{Content, ObjectValue};
 use super::effect::{Effect, Place};
 use super::fetch::{FETCHES, FetchMessage};
 use super::handle::Handle;
-use crate::failure::FailureReport;
+use crate::failure::{Failure, FailureReport};
 use crate::hub::post::{Letter, Post, PostError, Receiver};
 use crate::promise::{Answer, Promise, promise};
 
@@ -49,6 +49,8 @@ pub(super) enum Fetched {
     Freed,
     /// The owner is dead.
     OwnerLost,
+    /// The owner has not confirmed in time that it makes the value.
+    CreateTimedOut,
     /// The question could not be sent.
     Unreachable(PostError),
 }
@@ -66,6 +68,37 @@ impl Default for ObjectCell {
     }
 }
 
+/// What becomes of a letter once its references have come to rest: it gets them, or the reason why it is refused.
+type Then = Box<dyn FnOnce(Result<Vec<Arc<Handle>>, RefError>) + Send>;
+
+/// A letter that waits for its references. The count has a handle for each of them, unless it refuses the letter.
+pub(super) struct WaitingLetter {
+    ids: Vec<RefId>,
+    then: Then,
+}
+
+impl WaitingLetter {
+    /// Goes on with the letter.
+    pub(super) fn run(self, table: &Arc<References>) {
+        let handles = handles(&self.ids, table);
+        (self.then)(Ok(handles));
+    }
+
+    /// Refuses the letter.
+    pub(super) fn refuse(self, error: RefError) {
+        (self.then)(Err(error));
+    }
+
+    /// Drops the letter, and its references.
+    pub(super) fn abandon(self, table: &Arc<References>) {
+        drop(handles(&self.ids, table));
+    }
+}
+
+fn handles(ids: &[RefId], table: &Arc<References>) -> Vec<Arc<Handle>> {
+    ids.iter().map(|id| Handle::counted(*id, table)).collect()
+}
+
 struct Question {
     id: RefId,
     asker: Promise<Fetched>,
@@ -78,8 +111,10 @@ pub(super) struct Table {
     questions: BTreeMap<u64, Question>,
     /// The promises to tell whether an owner has listed this process.
     confirmations: BTreeMap<RefId, Vec<Promise<bool>>>,
-    /// Calls that wait for their references.
-    calls: BTreeMap<u64, Errand>,
+    /// Letters that wait for their references.
+    calls: BTreeMap<u64, WaitingLetter>,
+    /// The promise to tell what is left at the end.
+    ending: Option<Promise<Vec<Leak>>>,
     numbers: u64,
 }
 
@@ -95,6 +130,21 @@ impl Table {
             match action {
                 Action::Send { to, bundle } => effects.push(Effect::Send { to, bundle }),
                 Action::Run { call } => effects.extend(self.calls.remove(&call).map(Effect::Run)),
+                Action::RefuseCall { call, error } => {
+                    let refused = self.calls.remove(&call);
+                    effects.extend(refused.map(|letter| Effect::RefuseLetter(letter, error)));
+                }
+                Action::Abandon { call } => effects.extend(self.calls.remove(&call).map(Effect::Abandon)),
+                // The peer repeats its question, and is refused again until it has dropped something.
+                Action::Overloaded { .. } => {}
+                Action::TimedOut(id) => {
+                    effects.extend(self.confirm(id, false));
+                    let askers = self.questions_of(id);
+                    effects.extend(askers.map(|asker| Effect::Tell(asker, Fetched::CreateTimedOut)));
+                }
+                Action::Ended { leaks } => {
+                    effects.extend(self.ending.take().map(|end| Effect::End(end, leaks)))
+                }
                 Action::Confirmed(id) => effects.extend(self.confirm(id, true)),
                 Action::Lost(id) => {
                     effects.extend(self.confirm(id, false));
@@ -176,6 +226,7 @@ impl References {
             questions: BTreeMap::new(),
             confirmations: BTreeMap::new(),
             calls: BTreeMap::new(),
+            ending: None,
             numbers: 0,
         };
         Arc::new(References {
@@ -259,13 +310,14 @@ impl References {
     }
 
     /// A letter has arrived with these parcels. Once its references are confirmed or lost, `then` gets a handle for each
-    /// reference that was passed; it must not block and must not run user code. Returns false for parcels that no
-    /// lawful process sends, and does nothing then.
+    /// reference that was passed, or the reason why the letter is refused; it must not block and must not run user code.
+    /// If the sender dies first, `then` is dropped. Returns false for parcels that no lawful process sends, and does
+    /// nothing then.
     pub(crate) fn arrived(
         self: &Arc<Self>,
         from: Peer,
         parcels: Vec<Parcel>,
-        then: impl FnOnce(Vec<Arc<Handle>>) + Send + 'static,
+        then: impl FnOnce(Result<Vec<Arc<Handle>>, RefError>) + Send + 'static,
     ) -> bool {
         let is_lawful = |parcel: &Parcel| match parcel {
             Parcel::Keep { id } => id.owner == self.me() && id.creator == from,
@@ -278,14 +330,31 @@ impl References {
         let passed = parcels
             .iter()
             .filter(|parcel| !matches!(parcel, Parcel::Keep { .. }));
-        let handles: Vec<_> = passed.map(|parcel| Handle::counted(parcel.id(), self)).collect();
+        let ids = passed.map(Parcel::id).collect();
+        let letter = WaitingLetter {
+            ids,
+            then: Box::new(then),
+        };
         self.step(Place::Link, |table, now| {
             let call = table.next_number();
-            table.calls.insert(call, Box::new(|| then(handles)));
+            table.calls.insert(call, letter);
             let actions = table.refs.step(now, Event::Arrived { from, call, parcels });
             table.effects(actions)
         });
         true
+    }
+
+    /// Ends all references: handles are dropped, and nothing is taken or passed any more. The answer, which comes after
+    /// `grace` at the latest, lists what is left.
+    pub(crate) fn end(self: &Arc<Self>, grace: Duration) -> Answer<Vec<Leak>> {
+        let (ended, answer) = promise();
+        self.step(Place::Caller, |table, now| {
+            table.ending = Some(ended);
+            let deadline = now + grace;
+            let actions = table.refs.step(now, Event::End { deadline });
+            table.effects(actions)
+        });
+        answer
     }
 
     /// Puts the content of an object of this process into place.
@@ -339,9 +408,14 @@ impl References {
     pub(super) fn ask(self: &Arc<Self>, id: RefId) -> Answer<Fetched> {
         let (asker, answer) = promise();
         let mut table = self.table.lock();
-        if table.refs.status(id) == Some(RefStatus::Lost) {
+        let refused = match table.refs.check(id) {
+            Ok(()) => None,
+            Err(RefError::CreateTimedOut(_)) => Some(Fetched::CreateTimedOut),
+            Err(_) => Some(Fetched::OwnerLost),
+        };
+        if let Some(refused) = refused {
             drop(table);
-            asker.keep(Fetched::OwnerLost);
+            asker.keep(refused);
             return answer;
         }
         let question = table.next_number();
@@ -414,7 +488,11 @@ impl References {
             FetchMessage::Value { question, parcels } => {
                 let table = Arc::clone(self);
                 self.arrived(from, parcels, move |handles| {
-                    table.answered(question, Fetched::Value { bytes: body, handles });
+                    let fetched = match handles {
+                        Ok(handles) => Fetched::Value { bytes: body, handles },
+                        Err(error) => Fetched::Unreadable(Failure::from_error(error).into_report()),
+                    };
+                    table.answered(question, fetched);
                 });
             }
             FetchMessage::Failed { question, report } => self.answered(question, Fetched::Failed(report)),

@@ -186,6 +186,51 @@ fn rref_29_a_failure_is_fetched_again_and_again() {
 }
 
 #[test]
+fn rref_30_a_creation_that_is_not_confirmed_in_time_is_an_error_of_its_own() {
+    let (network, a, b, c) = three();
+    let x: Ref<u64> = a.keep_at(&b);
+    network.hold(&a, &b);
+    let asked = x.clone();
+    let waiting = std::thread::spawn(move || asked.fetch());
+    network.run_until(|| network.letters() == 2);
+    network.pass(Duration::from_secs(61));
+    network.run_until(|| waiting.is_finished());
+    for error in [waiting.join().unwrap().unwrap_err(), x.fetch().unwrap_err()] {
+        assert!(matches!(error, FetchError::CreateTimedOut { .. }), "{error}");
+        assert!(error.to_string().contains("may not exist"), "{error}");
+    }
+    assert!(a.table.pass(&[Arc::clone(x.handle())], c.peer).is_err());
+    network.release();
+    network.settle();
+    b.fill(&x, ObjectValue::wire(8_u64));
+    assert_eq!(*fetched(&network, &x).unwrap(), 8, "it was only late");
+    drop(x);
+    network.settle();
+    assert_empty(&[&a, &b, &c]);
+}
+
+#[test]
+fn rref_37_a_shutdown_lists_what_is_left() {
+    let (network, a, b, _) = three();
+    let x: Ref<u64> = a.keep_at(&b);
+    network.settle();
+    let mut at_b = b.table.end(Duration::from_secs(1));
+    network.settle();
+    assert!(
+        at_b.wait(Some(std::time::Instant::now())).is_none(),
+        "a process still holds one"
+    );
+    network.pass(Duration::from_secs(2));
+    network.settle();
+    let leaks = at_b.wait(None).unwrap().unwrap();
+    assert_eq!(leaks.len(), 1, "{leaks:?}");
+    let mut at_a = a.table.end(Duration::from_secs(1));
+    network.settle();
+    assert!(at_a.wait(None).unwrap().unwrap().is_empty());
+    drop(x);
+}
+
+#[test]
 fn rref_38_a_reference_does_not_serialise_outside_a_message() {
     let (_network, a, ..) = three();
     let x = a.put(1_u64);

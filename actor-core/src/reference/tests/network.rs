@@ -180,7 +180,9 @@ impl Network {
         drop(state);
         if letter.service == GIFTS {
             let parcels: Vec<Parcel> = postcard::from_bytes(&letter.head).unwrap();
-            assert!(table.arrived(from, parcels, move |handles| gifts.ready.lock().extend(handles)));
+            assert!(table.arrived(from, parcels, move |handles| {
+                gifts.ready.lock().extend(handles.unwrap())
+            }));
         } else {
             assert!([REFERENCES, FETCHES].contains(&letter.service));
             ReferenceService(table).received(from, letter);
@@ -210,7 +212,13 @@ impl Network {
 
     /// Lets a batching time pass.
     fn pass_time(&self) {
-        self.now.fetch_add(11, Ordering::Relaxed);
+        self.pass(Duration::from_millis(11));
+    }
+
+    /// Lets time pass.
+    pub(super) fn pass(&self, time: Duration) {
+        let millis = u64::try_from(time.as_millis()).unwrap();
+        self.now.fetch_add(millis, Ordering::Relaxed);
         let tables: Vec<_> = self.state.lock().processes.values().cloned().collect();
         tables.iter().for_each(|table| drop(table.tick()));
     }
