@@ -1,9 +1,13 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(test)]
+extern crate self as selvedge_core;
+
 mod actor;
 mod cell;
 mod control;
 mod home;
+mod hub;
 mod lane;
 mod lease;
 mod platform;

@@ -1,0 +1,61 @@
+//! The seam between the hub and the services above it: letters, the way to other processes, and their receivers.
+
+use bytes::Bytes;
+use selvedge_cluster::frame::{Class, Service};
+use selvedge_cluster::peer::{Peer, ProcessId};
+use selvedge_cluster::session::Outcome;
+use thiserror::Error;
+
+/// A message for a service of another process. `head` is small and encoded by postcard; `body` is bytes of the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Letter {
+    pub(crate) service: Service,
+    /// `Ordered` or `Loose`; a letter of any other class is sent as a loose one.
+    pub(crate) class: Class,
+    pub(crate) head: Bytes,
+    pub(crate) body: Bytes,
+}
+
+/// The way to other processes.
+pub(crate) trait Post: Send + Sync {
+    /// The name of this process.
+    fn me(&self) -> Peer;
+
+    /// The living processes that letters reach, this one not among them, in the order of their numbers.
+    fn peers(&self) -> Vec<Peer>;
+
+    /// Sends a letter: exactly once and in order for `Class::Ordered`. Never blocks on the peer. Returns the letter's
+    /// number, by which [`Receiver::died`] reports its outcome, unless the peer has taken it before it died; 0 for a
+    /// loose letter. The peer may die before this returns, so the sender notes the letter under its own lock.
+    fn send(&self, to: Peer, letter: Letter) -> Result<u64, PostError>;
+
+    /// Cuts off a peer that violates the protocol of a service, or that cannot be told what it must learn. The peer is
+    /// reported as dead.
+    fn cut(&self, peer: Peer, why: String);
+}
+
+/// A service: the receiver of letters. Called on the thread that reads the link, with no lock of the hub held; must not
+/// block and must not run user code.
+pub(crate) trait Receiver: Send + Sync {
+    /// A letter has arrived.
+    fn received(&self, from: Peer, letter: Letter);
+
+    /// `peer` is dead; no letter of it follows. `fates` are the numbers of the letters that it has not acknowledged, in
+    /// order, each with its outcome: `NotSent` or `Unknown`. Called once for each incarnation.
+    fn died(&self, peer: Peer, fates: &[(u64, Outcome)]);
+}
+
+/// The reason that a letter was not sent.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum PostError {
+    #[error("{0} is no process of this runtime")]
+    NoSuchPeer(ProcessId),
+    #[error("{0} is dead")]
+    Dead(Peer),
+    #[error("a letter of {bytes} bytes, and {limit} are allowed: send it in pieces")]
+    TooLarge { bytes: usize, limit: usize },
+    #[error("{bytes} bytes of letters wait for {peer}, and {limit} are allowed: wait for its answers first")]
+    Full { peer: Peer, bytes: usize, limit: usize },
+    #[error("no link to {peer} can be made: {why}")]
+    NoLink { peer: Peer, why: String },
+}
