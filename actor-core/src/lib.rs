@@ -1,5 +1,8 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(test)]
+extern crate self as selvedge_core;
+
 mod actor;
 mod cell;
 mod control;

@@ -164,6 +164,7 @@ impl Inner {
                 printer.finish(Instant::now() + KILL_GRACE);
             }
         }
+        self.directory.hub.close();
         report
     }
 }

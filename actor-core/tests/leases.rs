@@ -358,7 +358,7 @@ fn a_shutdown_tells_the_holders_of_leases() {
     let runtime = Runtime::new();
     let toy = runtime.spawn::<Toy>("toy", FINE).in_thread().unwrap();
     let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
-    let told = Flag::default();
+    let told = Raised::default();
     let heard = told.clone();
     lease.on_death(Box::new(move |_| heard.set()));
     let _report = runtime.shutdown(TIMEOUT);

@@ -93,6 +93,7 @@ fn live(directory: Arc<Directory>, started: Promise<Started>) {
         Err(error) => return started.keep(Err(error)),
     };
     runtime.block_on(async move {
+        directory.hub.set_reactor(tokio::runtime::Handle::current());
         let (end, ended) = oneshot::channel();
         let supervisor = node::start(Supervisor::new(directory), |_| {
             // The receiver is the rest of this function.

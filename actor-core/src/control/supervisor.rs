@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use selvedge_cluster::peer::Incarnation;
 use tokio::sync::watch;
 
 use crate::actor_record::ActorRecord;
@@ -138,6 +139,7 @@ impl Supervisor {
             printer: printer.lines(),
             launcher,
             launch_threads: Arc::clone(&self.launch_threads),
+            incarnation: Incarnation(0),
             closing: self.ends.subscribe(),
         };
         let (supervisor, worker) = (myself.clone(), record.id());

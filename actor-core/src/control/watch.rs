@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_cluster::peer::Peer;
 use tokio::time::{Instant, timeout_at};
 
 use crate::control::messages::WorkerMessage;
@@ -30,6 +31,8 @@ pub(crate) struct Watch {
     pub(crate) directory: Arc<Directory>,
     pub(crate) node: NodeRef<WorkerMessage>,
     pub(crate) pid: u32,
+    /// The name of the process among the peers.
+    pub(crate) peer: Peer,
     pub(crate) process: Process,
     pub(crate) link: Arc<Link>,
     pub(crate) stdout: Arc<Pump>,
@@ -39,10 +42,13 @@ pub(crate) struct Watch {
 impl Watch {
     /// Reads the link until the worker is dead, then announces the death.
     pub(crate) async fn run(self, socket: LinkReader) {
-        let leases = &self.directory.leases;
-        let mut frames = pin!(read_frames(socket, &self.link, |lane, panic| {
-            leases.ended(&[lane], panic.as_deref())
-        }));
+        let Directory { leases, hub, .. } = &*self.directory;
+        let mut frames = pin!(read_frames(
+            socket,
+            &self.link,
+            |lane, panic| leases.ended(&[lane], panic.as_deref()),
+            |about| hub.asked(self.peer, about),
+        ));
         let soon = || Instant::now() + LAST_FRAMES_TIMEOUT;
         let until = tokio::select! {
             biased;
@@ -82,6 +88,7 @@ impl Watch {
         };
         self.record.note_end(self.pid, &death.exit);
         self.directory.process_died(self.record.id(), &death);
+        hub.buried(self.peer);
         if self.directory.is_closed() {
             self.link.drop_requests();
         } else {

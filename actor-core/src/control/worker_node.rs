@@ -186,7 +186,7 @@ mod tests {
 
     use crate::worker::link::{Link, Outgoing, Response};
     use crate::worker::protocol::{FRAME_HEADER_BYTES, read_head};
-    use crate::worker::record::{Incarnation, WorkerRecord};
+    use crate::worker::record::{RunningProcess, WorkerRecord};
 
     /// Returns the next message to the worker.
     fn sent(queue: &mut mpsc::UnboundedReceiver<Outgoing>) -> Option<ToWorker> {
@@ -206,7 +206,7 @@ mod tests {
         for built in [false, true] {
             let (link, mut queue) = Link::new();
             let link = Arc::new(link);
-            let runs = Incarnation {
+            let runs = RunningProcess {
                 pid: 0,
                 child: ChildHandle::of_nobody(),
                 link: Arc::clone(&link),

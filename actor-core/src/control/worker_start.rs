@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_cluster::peer::{Incarnation, Peer};
 use tokio::sync::{mpsc, watch};
 
 use crate::control::launch_threads::LaunchThreads;
@@ -13,6 +14,7 @@ use crate::control::supervisor_message::SupervisorMessage;
 use crate::control::watch::{Process, Watch};
 use crate::death::Exit;
 use crate::directory::Directory;
+use crate::hub::post::Post;
 use crate::platform::link::{LinkReader, LinkWriter, connect};
 use crate::spawn_error::SpawnError;
 use crate::worker::hello::Hello;
@@ -20,7 +22,7 @@ use crate::worker::launch::{Launched, Launcher};
 use crate::worker::link::{Link, read_frame, write_frames};
 use crate::worker::output::{Line, Pump, Target};
 use crate::worker::protocol::{FrameError, FromWorker, ToWorker};
-use crate::worker::record::{Incarnation, WorkerRecord};
+use crate::worker::record::{RunningProcess, WorkerRecord};
 
 /// The data of a worker's node.
 pub(crate) struct WorkerArgs {
@@ -30,6 +32,8 @@ pub(crate) struct WorkerArgs {
     pub(crate) printer: mpsc::Sender<Line>,
     pub(crate) launcher: Arc<dyn Launcher>,
     pub(crate) launch_threads: Arc<LaunchThreads>,
+    /// The number of the last process that was started.
+    pub(crate) incarnation: Incarnation,
     /// Becomes true when the control plane ends.
     pub(crate) closing: watch::Receiver<bool>,
 }
@@ -70,19 +74,23 @@ impl WorkerArgs {
             Ok(sentinels) => process.watch_sentinels(pid, &sentinels),
             Err(refused) => return Err(self.refused(refused, &process, &stderr).await),
         }
+        let peer = self.next_peer();
         // If the worker is gone already, its watch detects the death.
-        let _ = link.tell(&self.welcome());
+        let _ = link.tell(&self.welcome(peer));
         let record = Arc::clone(&self.record);
-        record.set_current(Some(Incarnation {
+        let running = RunningProcess {
             pid,
             child,
             link: Arc::clone(&link),
-        }));
+        };
+        self.directory.hub.joined(peer, Arc::new(running.clone()));
+        record.set_current(Some(running));
         let watch = Watch {
             record,
             directory: Arc::clone(&self.directory),
             node: node.clone(),
             pid,
+            peer,
             process,
             link,
             stdout,
@@ -110,11 +118,22 @@ impl WorkerArgs {
     }
 
     /// Returns the driver's answer to a hello.
-    fn welcome(&self) -> ToWorker {
+    fn welcome(&self, peer: Peer) -> ToWorker {
         ToWorker::Welcome {
             hello: Hello::mine(),
             process: self.record.id(),
             name: self.record.name().to_owned(),
+            peer,
+            driver: self.directory.hub.me(),
+        }
+    }
+
+    /// The name of a new process among the peers: its place, and a number that no earlier process had there.
+    fn next_peer(&mut self) -> Peer {
+        self.incarnation = Incarnation(self.incarnation.0.saturating_add(1));
+        Peer {
+            process: self.record.id().among_peers(),
+            incarnation: self.incarnation,
         }
     }
 

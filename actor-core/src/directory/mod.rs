@@ -16,6 +16,8 @@ use parking_lot::Mutex;
 use crate::actor_record::ActorRecord;
 use crate::cell::async_driver::AsyncDriver;
 use crate::home::keep::LaneKeep;
+use crate::hub::start::register_services;
+use crate::hub::{Hub, LinkSettings};
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::id_map::IdMap;
 use crate::lane::thread::LaneThread;
@@ -33,16 +35,20 @@ pub(crate) struct Directory {
     closed: AtomicBool,
     limits: Mutex<TimeLimits>,
     pub(crate) leases: LeaseManager,
+    pub(crate) hub: Arc<Hub>,
     inline: AsyncDriver,
 }
 
 impl Directory {
     pub(crate) fn new() -> Self {
+        let hub = Hub::of_driver(LinkSettings::default());
+        register_services(&hub);
         Self {
             entries: Mutex::new(Entries::default()),
             closed: AtomicBool::new(false),
             limits: Mutex::new(TimeLimits::default()),
             leases: LeaseManager::default(),
+            hub,
             inline: AsyncDriver::new(),
         }
     }

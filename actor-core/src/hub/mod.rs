@@ -1,3 +1,226 @@
-//! The hub: the letters of this process to others, and theirs to it.
+//! The hub: the way from a process to every other process of its runtime, the same in the driver and in each worker.
+//! Its services exchange letters; the hub knows nothing of their meaning.
+//!
+//! The [README](https://github.com/selvedge-rs/selvedge/tree/main/actor-core/src/hub) of this folder says who holds which
+//! lock, who writes and reads, and how deaths are told.
+//!
+//! - `post`: letters, the way to other processes, and the receivers of letters: all that services see.
+//! - `settings`, `link_end`: limits and times; the reasons for which a link ends.
+//! - `wire`, `tap`: letters as frames, and the counts of frames.
+//! - `link_state`, `peer_link`, `peer_reader`: a link: its state, its lock and socket, and the task that reads it.
+//! - `services`, `peer_table`: receivers by number, links by peer.
+//! - `notice`, `broker`: who lives, and who is connected with whom, as the driver tells it.
+//! - `driver`, `worker`: the two kinds of hub.
+//! - `start`: the place where the services of a process are registered.
+
+#![cfg_attr(
+    not(test),
+    allow(
+        dead_code,
+        reason = "the services that send letters are registered in `start`"
+    )
+)]
 
 pub(crate) mod post;
+
+mod link_end;
+mod settings;
+
+mod tap;
+mod wire;
+
+mod link_state;
+mod peer_link;
+mod peer_reader;
+
+mod peer_table;
+mod services;
+
+pub(crate) mod broker;
+pub(crate) mod notice;
+
+mod driver;
+mod worker;
+
+pub(crate) mod start;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::Mutex;
+use selvedge_cluster::frame::Service;
+use selvedge_cluster::peer::Peer;
+use tokio::runtime::Handle;
+
+use driver::DriverRole;
+use link_end::LinkEnd;
+use peer_link::PeerLink;
+use peer_reader::PeerReader;
+use peer_table::{PeerStatus, PeerTable};
+use post::{Letter, Post, PostError, Receiver};
+use services::Services;
+pub(crate) use settings::LinkSettings;
+pub(crate) use tap::ServiceTraffic;
+use worker::Ask;
+
+/// The hub of a process.
+pub(crate) struct Hub {
+    myself: Weak<Hub>,
+    me: Peer,
+    settings: LinkSettings,
+    role: Role,
+    services: Arc<Services>,
+    /// Held for look-ups only: never together with the lock of a link, nor while a service is called.
+    table: Mutex<PeerTable>,
+    /// The reactor whose thread reads the links.
+    reactor: OnceLock<Handle>,
+}
+
+enum Role {
+    Driver(DriverRole),
+    Worker(Ask),
+}
+
+impl Hub {
+    fn new(me: Peer, role: Role, settings: LinkSettings) -> Arc<Self> {
+        Arc::new_cyclic(|myself| Hub {
+            myself: myself.clone(),
+            me,
+            settings,
+            role,
+            services: Arc::default(),
+            table: Mutex::default(),
+            reactor: OnceLock::new(),
+        })
+    }
+
+    /// Registers the receiver of a service. All services are registered before the first letter arrives.
+    pub(crate) fn register(&self, service: Service, receiver: Arc<dyn Receiver>) {
+        self.services.register(service, receiver);
+    }
+
+    /// The reason that a peer counts as dead; `None` while it lives, and after a later incarnation of it has died.
+    pub(crate) fn end_of(&self, peer: Peer) -> Option<LinkEnd> {
+        self.table.lock().end_of(peer)
+    }
+
+    /// The frames and bytes that the link to a peer has carried, by service. Empty for a peer without a link.
+    pub(crate) fn traffic(&self, peer: Peer) -> Vec<(Service, ServiceTraffic)> {
+        let known = self.table.lock().find(peer);
+        match known {
+            PeerStatus::Linked(link) => link.traffic(),
+            PeerStatus::Dead | PeerStatus::Unknown => Vec::new(),
+        }
+    }
+
+    /// Ends all links, because the runtime has ended, and forgets the services.
+    pub(crate) fn close(&self) {
+        let links = self.table.lock().links();
+        for link in links {
+            link.close(LinkEnd::Shutdown);
+            self.finish(&link, LinkEnd::Shutdown);
+        }
+        if let Role::Driver(driver) = &self.role {
+            let couriers = driver.broker.lock().clear();
+            drop(couriers);
+        }
+        self.services.clear();
+    }
+
+    /// Returns what is known about a peer that is alive according to somebody. If nothing was, it is expected now.
+    fn expect(&self, peer: Peer) -> PeerStatus {
+        let mut table = self.table.lock();
+        if let known @ (PeerStatus::Linked(_) | PeerStatus::Dead) = table.find(peer) {
+            return known;
+        }
+        let link = Arc::new(PeerLink::new(self.me, peer, self.settings));
+        table.insert(Arc::clone(&link));
+        PeerStatus::Linked(link)
+    }
+
+    /// The link to a peer. The driver makes it if there is none yet.
+    fn link(&self, to: Peer) -> Result<Arc<PeerLink>, PostError> {
+        let known = match &self.role {
+            _ if to == self.me => PeerStatus::Unknown,
+            Role::Driver(_) => self.table.lock().find(to),
+            // The notice that a process has joined may come later than its name, through another process.
+            Role::Worker(_) => self.expect(to),
+        };
+        let link = match known {
+            PeerStatus::Linked(link) => link,
+            PeerStatus::Dead => return Err(PostError::Dead(to)),
+            PeerStatus::Unknown => return Err(PostError::NoSuchPeer(to.process)),
+        };
+        if let Role::Driver(driver) = &self.role
+            && !link.is_linked()
+        {
+            self.link_worker(driver, &link)?;
+        }
+        Ok(link)
+    }
+
+    /// Asks the driver for the link of a peer to which a letter waits.
+    fn ask(&self, link: &PeerLink) {
+        if let Role::Worker(ask) = &self.role
+            && link.is_first_need()
+        {
+            ask(link.peer());
+        }
+    }
+
+    /// Starts the task that reads a link.
+    fn read(&self, link: &Arc<PeerLink>, reactor: &Handle) {
+        let Some(hub) = self.myself.upgrade() else { return };
+        let on_end = Box::new(move |link: &Arc<PeerLink>, end| hub.finish(link, end));
+        let (link, services) = (Arc::clone(link), Arc::clone(&self.services));
+        let reader = PeerReader::new(link, services, self.settings.frame(), on_end);
+        reactor.spawn(reader.run());
+    }
+
+    /// Begins to end the link to a peer. Its reader ends it; without a reader it ends here.
+    fn close_link(&self, peer: Peer, why: LinkEnd) {
+        let known = self.table.lock().find(peer);
+        if let PeerStatus::Linked(link) = known
+            && link.close(why.clone())
+        {
+            self.finish(&link, why);
+        }
+    }
+
+    /// Ends a link and tells the services, unless that has happened before.
+    fn finish(&self, link: &Arc<PeerLink>, why: LinkEnd) {
+        let Some(fates) = link.end() else { return };
+        let peer = link.peer();
+        let removed = self.table.lock().bury(peer, why.clone());
+        drop(removed);
+        if let Role::Driver(driver) = &self.role {
+            self.fence(driver, peer, &why);
+        }
+        self.services.died(peer, &fates);
+    }
+}
+
+impl Post for Hub {
+    fn me(&self) -> Peer {
+        self.me
+    }
+
+    fn peers(&self) -> Vec<Peer> {
+        let links = self.table.lock().links();
+        let open = links.into_iter().filter(|link| link.is_open());
+        open.map(|link| link.peer()).collect()
+    }
+
+    fn send(&self, to: Peer, letter: Letter) -> Result<u64, PostError> {
+        let link = self.link(to)?;
+        let number = link.send(letter)?;
+        self.ask(&link);
+        Ok(number)
+    }
+
+    fn cut(&self, peer: Peer, why: String) {
+        self.close_link(peer, LinkEnd::CutOff(why));
+    }
+}

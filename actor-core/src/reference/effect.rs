@@ -84,7 +84,7 @@ impl Effect {
             } => {
                 let refs = Arc::clone(table);
                 let errand = move || answer(&refs, to, question, content);
-                table.errands().run(Box::new(errand));
+                table.helpers().run(Box::new(errand));
             }
             Effect::Refuse { to, question } => {
                 let _ = table.say(to, &FetchMessage::Freed { question }, Bytes::new());
@@ -92,7 +92,7 @@ impl Effect {
             Effect::Forget(waiting) => drop(waiting),
             Effect::Drop(content) => match place {
                 Place::Caller => dispose(content),
-                Place::Link => table.errands().run(Box::new(|| dispose(content))),
+                Place::Link => table.helpers().run(Box::new(|| dispose(content))),
             },
         }
     }

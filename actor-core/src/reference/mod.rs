@@ -10,6 +10,7 @@
 //! - `content.rs`: the content of an object: a value or a failure;
 //! - `fetch.rs`: the messages of a fetch;
 //! - `transit.rs`: how references leave and enter encoded values;
+//! - `timer.rs`: repeats what was not answered;
 //! - `error.rs`: [`FetchError`].
 
 pub(crate) mod content;
@@ -19,6 +20,7 @@ mod fetch;
 pub(crate) mod handle;
 mod ref_type;
 pub(crate) mod table;
+mod timer;
 pub(crate) mod transit;
 
 #[cfg(test)]

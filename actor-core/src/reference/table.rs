@@ -4,6 +4,8 @@
 //! effects, and the thread that made the step performs them after it has let the lock go.
 
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ use super::content::{Content, ObjectValue};
 use super::effect::{Effect, Place};
 use super::fetch::{FETCHES, FetchMessage};
 use super::handle::Handle;
+use super::timer::Timer;
 use crate::failure::{Failure, FailureReport};
 use crate::hub::post::{Letter, Post, PostError, Receiver};
 use crate::promise::{Answer, Promise, promise};
@@ -30,10 +33,14 @@ pub(crate) type Errand = Box<dyn FnOnce() + Send>;
 /// The time since a fixed moment, which never goes backwards.
 pub(crate) type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 
-/// Threads for user code.
-pub(crate) trait Errands: Send + Sync {
+/// The threads of the process, as references use them.
+pub(crate) trait Helpers: Send + Sync {
     /// Runs the errand soon, on a thread that may run user code.
     fn run(&self, errand: Errand);
+
+    /// Runs the task on the thread that reads links, until it ends or the hub does. Returns false if there is no such
+    /// thread: then there are no other processes.
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool;
 }
 
 /// The answer to a question for a value.
@@ -205,8 +212,9 @@ impl Table {
 /// The references of this process: to objects of its own and to those of others.
 pub(crate) struct References {
     post: Arc<dyn Post>,
-    errands: Arc<dyn Errands>,
+    helpers: Arc<dyn Helpers>,
     clock: Clock,
+    timer: Timer,
     table: Mutex<Table>,
 }
 
@@ -219,7 +227,7 @@ impl std::fmt::Debug for References {
 }
 
 impl References {
-    pub(crate) fn new(post: Arc<dyn Post>, errands: Arc<dyn Errands>, clock: Clock) -> Arc<Self> {
+    pub(crate) fn new(post: Arc<dyn Post>, helpers: Arc<dyn Helpers>, clock: Clock) -> Arc<Self> {
         let table = Table {
             refs: Refs::new(post.me(), RefSettings::default()),
             cells: BTreeMap::new(),
@@ -231,8 +239,9 @@ impl References {
         };
         Arc::new(References {
             post,
-            errands,
+            helpers,
             clock,
+            timer: Timer::default(),
             table: Mutex::new(table),
         })
     }
@@ -245,16 +254,27 @@ impl References {
         self.post.as_ref()
     }
 
-    pub(super) fn errands(&self) -> &dyn Errands {
-        self.errands.as_ref()
+    pub(super) fn timer(&self) -> &Timer {
+        &self.timer
+    }
+
+    pub(super) fn helpers(&self) -> &dyn Helpers {
+        self.helpers.as_ref()
+    }
+
+    /// Does something under the lock.
+    fn locked<R>(self: &Arc<Self>, work: impl FnOnce(&mut Table, Duration) -> R) -> R {
+        let now = self.now();
+        let mut table = self.table.lock();
+        let result = work(&mut table, now);
+        // Under the lock, so that the timer has the latest deadline.
+        self.timer.set(table.refs.deadline(), self);
+        result
     }
 
     /// Takes one step under the lock, and performs its effects without it.
     fn step(self: &Arc<Self>, place: Place, step: impl FnOnce(&mut Table, Duration) -> Vec<Effect>) {
-        let now = (self.clock)();
-        let mut table = self.table.lock();
-        let effects = step(&mut table, now);
-        drop(table);
+        let effects = self.locked(step);
         effects.into_iter().for_each(|effect| effect.perform(self, place));
     }
 
@@ -276,8 +296,7 @@ impl References {
     /// # Errors
     /// [`RefError`].
     pub(crate) fn keep(self: &Arc<Self>, owner: Peer) -> Result<(Arc<Handle>, Parcel), RefError> {
-        let now = (self.clock)();
-        let parcel = self.table.lock().refs.keep(now, owner)?;
+        let parcel = self.locked(|table, now| table.refs.keep(now, owner))?;
         Ok((Handle::counted(parcel.id(), self), parcel))
     }
 
@@ -325,6 +344,8 @@ impl References {
             Parcel::Lent { .. } => true,
         };
         if !parcels.iter().all(is_lawful) {
+            self.post
+                .cut(from, "it passes a reference that is not its own".to_owned());
             return false;
         }
         let passed = parcels
@@ -462,11 +483,14 @@ impl References {
         self.post.send(to, letter).map(drop)
     }
 
-    /// Performs what is due, such as repeated questions. Returns the time until something is due again.
-    pub(crate) fn tick(self: &Arc<Self>) -> Option<Duration> {
+    /// The time by the clock of the references.
+    pub(super) fn now(&self) -> Duration {
+        (self.clock)()
+    }
+
+    /// Performs what is due, such as repeated questions.
+    pub(super) fn tick(self: &Arc<Self>) {
         self.event(Place::Link, Event::Tick);
-        let due = self.table.lock().refs.deadline()?;
-        Some(due.saturating_sub((self.clock)()))
     }
 
     /// Counts of what this process holds and waits for.
@@ -510,15 +534,16 @@ pub(crate) struct ReferenceService(pub(crate) Arc<References>);
 
 impl Receiver for ReferenceService {
     fn received(&self, from: Peer, letter: Letter) {
-        // Letters that are no messages have no effect: they come from a process that follows no protocol.
-        if letter.service == REFERENCES {
-            if let Ok(bundle) = postcard::from_bytes::<Bundle>(&letter.head) {
-                self.0.event(Place::Link, Event::Heard { from, bundle });
-            }
-        } else if letter.service == FETCHES
-            && let Ok(message) = postcard::from_bytes(&letter.head)
-        {
-            self.0.fetch_message(from, message, letter.body);
+        let head = &letter.head;
+        let read = if letter.service == REFERENCES {
+            let bundle = postcard::from_bytes::<Bundle>(head);
+            bundle.map(|bundle| self.0.event(Place::Link, Event::Heard { from, bundle }))
+        } else {
+            postcard::from_bytes(head).map(|message| self.0.fetch_message(from, message, letter.body))
+        };
+        if let Err(error) = read {
+            let why = format!("it sent a letter about references that cannot be read: {error}");
+            self.0.post.cut(from, why);
         }
     }
 

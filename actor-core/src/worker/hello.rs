@@ -6,7 +6,7 @@ use crate::actor::registry::registry_hash;
 use crate::platform::build_id;
 
 /// The version of the link's messages. Raised whenever they change.
-pub(crate) const PROTOCOL_VERSION: u32 = 5;
+pub(crate) const PROTOCOL_VERSION: u32 = 6;
 
 /// The identity that each side reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! The driver's end of a worker's link: requests are sent in order, and each answer is matched with its request.
 
 use parking_lot::Mutex;
+use selvedge_cluster::peer::Peer;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -9,7 +10,8 @@ use crate::death::Death;
 use crate::failure::FailureReport;
 use crate::id::LaneId;
 use crate::id_map::IdMap;
-use crate::platform::link::{LinkReader, LinkWriter};
+use crate::platform::link::{LinkReader, LinkWriter, send_descriptor};
+use crate::platform::peer_socket::PeerEnd;
 use crate::worker::protocol::{
     FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, RequestId, ToWorker, frame_front, read_head,
 };
@@ -37,6 +39,8 @@ pub(crate) type OnResponse = Box<dyn FnOnce(Result<Response, LinkLost>) + Send>;
 pub(crate) struct Outgoing {
     pub(crate) front: Vec<u8>,
     body: Vec<u8>,
+    /// A descriptor that the worker gets with the frame.
+    descriptor: Option<PeerEnd>,
 }
 
 #[derive(Default)]
@@ -66,7 +70,12 @@ impl Link {
 
     /// Sends a message that has no answer.
     pub(crate) fn tell(&self, message: &ToWorker) -> Result<(), LinkLost> {
-        self.send(message, Vec::new())
+        self.send(message, Vec::new(), None)
+    }
+
+    /// Sends a message that has no answer, with a descriptor if there is one.
+    pub(crate) fn tell_with(&self, message: &ToWorker, descriptor: Option<PeerEnd>) -> Result<(), LinkLost> {
+        self.send(message, Vec::new(), descriptor)
     }
 
     /// Sends a request. `on_response` is called once, with the answer or with the loss of the worker;
@@ -88,18 +97,22 @@ impl Link {
             pending.handlers.insert(id, on_response);
             id
         };
-        if let Err(lost) = self.send(&message(id), body)
+        if let Err(lost) = self.send(&message(id), body, None)
             && let Some(on_response) = self.take(id)
         {
             on_response(Err(lost));
         }
     }
 
-    fn send(&self, message: &ToWorker, body: Vec<u8>) -> Result<(), LinkLost> {
+    fn send(&self, message: &ToWorker, body: Vec<u8>, descriptor: Option<PeerEnd>) -> Result<(), LinkLost> {
         let front = frame_front(message, &body).map_err(|error| LinkLost::NotSent(error.to_string()))?;
         // The other end of the queue is gone only after the socket has failed. Every request is then answered by the
         // worker's death, which is detected soon.
-        let _ = self.outgoing.send(Outgoing { front, body });
+        let _ = self.outgoing.send(Outgoing {
+            front,
+            body,
+            descriptor,
+        });
         Ok(())
     }
 
@@ -137,7 +150,13 @@ impl Link {
 pub(crate) async fn write_frames(mut queue: mpsc::UnboundedReceiver<Outgoing>, mut socket: LinkWriter) {
     while let Some(frame) = queue.recv().await {
         let written = async {
-            socket.write_all(&frame.front).await?;
+            let sent = match &frame.descriptor {
+                Some(descriptor) => send_descriptor(&socket, &frame.front, descriptor).await?,
+                None => 0,
+            };
+            socket
+                .write_all(frame.front.get(sent..).unwrap_or_default())
+                .await?;
             socket.write_all(&frame.body).await
         };
         if written.await.is_err() {
@@ -168,12 +187,14 @@ pub(crate) async fn read_frame<M: DeserializeOwned>(
     Ok(Some((read_head(&head)?, body)))
 }
 
-/// Dispatches a worker's messages: answers go to their requests, ends of programs to `on_end`. Returns at the end of
+/// Dispatches a worker's messages: answers go to their requests, ends of programs to `on_end`, and questions for a link to
+/// a peer to `on_ask`. Returns at the end of
 /// the stream, or at an invalid frame.
 pub(crate) async fn read_frames(
     mut socket: LinkReader,
     link: &Link,
     mut on_end: impl FnMut(LaneId, Option<String>),
+    on_ask: impl Fn(Peer),
 ) {
     while let Ok(Some((message, body))) = read_frame::<FromWorker>(&mut socket).await {
         match message {
@@ -186,6 +207,7 @@ pub(crate) async fn read_frames(
             FromWorker::NoActor { request } => link.answer(request, Response::NoActor),
             FromWorker::Loaded { request, result } => link.answer(request, Response::Loaded(result)),
             FromWorker::LaneEnded { request } => link.answer(request, Response::LaneEnded),
+            FromWorker::AskLink { peer } => on_ask(peer),
             FromWorker::Ended { lane, panic } => on_end(lane, panic),
         }
     }

@@ -6,11 +6,13 @@
 
 use std::time::Duration;
 
+use selvedge_cluster::peer::Peer;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::FailureReport;
 use crate::home::placement::OnPanic;
+use crate::hub::notice::Notice;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::worker::hello::Hello;
 
@@ -25,6 +27,9 @@ pub(crate) enum ToWorker {
         hello: Hello,
         process: ProcessId,
         name: String,
+        /// The worker's name among the peers, and the driver's.
+        peer: Peer,
+        driver: Peer,
     },
     /// Builds an actor; the first actor of a lane opens the lane. Body: the constructor's arguments.
     Create { request: RequestId, order: CreateActor },
@@ -47,6 +52,8 @@ pub(crate) enum ToWorker {
     Cancel { request: RequestId },
     /// Makes async methods that programs await ask again whether they are wanted. No body.
     WakeAsync,
+    /// Tells the hub about a peer. No body; a descriptor comes with [`Notice::Linked`].
+    Notice(Notice),
     /// Ends the worker: it drops the actors, waits this long for busy lanes, and exits. No body.
     Shutdown { grace_ms: u64 },
 }
@@ -94,6 +101,8 @@ pub(crate) enum FromWorker {
     },
     /// Answers `EndLane` when the lane's thread has ended. No body.
     LaneEnded { request: RequestId },
+    /// Asks for a link to a peer. No body.
+    AskLink { peer: Peer },
     /// A program has ended, with the text of its panic if it panicked. No body.
     Ended { lane: LaneId, panic: Option<String> },
 }

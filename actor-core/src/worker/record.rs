@@ -9,17 +9,31 @@ use tokio::sync::watch;
 use crate::control::messages::WorkerMessage;
 use crate::control::node::NodeRef;
 use crate::death::Exit;
+use crate::hub::broker::Courier;
+use crate::hub::notice::Notice;
 use crate::id::{LaneId, ProcessId};
 use crate::platform::child::ChildHandle;
+use crate::platform::peer_socket::PeerEnd;
 use crate::worker::link::{Link, OnResponse};
 use crate::worker::protocol::ToWorker;
 
 /// The process behind a record, from its hello to its death.
 #[derive(Clone)]
-pub(crate) struct Incarnation {
+pub(crate) struct RunningProcess {
     pub(crate) pid: u32,
     pub(crate) child: ChildHandle,
     pub(crate) link: Arc<Link>,
+}
+
+impl Courier for RunningProcess {
+    fn tell(&self, notice: Notice, end: Option<PeerEnd>) {
+        // A worker that is gone is told nothing.
+        let _ = self.link.tell_with(&ToWorker::Notice(notice), end);
+    }
+
+    fn kill(&self) {
+        self.child.kill();
+    }
 }
 
 pub(crate) struct WorkerRecord {
@@ -27,7 +41,7 @@ pub(crate) struct WorkerRecord {
     name: Arc<str>,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) node: OnceLock<NodeRef<WorkerMessage>>,
-    current: Mutex<Option<Incarnation>>,
+    current: Mutex<Option<RunningProcess>>,
     /// The end of the last process, in words.
     ended: Mutex<Option<String>>,
     /// Becomes true when the worker is told to end.
@@ -59,18 +73,18 @@ impl WorkerRecord {
     }
 
     pub(crate) fn pid(&self) -> Option<u32> {
-        self.current.lock().as_ref().map(|incarnation| incarnation.pid)
+        self.current.lock().as_ref().map(|running| running.pid)
     }
 
     pub(crate) fn link(&self) -> Option<Arc<Link>> {
         self.current
             .lock()
             .as_ref()
-            .map(|incarnation| Arc::clone(&incarnation.link))
+            .map(|running| Arc::clone(&running.link))
     }
 
-    pub(crate) fn set_current(&self, incarnation: Option<Incarnation>) {
-        *self.current.lock() = incarnation;
+    pub(crate) fn set_current(&self, running: Option<RunningProcess>) {
+        *self.current.lock() = running;
     }
 
     /// Records that the process of the present incarnation has ended.
@@ -126,8 +140,8 @@ impl WorkerRecord {
     /// Sends SIGKILL to the process, if there is one. The death is detected like any other.
     pub(crate) fn kill(&self) {
         let current = self.current.lock().clone();
-        if let Some(incarnation) = current {
-            incarnation.child.kill();
+        if let Some(running) = current {
+            running.child.kill();
         }
     }
 }

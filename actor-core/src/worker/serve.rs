@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use selvedge_channels::dispose;
+use selvedge_cluster::peer::Peer;
 
 use crate::actor::arguments::{Arguments, Returned};
 use crate::actor::extension::Method;
@@ -17,11 +18,13 @@ use crate::cell::Blueprint;
 use crate::cell::factory::Factory;
 use crate::deadline::deadline_after;
 use crate::failure::{Failure, panic_message};
+use crate::hub::start::register_services;
+use crate::hub::{Hub, LinkSettings};
 use crate::id::{ActorId, LaneId};
 use crate::id_map::IdMap;
 use crate::lane::mailbox::{LaneMessage, ProgramEnd};
 use crate::lane::thread::LaneThread;
-use crate::platform::link::{Stream, is_closed_descriptor};
+use crate::platform::link::{Stream, StreamReader, is_closed_descriptor};
 use crate::platform::sentinel;
 use crate::worker::exit::{EXIT_STUCK, exit_now, refuse};
 use crate::worker::hello::Hello;
@@ -50,11 +53,19 @@ pub(crate) fn serve(link: Stream) -> ! {
         lanes: IdMap::new(),
         calls: OpenCalls::default(),
         ending: Vec::new(),
+        hub: None,
         writer,
     };
-    let mut link = link;
+    let mut link = StreamReader::new(link);
     loop {
-        match read_frame(&mut link) {
+        let read = read_frame(&mut link);
+        let descriptor = link.take_descriptor();
+        match read {
+            Ok(Some((ToWorker::Notice(notice), _))) => {
+                if let Some(hub) = &worker.hub {
+                    hub.notice(notice, descriptor);
+                }
+            }
             Ok(Some((message, body))) => worker.handle(message, body),
             // The driver is gone, so no process can use this worker any more.
             Ok(None) => exit_now(0),
@@ -96,6 +107,8 @@ struct WorkerLanes {
     calls: OpenCalls,
     /// Lanes that were told to end.
     ending: Vec<Arc<LaneThread>>,
+    /// The hub of this process, once the driver has given the process its name.
+    hub: Option<Arc<Hub>>,
     writer: Arc<Writer>,
 }
 
@@ -117,11 +130,16 @@ impl Drop for OpenCall {
 impl WorkerLanes {
     fn handle(&mut self, message: ToWorker, body: Vec<u8>) {
         match message {
-            ToWorker::Welcome { hello, .. } => {
+            ToWorker::Welcome {
+                hello, peer, driver, ..
+            } => {
                 if let Err(error) = hello.check(&Hello::mine()) {
                     refuse(&error.to_string());
                 }
+                self.hub = Some(self.start_hub(peer, driver));
             }
+            // The main loop has passed it to the hub.
+            ToWorker::Notice(_) => {}
             ToWorker::Create { request, order } => {
                 if let Err(failure) = self.create(request, &order, &body) {
                     created(&self.writer, request, Err(failure));
@@ -171,6 +189,14 @@ impl WorkerLanes {
                 .for_each(|lane| lane.wake_async()),
             ToWorker::Shutdown { grace_ms } => self.shut_down(Duration::from_millis(grace_ms)),
         }
+    }
+
+    fn start_hub(&self, me: Peer, driver: Peer) -> Arc<Hub> {
+        let writer = Arc::clone(&self.writer);
+        let ask = move |peer| writer.send(&FromWorker::AskLink { peer });
+        let hub = Hub::of_worker(me, driver, LinkSettings::default(), ask);
+        register_services(&hub);
+        hub
     }
 
     fn create(&mut self, request: RequestId, order: &CreateActor, args: &[u8]) -> Result<(), Failure> {
@@ -344,7 +370,7 @@ fn returned(writer: &Writer, request: RequestId, result: Result<Returned, CallFa
     dispose(result);
 }
 
-fn read_frame(link: &mut Stream) -> Result<Option<(ToWorker, Vec<u8>)>, FrameError> {
+fn read_frame(link: &mut StreamReader) -> Result<Option<(ToWorker, Vec<u8>)>, FrameError> {
     let mut start = [0; FRAME_HEADER_BYTES];
     match link.read_exact(&mut start) {
         Ok(()) => {}

@@ -286,9 +286,9 @@ pub fn shipped(acts: Vec<(LaneId, Act)>) -> Vec<u8> {
 
 /// A flag that is set at most once, and that other threads poll.
 #[derive(Clone, Default)]
-pub struct Flag(Arc<AtomicBool>);
+pub struct Raised(Arc<AtomicBool>);
 
-impl Flag {
+impl Raised {
     pub fn set(&self) {
         self.0.store(true, Ordering::Release);
     }

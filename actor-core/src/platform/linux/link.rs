@@ -1,15 +1,88 @@
 //! The link between a driver and a worker, a socket pair, and the pipes of the worker's output.
 
-use std::io;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut, Read};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+use tokio::io::Interest;
 use tokio::net::unix::pipe;
 pub(crate) use tokio::net::unix::{OwnedReadHalf as LinkReader, OwnedWriteHalf as LinkWriter};
 
 /// A worker's end of its link.
 pub(crate) type Stream = UnixStream;
+
+/// A worker's end of its link, to read from. Descriptors arrive beside the bytes.
+pub(crate) struct StreamReader {
+    stream: Stream,
+    descriptors: VecDeque<OwnedFd>,
+}
+
+impl StreamReader {
+    pub(crate) fn new(stream: Stream) -> Self {
+        StreamReader {
+            stream,
+            descriptors: VecDeque::new(),
+        }
+    }
+
+    /// Takes the descriptor that came with the bytes read since the last call. Others that came with them are closed.
+    pub(crate) fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        let first = self.descriptors.pop_front();
+        self.descriptors.clear();
+        first
+    }
+}
+
+impl Read for StreamReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let received = recvmsg(
+            &self.stream,
+            &mut [IoSliceMut::new(buffer)],
+            &mut ancillary,
+            RecvFlags::CMSG_CLOEXEC,
+        )?;
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                self.descriptors.extend(descriptors);
+            }
+        }
+        Ok(received.bytes)
+    }
+}
+
+/// Sends the first of these bytes with a descriptor, and returns the number of bytes sent, which is at least 1.
+pub(crate) async fn send_descriptor(
+    socket: &LinkWriter,
+    bytes: &[u8],
+    descriptor: &OwnedFd,
+) -> io::Result<usize> {
+    let stream: &tokio::net::UnixStream = socket.as_ref();
+    loop {
+        stream.writable().await?;
+        let sent = stream.try_io(Interest::WRITABLE, || {
+            let descriptors = [descriptor.as_fd()];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+            let bytes = [IoSlice::new(bytes)];
+            Ok(sendmsg(stream, &bytes, &mut ancillary, SendFlags::NOSIGNAL)?)
+        });
+        match sent {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            sent => return sent,
+        }
+    }
+}
+
 /// The driver's end of a pipe with a worker's output.
 pub(crate) type OutputPipe = OwnedFd;
 /// A pipe with a worker's output, which the reactor watches.

@@ -2,6 +2,8 @@
 
 use std::io::{self, Read, Write};
 
+use super::peer_socket::PeerEnd;
+
 /// The driver's end of a link, to read from.
 pub(crate) type LinkReader = tokio::io::Empty;
 /// The driver's end of a link, to write to.
@@ -16,10 +18,28 @@ impl Stream {
     }
 }
 
-impl Read for Stream {
-    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-        match *self {}
+/// A worker's end of its link, to read from.
+pub(crate) struct StreamReader(Stream);
+
+impl StreamReader {
+    pub(crate) fn new(stream: Stream) -> Self {
+        StreamReader(stream)
     }
+
+    pub(crate) fn take_descriptor(&mut self) -> Option<PeerEnd> {
+        match self.0 {}
+    }
+}
+
+impl Read for StreamReader {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        match self.0 {}
+    }
+}
+
+/// Sends the first of these bytes with a descriptor.
+pub(crate) async fn send_descriptor(_: &LinkWriter, _: &[u8], descriptor: &PeerEnd) -> io::Result<usize> {
+    match *descriptor {}
 }
 
 impl Write for Stream {

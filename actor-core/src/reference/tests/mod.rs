@@ -372,6 +372,11 @@ fn parcels_that_no_lawful_process_sends_change_nothing() {
         !b.table
             .arrived(c.peer, vec![Parcel::Keep { id: x.id() }], |_| unreachable!())
     );
+    let cuts = network.cuts();
+    assert!(
+        cuts.len() == 2 && cuts.iter().all(|cut| cut.contains("not its own")),
+        "{cuts:?}"
+    );
     network.settle();
     assert_eq!(*fetched(&network, &at_a[0]).unwrap(), 9);
     drop((x, at_a));

@@ -1,6 +1,8 @@
 //! A network in memory: letters wait in a queue until a test lets them go.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,7 +17,7 @@ use selvedge_objects::refs::{Parcel, REFERENCES};
 use super::super::content::ObjectValue;
 use super::super::fetch::FETCHES;
 use super::super::handle::Handle;
-use super::super::table::{Errand, Errands, ReferenceService, References, encoded, filled};
+use super::super::table::{Errand, Helpers, ReferenceService, References, encoded, filled};
 use super::Ref;
 use crate::Failure;
 use crate::hub::post::{Letter, Post, PostError, Receiver};
@@ -32,6 +34,7 @@ struct State {
     errands: VecDeque<Errand>,
     letters: usize,
     questions: BTreeMap<Peer, usize>,
+    cuts: Vec<String>,
 }
 
 /// The references that a process was given.
@@ -82,11 +85,21 @@ impl Post for Port {
         state.queue.push_back((self.me, to, letter));
         Ok(0)
     }
+
+    fn cut(&self, peer: Peer, why: String) {
+        let cut = format!("{peer}: {why}");
+        self.network.state.lock().cuts.push(cut);
+    }
 }
 
-impl Errands for Network {
+impl Helpers for Network {
     fn run(&self, errand: Errand) {
         self.state.lock().errands.push_back(errand);
+    }
+
+    // Time passes when a test says so.
+    fn spawn(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {
+        false
     }
 }
 
@@ -146,6 +159,11 @@ impl Network {
         for other in others {
             ReferenceService(other).died(process.peer, &[]);
         }
+    }
+
+    /// The processes that were cut off, and why.
+    pub(super) fn cuts(&self) -> Vec<String> {
+        self.state.lock().cuts.clone()
     }
 
     /// Whether a question for a value has arrived there.
@@ -220,7 +238,7 @@ impl Network {
         let millis = u64::try_from(time.as_millis()).unwrap();
         self.now.fetch_add(millis, Ordering::Relaxed);
         let tables: Vec<_> = self.state.lock().processes.values().cloned().collect();
-        tables.iter().for_each(|table| drop(table.tick()));
+        tables.iter().for_each(|table| table.tick());
     }
 
     /// Delivers letters, runs errands and lets time pass until nothing happens any more.

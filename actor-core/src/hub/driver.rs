@@ -1,0 +1,131 @@
+//! The hub of the driver, which decides who lives and makes all pairs of sockets.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use tokio::runtime::Handle;
+
+use super::broker::{Broker, Courier};
+use super::link_end::LinkEnd;
+use super::notice::Notice;
+use super::peer_link::PeerLink;
+use super::peer_table::PeerStatus;
+use super::post::PostError;
+use super::settings::LinkSettings;
+use super::{Hub, Role};
+use crate::platform::peer_socket::{PeerSocket, pair};
+
+/// The time that a worker which has closed its link may take to report the reason and to end.
+const LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The part of a hub that only the driver's has.
+#[derive(Default)]
+pub(super) struct DriverRole {
+    pub(super) broker: Mutex<Broker>,
+    /// Held while the driver's own link to a worker is made, so that the two do not end up with different pairs.
+    linking: Mutex<()>,
+}
+
+impl Hub {
+    /// The hub of a driver. It costs nothing until a worker joins.
+    pub(crate) fn of_driver(settings: LinkSettings) -> Arc<Self> {
+        let me = Peer {
+            process: ProcessId::HEAD,
+            incarnation: Incarnation(1),
+        };
+        Self::new(me, Role::Driver(DriverRole::default()), settings)
+    }
+
+    /// Sets the reactor that reads the links: the control thread's.
+    pub(crate) fn set_reactor(&self, reactor: Handle) {
+        // A runtime has one control thread, so the first value is the only one.
+        let _ = self.reactor.set(reactor);
+    }
+
+    /// A worker has said hello, and letters reach it from now on.
+    pub(crate) fn joined(&self, peer: Peer, courier: Arc<dyn Courier>) {
+        let Role::Driver(driver) = &self.role else {
+            return;
+        };
+        driver.broker.lock().join(peer, courier);
+        self.expect(peer);
+    }
+
+    /// The process of a worker is dead. The other workers are told; the services of this process are told when the last
+    /// letter is delivered.
+    pub(crate) fn buried(&self, peer: Peer) {
+        if let Role::Driver(driver) = &self.role {
+            let courier = driver.broker.lock().bury(peer);
+            drop(courier);
+            self.close_link(peer, LinkEnd::Buried);
+        }
+    }
+
+    /// A worker asks for a link to a peer.
+    pub(crate) fn asked(&self, from: Peer, about: Peer) {
+        let Role::Driver(driver) = &self.role else {
+            return;
+        };
+        if about != self.me {
+            return driver.broker.lock().connect(from, about);
+        }
+        let link = match self.table.lock().find(from) {
+            PeerStatus::Linked(link) => link,
+            PeerStatus::Dead | PeerStatus::Unknown => return,
+        };
+        if let Err(error) = self.link_worker(driver, &link)
+            && let Some(courier) = driver.broker.lock().courier(from)
+        {
+            courier.tell(Notice::NotLinked(about, error.to_string()), None);
+        }
+    }
+
+    /// Makes the link to a worker, unless it is there.
+    pub(super) fn link_worker(&self, driver: &DriverRole, link: &Arc<PeerLink>) -> Result<(), PostError> {
+        let peer = link.peer();
+        let failed = |why: String| PostError::NoLink { peer, why };
+        let no_reactor = || failed("the runtime has no control thread".to_owned());
+        let reactor = self.reactor.get().ok_or_else(no_reactor)?;
+        let is_connected = {
+            let _one_at_a_time = driver.linking.lock();
+            if link.is_linked() {
+                return Ok(());
+            }
+            let courier = driver.broker.lock().courier(peer).cloned();
+            let courier = courier.ok_or(PostError::Dead(peer))?;
+            let (ours, theirs) = pair().map_err(|error| failed(error.to_string()))?;
+            let socket = PeerSocket::register(ours, reactor).map_err(|error| failed(error.to_string()))?;
+            courier.tell(Notice::Linked(self.me), Some(theirs));
+            link.connect(socket)
+        };
+        if is_connected {
+            self.read(link, reactor);
+        }
+        Ok(())
+    }
+
+    /// Ensures that a worker whose link has ended does not live on: everybody else counts it as dead.
+    pub(super) fn fence(&self, driver: &DriverRole, peer: Peer, why: &LinkEnd) {
+        let courier = driver.broker.lock().courier(peer).cloned();
+        let Some(courier) = courier else { return };
+        if why.is_severed() {
+            return courier.kill();
+        }
+        if let (LinkEnd::Closed, Some(reactor)) = (why, self.reactor.get()) {
+            reactor.spawn(kill_late(self.myself.clone(), peer));
+        }
+    }
+}
+
+/// Kills a worker that has closed its link and is still there after a while.
+async fn kill_late(hub: Weak<Hub>, peer: Peer) {
+    tokio::time::sleep(LAST_WORDS_TIMEOUT).await;
+    let Some(hub) = hub.upgrade() else { return };
+    if let Role::Driver(driver) = &hub.role
+        && let Some(courier) = driver.broker.lock().courier(peer)
+    {
+        courier.kill();
+    }
+}

@@ -1,0 +1,56 @@
+//! The reason that a link between two processes has ended.
+
+use std::io;
+
+use selvedge_cluster::frame::{FrameError, Service};
+use selvedge_cluster::session::SessionError;
+use thiserror::Error;
+
+/// The reason that the link to a peer has ended, and the peer counts as dead.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum LinkEnd {
+    #[error("its end of the link was closed")]
+    Closed,
+    #[error("the link cannot be read or written: {0}")]
+    Io(io::ErrorKind),
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+    #[error("{0}")]
+    Session(#[from] SessionError),
+    #[error("a letter in {0} parts, and one is allowed: the peer violates the protocol")]
+    Parts(usize),
+    #[error("a letter for service {}, which no process has: the peer violates the protocol", .0.0)]
+    UnknownService(Service),
+    #[error("service {} failed on a letter: {text}", .service.0)]
+    ServiceFailed { service: Service, text: String },
+    #[error("it was cut off: {0}")]
+    CutOff(String),
+    #[error("no link to it could be made: {0}")]
+    NoLink(String),
+    #[error("its process has ended")]
+    Buried,
+    #[error("the runtime was shut down")]
+    Shutdown,
+}
+
+impl From<io::Error> for LinkEnd {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            // The other end was closed before it had read everything.
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => LinkEnd::Closed,
+            kind => LinkEnd::Io(kind),
+        }
+    }
+}
+
+impl LinkEnd {
+    /// Whether the peer is at fault or cannot be reached while its process may live.
+    pub(super) fn is_severed(&self) -> bool {
+        !matches!(self, LinkEnd::Closed | LinkEnd::Buried | LinkEnd::Shutdown)
+    }
+
+    /// Whether the letters that have arrived before the end are still delivered.
+    pub(super) fn drains(&self) -> bool {
+        matches!(self, LinkEnd::Closed | LinkEnd::Buried | LinkEnd::Io(_))
+    }
+}

@@ -1,0 +1,293 @@
+//! The state of a link to a peer: its session, the letters behind the window, and the frames that wait for the socket.
+//! Plain data without input or output; [`PeerLink`](super::peer_link::PeerLink) holds it under a lock.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_cluster::frame::{Class, Service};
+use selvedge_cluster::peer::Peer;
+use selvedge_cluster::session::{Outcome, Output, Session};
+
+use super::link_end::LinkEnd;
+use super::post::{Letter, PostError};
+use super::settings::{LinkSettings, letter_bytes};
+use super::tap::{ServiceTraffic, Tap};
+use super::wire::{ArrivedFrame, OutgoingFrame};
+
+/// The frames that wait for the socket at most, and their bytes; one frame of any size always fits.
+const OUTBOX_FRAMES_MAX: usize = 64;
+const OUTBOX_BYTES_MAX: usize = 256 << 10;
+
+/// Letters by number, each with its fate.
+pub(super) type Fates = Vec<(u64, Outcome)>;
+
+pub(super) struct LinkState {
+    settings: LinkSettings,
+    /// The session; `None` once the link has ended.
+    session: Option<Session<Arc<Letter>>>,
+    /// Whether a socket carries the link.
+    is_linked: bool,
+    /// Whether the driver was asked for one.
+    is_asked: bool,
+    /// Letters that no session has yet.
+    backlog: VecDeque<Arc<Letter>>,
+    backlog_bytes: usize,
+    /// The number of the last ordered letter.
+    last: u64,
+    /// The number of the last ordered letter that the session has.
+    handed_over: u64,
+    /// Frames that wait for the socket.
+    outbox: VecDeque<OutgoingFrame>,
+    outbox_bytes: usize,
+    /// Whether a thread writes frames to the socket.
+    is_writing: bool,
+    /// Whether the reader's task writes next, when there is room in the socket.
+    is_blocked: bool,
+    /// Letters and bytes that have arrived since the last frame to the peer.
+    unacknowledged: (u64, usize),
+    /// The moment for which the reader's task has set its timer.
+    armed: Option<Duration>,
+    /// The reason for which the link is about to end.
+    closing: Option<LinkEnd>,
+    tap: Tap,
+}
+
+impl LinkState {
+    pub(super) fn new(local: Peer, remote: Peer, settings: LinkSettings) -> Self {
+        LinkState {
+            settings,
+            session: Some(Session::new(local, remote, settings.session)),
+            is_linked: false,
+            is_asked: false,
+            backlog: VecDeque::new(),
+            backlog_bytes: 0,
+            last: 0,
+            handed_over: 0,
+            outbox: VecDeque::new(),
+            outbox_bytes: 0,
+            is_writing: false,
+            is_blocked: false,
+            unacknowledged: (0, 0),
+            armed: None,
+            closing: None,
+            tap: Tap::default(),
+        }
+    }
+
+    pub(super) fn is_linked(&self) -> bool {
+        self.is_linked
+    }
+
+    /// Whether a socket is needed and this is the first time that somebody asks.
+    pub(super) fn is_first_need(&mut self) -> bool {
+        !self.is_linked && !std::mem::replace(&mut self.is_asked, true)
+    }
+
+    /// Whether letters can still be sent.
+    pub(super) fn is_open(&self) -> bool {
+        self.session.is_some() && self.closing.is_none()
+    }
+
+    /// Accepts a letter and returns its number. [`begin_write`](Self::begin_write) sends it.
+    pub(super) fn accept(&mut self, to: Peer, letter: Letter) -> Result<u64, PostError> {
+        if !self.is_open() {
+            return Err(PostError::Dead(to));
+        }
+        let (bytes, limit) = (letter_bytes(&letter), self.settings.letter_bytes_max());
+        if bytes > limit {
+            return Err(PostError::TooLarge { bytes, limit });
+        }
+        let (head, limit) = (letter.head.len(), self.settings.head_bytes_max());
+        if head > limit {
+            return Err(PostError::TooLarge { bytes: head, limit });
+        }
+        let (waiting, limit) = (self.backlog_bytes + bytes, self.settings.backlog_bytes_max);
+        if waiting > limit && !self.backlog.is_empty() {
+            return Err(PostError::Full {
+                peer: to,
+                bytes: self.backlog_bytes,
+                limit,
+            });
+        }
+        let is_ordered = letter.class == Class::Ordered;
+        self.backlog.push_back(Arc::new(letter));
+        self.backlog_bytes = waiting;
+        self.last += u64::from(is_ordered);
+        Ok(if is_ordered { self.last } else { 0 })
+    }
+
+    /// A socket carries the link from now on. Returns `false`, and changes nothing, if another one does or if the link is
+    /// about to end.
+    pub(super) fn connect(&mut self, now: Duration) -> bool {
+        if self.is_linked || !self.is_open() {
+            return false;
+        }
+        let Some(session) = &mut self.session else {
+            return false;
+        };
+        let Ok(outputs) = session.connected(now, session.remote()) else {
+            return false;
+        };
+        self.is_linked = true;
+        self.transmit(outputs);
+        true
+    }
+
+    /// The frames to write next. The caller writes them to the socket and calls [`end_write`](Self::end_write). `None` if
+    /// there is nothing to write, or if another thread writes or will write it.
+    pub(super) fn begin_write(&mut self, now: Duration) -> Option<VecDeque<OutgoingFrame>> {
+        self.pump(now);
+        if self.is_writing || self.is_blocked || self.outbox.is_empty() {
+            return None;
+        }
+        self.is_writing = true;
+        self.outbox_bytes = 0;
+        Some(std::mem::take(&mut self.outbox))
+    }
+
+    /// Ends a write, of which `rest` is left because the socket has no more room.
+    pub(super) fn end_write(&mut self, mut rest: VecDeque<OutgoingFrame>) {
+        self.is_writing = false;
+        self.is_blocked = !rest.is_empty();
+        self.outbox_bytes += rest.iter().map(OutgoingFrame::len).sum::<usize>();
+        rest.append(&mut self.outbox);
+        self.outbox = rest;
+    }
+
+    /// Leaves all further writes to the reader's task.
+    pub(super) fn block(&mut self) {
+        self.is_blocked = true;
+    }
+
+    pub(super) fn is_blocked(&self) -> bool {
+        self.is_blocked
+    }
+
+    /// The socket has room again.
+    pub(super) fn unblock(&mut self) {
+        self.is_blocked = false;
+    }
+
+    /// A frame has arrived. Returns the letters to deliver, in order.
+    pub(super) fn arrived(
+        &mut self,
+        now: Duration,
+        frame: ArrivedFrame,
+    ) -> Result<Vec<Arc<Letter>>, LinkEnd> {
+        let Some(session) = &mut self.session else {
+            return Ok(Vec::new());
+        };
+        self.tap.note_received(frame.service, frame.bytes);
+        let outputs = session.received(now, frame.packet, frame.bytes)?;
+        let mut letters = Vec::new();
+        for output in outputs {
+            if let Output::Deliver(letter) = output {
+                letters.push(letter);
+            }
+        }
+        if !letters.is_empty() {
+            self.unacknowledged.0 += letters.len() as u64;
+            self.unacknowledged.1 += frame.bytes;
+        }
+        Ok(letters)
+    }
+
+    /// Everything that has arrived by now was delivered. Acknowledges half a window at once, so that a peer which only
+    /// sends never waits for the timer.
+    pub(super) fn delivered(&mut self) {
+        let (letters, bytes) = self.unacknowledged;
+        let window = &self.settings.session;
+        if letters < window.frames_max.div_ceil(2) && bytes < window.bytes_max / 2 {
+            return;
+        }
+        let outputs = self.session.as_mut().map(Session::acknowledge);
+        self.transmit(outputs.unwrap_or_default());
+    }
+
+    /// Performs what is due.
+    pub(super) fn tick(&mut self, now: Duration) {
+        let outputs = self.session.as_mut().map(|session| session.tick(now));
+        self.transmit(outputs.unwrap_or_default());
+    }
+
+    /// The moment at which [`tick`](Self::tick) is due next; the caller sets a timer for it.
+    pub(super) fn arm(&mut self) -> Option<Duration> {
+        self.armed = self.deadline();
+        self.armed
+    }
+
+    /// Whether something is due before the timer that is set.
+    pub(super) fn is_due_before_timer(&self) -> bool {
+        self.deadline()
+            .is_some_and(|due| self.armed.is_none_or(|armed| due < armed))
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        let deadline = self.session.as_ref().and_then(Session::deadline);
+        // The longest time stands for never.
+        deadline.filter(|due| *due < Duration::MAX)
+    }
+
+    /// Begins to end the link; the first reason counts. Returns whether nobody reads the link, so that the caller ends it.
+    pub(super) fn close(&mut self, why: LinkEnd) -> bool {
+        self.closing.get_or_insert(why);
+        !self.is_linked
+    }
+
+    pub(super) fn closing(&self) -> Option<&LinkEnd> {
+        self.closing.as_ref()
+    }
+
+    /// Ends the link. Returns the fates of the letters that the peer has not acknowledged; `None` if it has ended before.
+    pub(super) fn end(&mut self) -> Option<Fates> {
+        let mut fates = self.session.take()?.end();
+        let unsent = self.handed_over + 1..=self.last;
+        fates.extend(unsent.map(|number| (number, Outcome::NotSent)));
+        self.backlog.clear();
+        self.outbox.clear();
+        Some(fates)
+    }
+
+    pub(super) fn traffic(&self) -> Vec<(Service, ServiceTraffic)> {
+        self.tap.counts()
+    }
+
+    /// Hands letters to the session as long as its window and the outbox have room.
+    fn pump(&mut self, now: Duration) {
+        if !self.is_linked {
+            return;
+        }
+        while self.outbox.len() < OUTBOX_FRAMES_MAX && self.outbox_bytes < OUTBOX_BYTES_MAX {
+            let (Some(session), Some(letter)) = (&mut self.session, self.backlog.front()) else {
+                return;
+            };
+            let (letter, bytes) = (Arc::clone(letter), letter_bytes(letter));
+            let outputs = match letter.class {
+                Class::Ordered => match session.send(now, letter, bytes) {
+                    Ok((number, outputs)) => {
+                        self.handed_over = number;
+                        outputs
+                    }
+                    Err(_) => return,
+                },
+                Class::Loose | Class::Acknowledgement => session.send_loose(letter),
+            };
+            self.backlog.pop_front();
+            self.backlog_bytes -= bytes;
+            self.transmit(outputs);
+        }
+    }
+
+    fn transmit(&mut self, outputs: Vec<Output<Arc<Letter>>>) {
+        for output in outputs {
+            if let Output::Transmit(packet) = output {
+                let frame = OutgoingFrame::new(&packet);
+                self.tap.note_sent(frame.service, frame.len());
+                self.outbox_bytes += frame.len();
+                self.outbox.push_back(frame);
+                self.unacknowledged = (0, 0);
+            }
+        }
+    }
+}

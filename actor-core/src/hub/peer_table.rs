@@ -1,0 +1,69 @@
+//! The peers of a process: a link for each that lives or is expected to, and how the others ended.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+
+use super::link_end::LinkEnd;
+use super::peer_link::PeerLink;
+
+#[derive(Default)]
+pub(super) struct PeerTable {
+    links: BTreeMap<Peer, Arc<PeerLink>>,
+    /// The last incarnation of each process that has died, with the reason. It is kept, so that no death is announced
+    /// twice; process numbers are few, and each has one entry.
+    graves: BTreeMap<ProcessId, (Incarnation, LinkEnd)>,
+}
+
+/// The state of a peer as far as this process knows.
+pub(super) enum PeerStatus {
+    Linked(Arc<PeerLink>),
+    Dead,
+    /// No notice of the peer has come yet.
+    Unknown,
+}
+
+impl PeerTable {
+    pub(super) fn find(&self, peer: Peer) -> PeerStatus {
+        if let Some(link) = self.links.get(&peer) {
+            return PeerStatus::Linked(Arc::clone(link));
+        }
+        let is_buried = self
+            .graves
+            .get(&peer.process)
+            .is_some_and(|(last, _)| peer.incarnation <= *last);
+        let has_successor = self
+            .links
+            .keys()
+            .any(|it| it.process == peer.process && it.incarnation > peer.incarnation);
+        match is_buried || has_successor {
+            true => PeerStatus::Dead,
+            false => PeerStatus::Unknown,
+        }
+    }
+
+    pub(super) fn insert(&mut self, link: Arc<PeerLink>) {
+        self.links.insert(link.peer(), link);
+    }
+
+    /// Removes a peer for good. Returns its link, which is dropped outside the lock.
+    pub(super) fn bury(&mut self, peer: Peer, why: LinkEnd) -> Option<Arc<PeerLink>> {
+        let grave = self.graves.get(&peer.process);
+        if grave.is_none_or(|(last, _)| *last < peer.incarnation) {
+            self.graves.insert(peer.process, (peer.incarnation, why));
+        }
+        self.links.remove(&peer)
+    }
+
+    /// How a peer ended, if it is the last incarnation of its process that has.
+    pub(super) fn end_of(&self, peer: Peer) -> Option<LinkEnd> {
+        let (last, why) = self.graves.get(&peer.process)?;
+        (*last == peer.incarnation).then(|| why.clone())
+    }
+
+    /// All links, in the order of the peers' numbers.
+    pub(super) fn links(&self) -> Vec<Arc<PeerLink>> {
+        self.links.values().cloned().collect()
+    }
+}

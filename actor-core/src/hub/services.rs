@@ -1,0 +1,54 @@
+//! The services of a process, by number.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use selvedge_channels::dispose;
+use selvedge_cluster::frame::Service;
+use selvedge_cluster::peer::Peer;
+
+use super::link_end::LinkEnd;
+use super::link_state::Fates;
+use super::post::{Letter, Receiver};
+use crate::failure::panic_message;
+
+#[derive(Default)]
+pub(super) struct Services(RwLock<BTreeMap<Service, Arc<dyn Receiver>>>);
+
+impl Services {
+    pub(super) fn register(&self, service: Service, receiver: Arc<dyn Receiver>) {
+        let before = self.0.write().insert(service, receiver);
+        dispose(before);
+    }
+
+    /// Forgets all services, which may hold the hub themselves.
+    pub(super) fn clear(&self) {
+        let services = std::mem::take(&mut *self.0.write());
+        dispose(services);
+    }
+
+    /// Passes a letter to its service.
+    pub(super) fn deliver(&self, from: Peer, letter: Letter) -> Result<(), LinkEnd> {
+        let service = letter.service;
+        let receiver = self.0.read().get(&service).cloned();
+        let receiver = receiver.ok_or(LinkEnd::UnknownService(service))?;
+        // Unwind safe: a service that panics has a bug, and is asked nothing more by this peer.
+        let received = catch_unwind(AssertUnwindSafe(|| receiver.received(from, letter)));
+        received.map_err(|payload| LinkEnd::ServiceFailed {
+            service,
+            text: panic_message(payload),
+        })
+    }
+
+    /// Tells every service that a peer is dead.
+    pub(super) fn died(&self, peer: Peer, fates: &Fates) {
+        let receivers: Vec<_> = self.0.read().values().cloned().collect();
+        for receiver in receivers {
+            // Unwind safe: as in `deliver`. The other services still have to be told.
+            let told = catch_unwind(AssertUnwindSafe(|| receiver.died(peer, fates)));
+            told.err().into_iter().for_each(dispose);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Tests of the hub: `pairs` has the hubs of several processes within one, `hostile` a peer written by hand, and
+//! `processes` real workers, whose hubs obey the orders of a test service.
+
+mod hostile;
+mod pairs;
+mod processes;
+mod puppet;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use selvedge_cluster::frame::{Class, Service};
+use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::session::{Outcome, SessionSettings};
+
+use super::broker::Courier;
+use super::notice::Notice;
+use super::post::{Letter, Receiver};
+use super::{Hub, LinkSettings};
+use crate::platform::peer_socket::PeerEnd;
+
+/// A time limit that is long enough for a busy machine, and short enough to reveal a hang.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The service of the tests.
+const SERVICE: Service = Service(900);
+
+/// Registers the services of a process in the tests: a worker's hub obeys orders.
+pub(super) fn register(hub: &Arc<Hub>) {
+    puppet::register(hub);
+}
+
+/// What a receiver has seen.
+#[derive(Debug, PartialEq, Eq)]
+enum Seen {
+    Letter(Peer, Letter),
+    Died(Peer, Vec<(u64, Outcome)>),
+}
+
+/// A receiver that passes on what it sees.
+struct Recorder(Mutex<mpsc::Sender<Seen>>);
+
+impl Recorder {
+    fn register(hub: &Hub) -> mpsc::Receiver<Seen> {
+        let (sender, seen) = mpsc::channel();
+        hub.register(SERVICE, Arc::new(Recorder(Mutex::new(sender))));
+        seen
+    }
+}
+
+impl Receiver for Recorder {
+    fn received(&self, from: Peer, letter: Letter) {
+        let _ = self.0.lock().send(Seen::Letter(from, letter));
+    }
+
+    fn died(&self, peer: Peer, fates: &[(u64, Outcome)]) {
+        let _ = self.0.lock().send(Seen::Died(peer, fates.to_vec()));
+    }
+}
+
+fn peer(process: u32, incarnation: u32) -> Peer {
+    Peer {
+        process: ProcessId::new(process).unwrap(),
+        incarnation: Incarnation(incarnation),
+    }
+}
+
+fn letter(number: u64, body: impl Into<Bytes>) -> Letter {
+    Letter {
+        service: SERVICE,
+        class: Class::Ordered,
+        head: number.to_le_bytes().to_vec().into(),
+        body: body.into(),
+    }
+}
+
+/// The number in the head of a letter.
+fn number(letter: &Letter) -> u64 {
+    u64::from_le_bytes(letter.head[..].try_into().unwrap())
+}
+
+fn next(seen: &mpsc::Receiver<Seen>) -> Seen {
+    seen.recv_timeout(TIMEOUT).unwrap()
+}
+
+fn next_letter(seen: &mpsc::Receiver<Seen>) -> (Peer, Letter) {
+    match next(seen) {
+        Seen::Letter(from, letter) => (from, letter),
+        died => panic!("{died:?}"),
+    }
+}
+
+fn next_death(seen: &mpsc::Receiver<Seen>) -> (Peer, Vec<(u64, Outcome)>) {
+    match next(seen) {
+        Seen::Died(peer, fates) => (peer, fates),
+        letter => panic!("{letter:?}"),
+    }
+}
+
+/// Asserts that fates are those of the last letters up to `last`: first the ones that may have arrived, then the ones
+/// that were never sent.
+fn assert_fates(fates: &[(u64, Outcome)], last: u64) {
+    let first = last + 1 - fates.len() as u64;
+    let numbers: Vec<u64> = fates.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, (first..=last).collect::<Vec<_>>());
+    let unknown = fates
+        .iter()
+        .take_while(|(_, fate)| *fate == Outcome::Unknown)
+        .count();
+    assert!(fates[unknown..].iter().all(|(_, fate)| *fate == Outcome::NotSent));
+}
+
+/// A reactor on a thread of its own, which ends with this value.
+struct Reactor {
+    handle: tokio::runtime::Handle,
+    _alive: tokio::sync::oneshot::Sender<()>,
+}
+
+impl Reactor {
+    fn start() -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let handle = runtime.handle().clone();
+        let (alive, ended) = tokio::sync::oneshot::channel();
+        std::thread::spawn(move || runtime.block_on(ended));
+        Reactor {
+            handle,
+            _alive: alive,
+        }
+    }
+}
+
+/// Limits with a small window.
+fn narrow(frames_max: u64) -> LinkSettings {
+    let settings = LinkSettings::default();
+    LinkSettings {
+        session: SessionSettings {
+            frames_max,
+            ..settings.session
+        },
+        ..settings
+    }
+}
+
+/// A courier to a test's own end of a worker.
+struct ToTest {
+    notices: Mutex<mpsc::Sender<(Notice, Option<PeerEnd>)>>,
+    is_killed: AtomicBool,
+}
+
+impl ToTest {
+    fn new() -> (Arc<Self>, mpsc::Receiver<(Notice, Option<PeerEnd>)>) {
+        let (sender, notices) = mpsc::channel();
+        let courier = ToTest {
+            notices: Mutex::new(sender),
+            is_killed: AtomicBool::new(false),
+        };
+        (Arc::new(courier), notices)
+    }
+
+    fn is_killed(&self) -> bool {
+        self.is_killed.load(Ordering::Acquire)
+    }
+}
+
+impl Courier for ToTest {
+    fn tell(&self, notice: Notice, end: Option<PeerEnd>) {
+        let _ = self.notices.lock().send((notice, end));
+    }
+
+    fn kill(&self) {
+        self.is_killed.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,162 @@
+//! Letters as frames, and frames as packets of a session.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use selvedge_cluster::frame::{Class, Frame, HEADER_BYTES, Header, Service};
+use selvedge_cluster::session::{Content, Packet};
+
+use super::link_end::LinkEnd;
+use super::post::Letter;
+
+/// A frame on its way to the socket. The body is written from where it lies.
+#[derive(Debug)]
+pub(super) struct OutgoingFrame {
+    pub(super) service: Service,
+    /// Header, head, and the table of parts.
+    prefix: Vec<u8>,
+    body: Bytes,
+    /// The bytes that are written already.
+    written: usize,
+}
+
+impl OutgoingFrame {
+    pub(super) fn new(packet: &Packet<Arc<Letter>>) -> Self {
+        let (class, sequence, letter) = match &packet.content {
+            Content::Ordered(sequence, letter) => (Class::Ordered, *sequence, Some(letter)),
+            Content::Loose(letter) => (Class::Loose, 0, Some(letter)),
+            Content::Acknowledgement => (Class::Acknowledgement, 0, None),
+        };
+        let service = letter.map_or(Service::SESSION, |letter| letter.service);
+        let head: &[u8] = letter.map_or(&[], |letter| &letter.head);
+        let body = letter.map_or_else(Bytes::new, |letter| letter.body.clone());
+        let header = Header {
+            service,
+            class,
+            // Both lengths were held against the limits when the letter was sent.
+            head_bytes: u32::try_from(head.len()).unwrap_or(u32::MAX),
+            parts: u32::from(!body.is_empty()),
+            body_bytes: body.len() as u64,
+            sequence,
+            acknowledged: packet.acknowledged,
+        };
+        let mut prefix = Vec::with_capacity(HEADER_BYTES + head.len() + 8);
+        prefix.extend_from_slice(&header.encode());
+        prefix.extend_from_slice(head);
+        if !body.is_empty() {
+            prefix.extend_from_slice(&header.body_bytes.to_le_bytes());
+        }
+        OutgoingFrame {
+            service,
+            prefix,
+            body,
+            written: 0,
+        }
+    }
+
+    /// The length of the frame in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.prefix.len() + self.body.len()
+    }
+
+    /// Adds what is not written yet to a vectored write.
+    pub(super) fn slices<'a>(&'a self, slices: &mut Vec<IoSlice<'a>>) {
+        let prefix = self.prefix.get(self.written..).unwrap_or_default();
+        let body_from = self.written.saturating_sub(self.prefix.len());
+        let body = self.body.get(body_from..).unwrap_or_default();
+        let parts = [prefix, body].into_iter().filter(|part| !part.is_empty());
+        slices.extend(parts.map(IoSlice::new));
+    }
+
+    /// Notes that up to `bytes` more bytes are written. Returns how many of them are of later frames.
+    pub(super) fn advance(&mut self, bytes: usize) -> usize {
+        let taken = bytes.min(self.len() - self.written);
+        self.written += taken;
+        bytes - taken
+    }
+
+    pub(super) fn is_written(&self) -> bool {
+        self.written == self.len()
+    }
+}
+
+/// A frame that has arrived.
+pub(super) struct ArrivedFrame {
+    pub(super) packet: Packet<Arc<Letter>>,
+    pub(super) service: Service,
+    /// The length of the frame in bytes.
+    pub(super) bytes: usize,
+}
+
+impl TryFrom<Frame> for ArrivedFrame {
+    type Error = LinkEnd;
+
+    fn try_from(frame: Frame) -> Result<Self, LinkEnd> {
+        let service = frame.service;
+        let mut bytes = HEADER_BYTES + frame.head.len();
+        let mut parts = frame.parts.into_iter();
+        let body = parts.next();
+        if parts.len() > 0 {
+            return Err(LinkEnd::Parts(parts.len() + 1));
+        }
+        bytes += body.as_ref().map_or(0, |body| 8 + body.len());
+        let letter = Arc::new(Letter {
+            service,
+            class: frame.class,
+            head: frame.head.into(),
+            body: body.unwrap_or_default().into(),
+        });
+        let content = match frame.class {
+            Class::Ordered => Content::Ordered(frame.sequence, letter),
+            Class::Loose => Content::Loose(letter),
+            Class::Acknowledgement => Content::Acknowledgement,
+        };
+        let packet = Packet {
+            acknowledged: frame.acknowledged,
+            content,
+        };
+        Ok(ArrivedFrame {
+            packet,
+            service,
+            bytes,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use selvedge_cluster::frame::{Decoder, FrameLimits};
+
+    #[test]
+    fn a_letter_arrives_as_it_was_sent_however_its_frame_is_cut() {
+        for (head, body) in [("head", "a body"), ("", ""), ("head", ""), ("", "body")] {
+            let letter = Arc::new(Letter {
+                service: Service(16),
+                class: Class::Ordered,
+                head: head.into(),
+                body: body.into(),
+            });
+            let packet = Packet {
+                acknowledged: 3,
+                content: Content::Ordered(7, Arc::clone(&letter)),
+            };
+            let mut frame = OutgoingFrame::new(&packet);
+            let mut decoder = Decoder::new(FrameLimits::default());
+            let mut arrived = None;
+            let length = frame.len();
+            while !frame.is_written() {
+                let mut slices = Vec::new();
+                frame.slices(&mut slices);
+                let byte = slices[0][0];
+                assert_eq!(frame.advance(1), 0);
+                arrived = decoder.decode(&mut &[byte][..]).unwrap();
+            }
+            assert_eq!(frame.advance(5), 5);
+            let arrived = ArrivedFrame::try_from(arrived.unwrap()).unwrap_or_else(|end| panic!("{end}"));
+            assert_eq!(arrived.packet, packet);
+            assert_eq!((arrived.service, arrived.bytes), (Service(16), length));
+        }
+    }
+}
