@@ -1,10 +1,15 @@
 //! The messages of a fetch: a question to the owner, and its answer.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use selvedge_cluster::frame::Service;
 use selvedge_objects::refs::{Parcel, RefId};
 use serde::{Deserialize, Serialize};
 
+use super::handle::Handle;
 use crate::failure::FailureReport;
+use crate::hub::post::PostError;
 
 /// The service of fetches.
 pub(crate) const FETCHES: Service = Service(17);
@@ -45,4 +50,23 @@ pub(super) enum FetchMessage {
         /// The asker's name for the question.
         question: u64,
     },
+}
+
+/// The answer to a question for a value.
+#[derive(Debug)]
+pub(super) enum Fetched {
+    /// The encoded value, and the references that came beside it.
+    Value { bytes: Bytes, handles: Vec<Arc<Handle>> },
+    /// The function that was to make the value failed.
+    Failed(FailureReport),
+    /// The owner could not encode the value.
+    Unreadable(FailureReport),
+    /// The owner has freed the value.
+    Freed,
+    /// The owner is dead.
+    OwnerLost,
+    /// The owner has not confirmed in time that it makes the value.
+    CreateTimedOut,
+    /// The question could not be sent.
+    Unreachable(PostError),
 }

@@ -6,14 +6,36 @@ use std::sync::{Arc, OnceLock};
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 use selvedge_objects::refs::RefId;
 
-use super::content::AnyShared;
-use super::table::References;
+use super::content::{AnyShared, Content};
+use super::fetch::Fetched;
+use crate::promise::Answer;
+
+/// The table of this process, as handles see it.
+pub(super) trait ReferenceTable: Send + Sync {
+    /// The name of this process.
+    fn me(&self) -> Peer;
+
+    /// A handle was dropped.
+    fn dropped(self: Arc<Self>, id: RefId);
+
+    /// The content of an object of this process, as soon as there is one.
+    fn content(&self, id: RefId) -> Answer<Content>;
+
+    /// The content of an object of this process, if there is one.
+    fn content_now(&self, id: RefId) -> Option<Content>;
+
+    /// Asks the owner for the value of an object.
+    fn ask(self: Arc<Self>, id: RefId) -> Answer<Fetched>;
+
+    /// Whether the owner has listed this process, as soon as that is known; false if the object is lost.
+    fn confirmation(&self, id: RefId) -> Answer<bool>;
+}
 
 /// One handle of this process's table. Its drop tells the table.
 pub(crate) struct Handle {
     id: RefId,
     /// `None` for a made-up reference, which only a trial of a type's `Deserialize` sees.
-    table: Option<Arc<References>>,
+    table: Option<Arc<dyn ReferenceTable>>,
     /// The value, once it was fetched from another process.
     fetched: OnceLock<AnyShared>,
 }
@@ -26,10 +48,10 @@ impl fmt::Debug for Handle {
 
 impl Handle {
     /// Takes over a handle that the table has counted already.
-    pub(super) fn counted(id: RefId, table: &Arc<References>) -> Arc<Self> {
+    pub(super) fn counted(id: RefId, table: Arc<dyn ReferenceTable>) -> Arc<Self> {
         Arc::new(Handle {
             id,
-            table: Some(Arc::clone(table)),
+            table: Some(table),
             fetched: OnceLock::new(),
         })
     }
@@ -57,12 +79,12 @@ impl Handle {
     }
 
     /// The table, unless the reference is made up.
-    pub(super) fn table(&self) -> Option<&Arc<References>> {
+    pub(super) fn table(&self) -> Option<&Arc<dyn ReferenceTable>> {
         self.table.as_ref()
     }
 
     /// The table, if the value lives in this process.
-    pub(super) fn owner_table(&self) -> Option<&Arc<References>> {
+    pub(super) fn owner_table(&self) -> Option<&Arc<dyn ReferenceTable>> {
         self.table().filter(|table| table.me() == self.id.owner)
     }
 
@@ -79,7 +101,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if let Some(table) = &self.table {
+        if let Some(table) = self.table.take() {
             table.dropped(self.id);
         }
     }

@@ -6,7 +6,9 @@
 //!
 //! - `ref_type.rs`: [`Ref`], which users hold;
 //! - `handle.rs`: one handle of the table, and the value that was fetched by way of it;
-//! - `table.rs`: the references of this process, and their lock; `effect.rs`: the work that follows when the lock is let go;
+//! - `references.rs`: the references of this process, and their lock; `table.rs`: what is behind the lock; `effect.rs`: the
+//!   work that follows when it is let go; `waiting_letter.rs`: letters that wait for their references;
+//! - `letters.rs`: letters that arrive, and effects that send some;
 //! - `content.rs`: the content of an object: a value or a failure;
 //! - `fetch.rs`: the messages of a fetch;
 //! - `transit.rs`: how references leave and enter encoded values;
@@ -18,10 +20,13 @@ mod effect;
 mod error;
 mod fetch;
 pub(crate) mod handle;
+mod letters;
 mod ref_type;
-pub(crate) mod table;
+pub(crate) mod references;
+mod table;
 mod timer;
 pub(crate) mod transit;
+mod waiting_letter;
 
 #[cfg(test)]
 mod tests;

@@ -15,8 +15,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::content::{AnyShared, Content, again, decoded, of_report};
 use super::error::FetchError;
-use super::handle::Handle;
-use super::table::{Fetched, References};
+use super::fetch::Fetched;
+use super::handle::{Handle, ReferenceTable};
 use super::transit;
 use crate::promise::NoAnswer;
 
@@ -96,7 +96,7 @@ impl<T> Ref<T> {
     }
 
     /// The table of this process. A made-up reference has none, and nothing to fetch.
-    fn table(&self) -> Result<&Arc<References>, FetchError> {
+    fn table(&self) -> Result<&Arc<dyn ReferenceTable>, FetchError> {
         self.handle.table().ok_or(FetchError::Freed { id: self.id() })
     }
 
@@ -134,7 +134,7 @@ impl<T: Send + Sync + 'static> Ref<T> {
     /// Whether a fetch would return at once. Asks nobody.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        let content = |table: &Arc<References>| table.content_now(self.id());
+        let content = |table: &Arc<dyn ReferenceTable>| table.content_now(self.id());
         self.handle.fetched().is_some() || self.handle.owner_table().and_then(content).is_some()
     }
 
@@ -179,7 +179,7 @@ impl<T: Wire> Ref<T> {
         if let Some(value) = self.handle.fetched() {
             return self.typed(Arc::clone(value));
         }
-        let mut answer = self.table()?.ask(self.id());
+        let mut answer = Arc::clone(self.table()?).ask(self.id());
         let fetched = answer.wait(deadline).ok_or_else(|| self.timed_out(started))?;
         self.read(fetched)
     }
@@ -227,7 +227,7 @@ impl<T: Wire> IntoFuture for &Ref<T> {
             if let Some(value) = this.handle.fetched() {
                 return this.typed(Arc::clone(value));
             }
-            let answer = this.table()?.ask(this.id());
+            let answer = Arc::clone(this.table()?).ask(this.id());
             this.read(answer.await)
         })
     }

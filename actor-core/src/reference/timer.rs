@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::table::References;
+use super::references::References;
 
 #[derive(Default)]
 pub(super) struct Timer {

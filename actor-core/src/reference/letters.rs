@@ -1,0 +1,184 @@
+//! Letters about references and fetches: what is done when one arrives, and when the count wants one sent.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use selvedge_channels::dispose;
+use selvedge_cluster::frame::Class;
+use selvedge_cluster::peer::Peer;
+use selvedge_cluster::session::Outcome;
+use selvedge_objects::refs::{Bundle, Event, REFERENCES};
+
+use super::content::Content;
+use super::effect::{Effect, Place};
+use super::fetch::{FETCHES, FetchMessage, Fetched};
+use super::references::References;
+use super::transit;
+use crate::failure::Failure;
+use crate::hub::post::{Letter, PostError, Receiver};
+
+/// The receiver of letters about references and fetches.
+#[derive(Debug)]
+pub(crate) struct ReferenceService(pub(crate) Arc<References>);
+
+impl Receiver for ReferenceService {
+    fn received(&self, from: Peer, letter: Letter) {
+        let head = &letter.head;
+        let read = if letter.service == REFERENCES {
+            let bundle = postcard::from_bytes::<Bundle>(head);
+            bundle.map(|bundle| self.0.event(Place::Link, Event::Heard { from, bundle }))
+        } else {
+            postcard::from_bytes(head).map(|message| fetch_message(&self.0, from, message, letter.body))
+        };
+        if let Err(error) = read {
+            let why = format!("it sent a letter about references that cannot be read: {error}");
+            self.0.post().cut(from, why);
+        }
+    }
+
+    fn died(&self, peer: Peer, _: &[(u64, Outcome)]) {
+        // Whatever was passed to the peer is struck off in one step, sent or not.
+        self.0.event(Place::Link, Event::Dead(peer));
+    }
+}
+
+/// Handles a message of a fetch.
+fn fetch_message(references: &Arc<References>, from: Peer, message: FetchMessage, body: Bytes) {
+    match message {
+        FetchMessage::Ask { question, id } => {
+            let event = Event::Fetch { from, question, id };
+            references.event(Place::Link, event);
+        }
+        FetchMessage::Value { question, parcels } => {
+            let table = Arc::clone(references);
+            references.arrived(from, parcels, move |handles| {
+                let fetched = match handles {
+                    Ok(handles) => Fetched::Value { bytes: body, handles },
+                    Err(error) => Fetched::Unreadable(Failure::from_error(error).into_report()),
+                };
+                table.answered(from, question, fetched);
+            });
+        }
+        FetchMessage::Failed { question, report } => {
+            references.answered(from, question, Fetched::Failed(report))
+        }
+        FetchMessage::Unreadable { question, report } => {
+            references.answered(from, question, Fetched::Unreadable(report));
+        }
+        FetchMessage::Freed { question } => references.answered(from, question, Fetched::Freed),
+    }
+}
+
+/// Performs an effect.
+pub(super) fn perform(table: &Arc<References>, effect: Effect, place: Place) {
+    match effect {
+        Effect::Send { to, bundle } => {
+            let letter = Letter {
+                service: REFERENCES,
+                class: Class::Loose,
+                head: encoded(&bundle),
+                body: Bytes::new(),
+            };
+            // What is not sent is asked again later.
+            let _ = table.post().send(to, letter);
+        }
+        Effect::Run(letter) => letter.run(&table.as_table()),
+        Effect::RefuseLetter(letter, error) => letter.refuse(error),
+        Effect::Abandon(letter) => letter.abandon(&table.as_table()),
+        Effect::End(ended, leaks) => ended.keep(leaks),
+        Effect::Confirm(waiting, is_listed) => waiting.into_iter().for_each(|it| it.keep(is_listed)),
+        Effect::Tell(asker, fetched) => asker.keep(fetched),
+        Effect::Settle(waiting, content) => {
+            waiting.into_iter().for_each(|it| it.keep(content.clone()));
+        }
+        Effect::Answer {
+            to,
+            question,
+            content,
+        } => {
+            let refs = Arc::clone(table);
+            let errand = move || answer(&refs, to, question, content);
+            table.helpers().run(Box::new(errand));
+        }
+        Effect::Refuse { to, question } => {
+            let _ = say(table, to, &FetchMessage::Freed { question }, Bytes::new());
+        }
+        Effect::Forget(waiting) => drop(waiting),
+        Effect::Drop(content) => match place {
+            Place::Caller => dispose(content),
+            Place::Link => table.helpers().run(Box::new(|| dispose(content))),
+        },
+    }
+}
+
+/// Encodes the content for another process, with the references in it, and sends it.
+fn answer(table: &Arc<References>, to: Peer, question: u64, content: Content) {
+    let (message, body, parcels) = match content {
+        Err(failure) => (
+            FetchMessage::Failed {
+                question,
+                report: failure.report(),
+            },
+            Bytes::new(),
+            Vec::new(),
+        ),
+        Ok(value) => {
+            let (bytes, handles) = transit::leaving(|| value.to_bytes());
+            let passed = bytes.and_then(|bytes| {
+                let parcels = table.pass(&handles, to);
+                parcels
+                    .map(|parcels| (bytes, parcels))
+                    .map_err(Failure::from_error)
+            });
+            match passed {
+                Ok((bytes, parcels)) => {
+                    let message = FetchMessage::Value {
+                        question,
+                        parcels: parcels.clone(),
+                    };
+                    (message, Bytes::from(bytes), parcels)
+                }
+                Err(failure) => {
+                    let report = failure.into_report();
+                    (
+                        FetchMessage::Unreadable { question, report },
+                        Bytes::new(),
+                        Vec::new(),
+                    )
+                }
+            }
+        }
+    };
+    if let Err(error) = say(table, to, &message, body) {
+        table.not_sent(to, &parcels);
+        // The peer may be told why, unless it is gone.
+        let report = Failure::from_error(error.to_string()).into_report();
+        let _ = say(
+            table,
+            to,
+            &FetchMessage::Unreadable { question, report },
+            Bytes::new(),
+        );
+    }
+}
+
+/// Sends a message of a fetch.
+pub(super) fn say(
+    table: &References,
+    to: Peer,
+    message: &FetchMessage,
+    body: Bytes,
+) -> Result<(), PostError> {
+    let letter = Letter {
+        service: FETCHES,
+        class: Class::Ordered,
+        head: encoded(message),
+        body,
+    };
+    table.post().send(to, letter).map(drop)
+}
+
+/// Encodes a head. These types cannot fail to be encoded.
+pub(super) fn encoded<T: serde::Serialize>(head: &T) -> Bytes {
+    postcard::to_allocvec(head).unwrap_or_default().into()
+}

@@ -1,0 +1,334 @@
+//! The references of this process, and their lock.
+//!
+//! No user code runs under the lock, and nothing is sent under it: a step of the count returns actions, which become
+//! effects, and the thread that made the step performs them after it has let the lock go.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use selvedge_cluster::peer::Peer;
+use selvedge_objects::refs::{Event, Leak, Parcel, RefError, RefId, RefStats, RefStatus};
+
+use super::content::{Content, ObjectValue};
+use super::effect::{Effect, Place};
+use super::fetch::{FetchMessage, Fetched};
+use super::handle::{Handle, ReferenceTable};
+use super::letters::{perform, say};
+use super::table::{ObjectCell, Question, Table};
+use super::timer::Timer;
+use super::waiting_letter::WaitingLetter;
+use crate::hub::post::Post;
+use crate::promise::{Answer, promise};
+
+/// Work that may run user code.
+pub(crate) type Errand = Box<dyn FnOnce() + Send>;
+
+/// The time since a fixed moment, which never goes backwards.
+pub(crate) type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
+
+/// The threads of the process, as references use them.
+pub(crate) trait Helpers: Send + Sync {
+    /// Runs the errand soon, on a thread that may run user code.
+    fn run(&self, errand: Errand);
+
+    /// Runs the task on the thread that reads links, until it ends or the hub does. Returns false if there is no such
+    /// thread: then there are no other processes.
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool;
+}
+
+/// The references of this process: to objects of its own and to those of others.
+pub(crate) struct References {
+    post: Arc<dyn Post>,
+    helpers: Arc<dyn Helpers>,
+    clock: Clock,
+    timer: Timer,
+    table: Mutex<Table>,
+}
+
+impl std::fmt::Debug for References {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("References")
+            .field("stats", &self.stats())
+            .finish()
+    }
+}
+
+impl References {
+    pub(crate) fn new(post: Arc<dyn Post>, helpers: Arc<dyn Helpers>, clock: Clock) -> Arc<Self> {
+        let table = Table::new(post.me());
+        Arc::new(References {
+            post,
+            helpers,
+            clock,
+            timer: Timer::default(),
+            table: Mutex::new(table),
+        })
+    }
+
+    pub(super) fn post(&self) -> &dyn Post {
+        self.post.as_ref()
+    }
+
+    /// The table as handles see it.
+    pub(super) fn as_table(self: &Arc<Self>) -> Arc<dyn ReferenceTable> {
+        Arc::clone(self) as Arc<dyn ReferenceTable>
+    }
+
+    pub(super) fn timer(&self) -> &Timer {
+        &self.timer
+    }
+
+    pub(super) fn helpers(&self) -> &dyn Helpers {
+        self.helpers.as_ref()
+    }
+
+    /// Does something under the lock.
+    pub(super) fn locked<R>(self: &Arc<Self>, work: impl FnOnce(&mut Table, Duration) -> R) -> R {
+        let now = self.now();
+        let mut table = self.table.lock();
+        let result = work(&mut table, now);
+        // Under the lock, so that the timer has the latest deadline.
+        self.timer.set(table.refs.deadline(), self);
+        result
+    }
+
+    /// Takes one step under the lock, and performs its effects without it.
+    fn step(self: &Arc<Self>, place: Place, step: impl FnOnce(&mut Table, Duration) -> Vec<Effect>) {
+        let effects = self.locked(step);
+        effects
+            .into_iter()
+            .for_each(|effect| perform(self, effect, place));
+    }
+
+    pub(super) fn event(self: &Arc<Self>, place: Place, event: Event) {
+        self.step(place, |table, now| {
+            let actions = table.refs.step(now, event);
+            table.effects(actions)
+        });
+    }
+
+    /// Creates an object here that has no content yet.
+    pub(crate) fn create(self: &Arc<Self>) -> Arc<Handle> {
+        let id = self.table.lock().refs.create();
+        Handle::counted(id, self.as_table())
+    }
+
+    /// Names the object that a call to `owner` will make. The parcel goes along with the call.
+    ///
+    /// # Errors
+    /// [`RefError`].
+    pub(crate) fn keep(self: &Arc<Self>, owner: Peer) -> Result<(Arc<Handle>, Parcel), RefError> {
+        let parcel = self.locked(|table, now| table.refs.keep(now, owner))?;
+        Ok((Handle::counted(parcel.id(), self.as_table()), parcel))
+    }
+
+    /// Passes references to another process. The parcels go along with one ordered letter, in this order.
+    ///
+    /// # Errors
+    /// [`RefError`]; nothing is passed then.
+    pub(crate) fn pass(self: &Arc<Self>, handles: &[Arc<Handle>], to: Peer) -> Result<Vec<Parcel>, RefError> {
+        let mut table = self.table.lock();
+        let mut parcels = Vec::with_capacity(handles.len());
+        for handle in handles {
+            match table.refs.pass(handle.id(), to) {
+                Ok(parcel) => parcels.push(parcel),
+                Err(error) => {
+                    drop(table);
+                    self.not_sent(to, &parcels);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(parcels)
+    }
+
+    /// A letter with these parcels was not sent.
+    pub(crate) fn not_sent(self: &Arc<Self>, to: Peer, parcels: &[Parcel]) {
+        for parcel in parcels {
+            let parcel = *parcel;
+            self.event(Place::Caller, Event::NotSent { to, parcel });
+        }
+    }
+
+    /// A letter has arrived with these parcels. Once its references are confirmed or lost, `then` gets a handle for each
+    /// reference that was passed, or the reason why the letter is refused; it must not block and must not run user code.
+    /// If the sender dies first, `then` is dropped. Returns false for parcels that no lawful process sends, and does
+    /// nothing then.
+    pub(crate) fn arrived(
+        self: &Arc<Self>,
+        from: Peer,
+        parcels: Vec<Parcel>,
+        then: impl FnOnce(Result<Vec<Arc<Handle>>, RefError>) + Send + 'static,
+    ) -> bool {
+        let is_lawful = |parcel: &Parcel| match parcel {
+            Parcel::Keep { id } => id.owner == self.me() && id.creator == from,
+            Parcel::Given { id, .. } => id.owner == from,
+            Parcel::Lent { .. } => true,
+        };
+        if !parcels.iter().all(is_lawful) {
+            self.post
+                .cut(from, "it passes a reference that is not its own".to_owned());
+            return false;
+        }
+        let passed = parcels
+            .iter()
+            .filter(|parcel| !matches!(parcel, Parcel::Keep { .. }));
+        let ids = passed.map(Parcel::id).collect();
+        let letter = WaitingLetter {
+            ids,
+            then: Box::new(then),
+        };
+        self.step(Place::Link, |table, now| {
+            let call = table.next_number();
+            table.calls.insert(call, letter);
+            let actions = table.refs.step(now, Event::Arrived { from, call, parcels });
+            table.effects(actions)
+        });
+        true
+    }
+
+    /// Ends all references: handles are dropped, and nothing is taken or passed any more. The answer, which comes after
+    /// `grace` at the latest, lists what is left.
+    pub(crate) fn end(self: &Arc<Self>, grace: Duration) -> Answer<Vec<Leak>> {
+        let (ended, answer) = promise();
+        self.step(Place::Caller, |table, now| {
+            table.ending = Some(ended);
+            let deadline = now + grace;
+            let actions = table.refs.step(now, Event::End { deadline });
+            table.effects(actions)
+        });
+        answer
+    }
+
+    /// Puts the content of an object of this process into place.
+    ///
+    /// # Errors
+    /// [`RefError::Freed`], [`RefError::AlreadySet`].
+    pub(crate) fn fill(self: &Arc<Self>, id: RefId, content: Content) -> Result<(), RefError> {
+        let mut refused = Ok(());
+        self.step(Place::Caller, |table, _| match table.refs.fill(id) {
+            Ok(actions) => {
+                let mut effects: Vec<_> = table.settle(id, content).into_iter().collect();
+                effects.extend(table.effects(actions));
+                effects
+            }
+            Err(error) => {
+                refused = Err(error);
+                vec![Effect::Drop(content)]
+            }
+        });
+        refused
+    }
+
+    /// The time by the clock of the references.
+    pub(super) fn now(&self) -> Duration {
+        (self.clock)()
+    }
+
+    /// Performs what is due, such as repeated questions.
+    pub(super) fn tick(self: &Arc<Self>) {
+        self.event(Place::Link, Event::Tick);
+    }
+
+    /// Counts of what this process holds and waits for.
+    pub(crate) fn stats(&self) -> RefStats {
+        self.table.lock().refs.stats()
+    }
+
+    /// The references that this process has an entry of, as owner or as user.
+    pub(crate) fn ids(&self) -> Vec<RefId> {
+        self.table.lock().refs.ids().collect()
+    }
+
+    /// Ends a question, if it was asked of this process.
+    pub(super) fn answered(&self, owner: Peer, question: u64, fetched: Fetched) {
+        let mut table = self.table.lock();
+        let is_asked = |asked: &Question| asked.id.owner == owner;
+        let asked = table.questions.get(&question).is_some_and(is_asked);
+        let asked = asked.then(|| table.questions.remove(&question)).flatten();
+        drop(table);
+        match asked {
+            Some(asked) => asked.asker.keep(fetched),
+            None => drop(fetched),
+        }
+    }
+}
+
+impl ReferenceTable for References {
+    fn me(&self) -> Peer {
+        self.post.me()
+    }
+
+    fn dropped(self: Arc<Self>, id: RefId) {
+        self.event(Place::Caller, Event::Dropped(id));
+    }
+
+    fn content(&self, id: RefId) -> Answer<Content> {
+        let (asker, answer) = promise();
+        let mut table = self.table.lock();
+        match table.cells.entry(id).or_default() {
+            ObjectCell::Empty(waiting) => waiting.push(asker),
+            ObjectCell::Full(content) => {
+                let content = content.clone();
+                drop(table);
+                asker.keep(content);
+            }
+        }
+        answer
+    }
+
+    fn content_now(&self, id: RefId) -> Option<Content> {
+        match self.table.lock().cells.get(&id)? {
+            ObjectCell::Empty(_) => None,
+            ObjectCell::Full(content) => Some(content.clone()),
+        }
+    }
+
+    fn ask(self: Arc<Self>, id: RefId) -> Answer<Fetched> {
+        let (asker, answer) = promise();
+        let mut table = self.table.lock();
+        let refused = match table.refs.check(id) {
+            Ok(()) => None,
+            Err(RefError::CreateTimedOut(_)) => Some(Fetched::CreateTimedOut),
+            Err(_) => Some(Fetched::OwnerLost),
+        };
+        if let Some(refused) = refused {
+            drop(table);
+            asker.keep(refused);
+            return answer;
+        }
+        let question = table.next_number();
+        table.questions.insert(question, Question { id, asker });
+        drop(table);
+        if let Err(error) = say(&self, id.owner, &FetchMessage::Ask { question, id }, Bytes::new()) {
+            self.answered(id.owner, question, Fetched::Unreachable(error));
+        }
+        answer
+    }
+
+    fn confirmation(&self, id: RefId) -> Answer<bool> {
+        let (asker, answer) = promise();
+        let mut table = self.table.lock();
+        let known = match table.refs.status(id) {
+            Some(RefStatus::Pending) => {
+                table.confirmations.entry(id).or_default().push(asker);
+                return answer;
+            }
+            status => status == Some(RefStatus::Confirmed),
+        };
+        drop(table);
+        asker.keep(known);
+        answer
+    }
+}
+
+/// An object with its value.
+pub(crate) fn filled(table: &Arc<References>, value: ObjectValue) -> Result<Arc<Handle>, RefError> {
+    let handle = table.create();
+    table.fill(handle.id(), Ok(value))?;
+    Ok(handle)
+}
