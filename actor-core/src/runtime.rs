@@ -13,6 +13,8 @@ use crate::control::supervisor_message::SupervisorMessage;
 use crate::deadline::deadline_after;
 use crate::directory::Directory;
 use crate::promise::promise;
+use crate::remote::alone::Alone;
+use crate::remote::service::Remote;
 use crate::spawn_error::SpawnError;
 
 /// The time that the drop of the last clone waits for lanes and workers.
@@ -43,6 +45,8 @@ pub(crate) struct Inner {
     pub(crate) directory: Arc<Directory>,
     control: OnceLock<Control>,
     pub(crate) starting: Mutex<()>,
+    /// The service of remote functions, made for the first call.
+    remote: OnceLock<Arc<Remote>>,
     made_in: MadeIn,
 }
 
@@ -50,7 +54,8 @@ pub(crate) struct Inner {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct ShutdownReport {
-    /// Lanes of this process whose thread did not end in time; the threads are left behind.
+    /// Lanes of this process whose thread did not end in time, and `remote functions` if one did not return; the threads are
+    /// left behind.
     pub stuck_lanes: Vec<String>,
     /// Workers that did not end in time and were killed.
     pub killed_workers: Vec<String>,
@@ -66,6 +71,7 @@ impl Runtime {
                 directory,
                 control: OnceLock::new(),
                 starting: Mutex::new(()),
+                remote: OnceLock::new(),
                 made_in: MadeIn::here(),
             }),
         }
@@ -89,6 +95,37 @@ impl Runtime {
 
     pub(crate) fn inner(&self) -> &Inner {
         &self.inner
+    }
+
+    /// Returns another handle of a runtime.
+    pub(crate) fn of(inner: Arc<Inner>) -> Self {
+        Runtime { inner }
+    }
+
+    /// Creates a runtime whose functions are called by this service.
+    #[cfg_attr(
+        not(test),
+        allow(dead_code, reason = "the way of a worker process to its runtime")
+    )]
+    pub(crate) fn with_remote(remote: Arc<Remote>) -> Self {
+        let runtime = Runtime::new();
+        remote.set_owner(Arc::new(Arc::downgrade(&runtime.inner)));
+        let _ = runtime.inner.remote.set(remote);
+        runtime
+    }
+
+    /// Whether calls can be made: the runtime was not shut down, and was made in this process.
+    pub(crate) fn is_open(&self) -> bool {
+        self.inner.made_in.is_here() && !self.inner.directory.is_closed()
+    }
+
+    /// The service of remote functions. After the shutdown, that service refuses all calls.
+    pub(crate) fn remote(&self) -> &Arc<Remote> {
+        self.inner.remote.get_or_init(|| {
+            let remote = Remote::new(Arc::new(Alone));
+            remote.set_owner(Arc::new(Arc::downgrade(&self.inner)));
+            remote
+        })
     }
 
     /// All actors that are alive or restarting.
@@ -141,6 +178,8 @@ impl Inner {
         self.directory.announce_shutdown();
         let lanes = self.directory.lanes();
         lanes.iter().for_each(|lane| lane.stop());
+        let remote = self.remote.get();
+        let functions_ended = remote.is_none_or(|remote| remote.shutdown(deadline));
         let mut report = ShutdownReport::default();
         let mut ended = None;
         if let Some(control) = self.control.get() {
@@ -155,6 +194,9 @@ impl Inner {
                 lane.abandon();
                 report.stuck_lanes.push(lane.name().to_owned());
             }
+        }
+        if !functions_ended {
+            report.stuck_lanes.push("remote functions".to_owned());
         }
         // A control thread that has not answered is held up by a user-defined watcher; it is left behind.
         if let (Some(control), Some(ended)) = (self.control.get(), ended) {

@@ -50,6 +50,20 @@ impl Arguments {
         }
     }
 
+    /// Encodes the arguments, a tuple `T`.
+    ///
+    /// # Errors
+    /// The errors of [`Arguments::into`], and [`Failure::Channel`] if the tuple cannot be encoded.
+    pub(crate) fn encoded<T: Payload>(&self, traits: &Traits<T>) -> Result<Vec<u8>, Failure> {
+        match self {
+            Arguments::Local(value) => match value.downcast_ref::<InFlight<T>>() {
+                Some(InFlight(Some(value))) => to_bytes(value, traits),
+                _ => Err(another::<T>("arguments")),
+            },
+            Arguments::Bytes(bytes) => Ok(bytes.clone()),
+        }
+    }
+
     /// Converts the arguments into a tuple `T`.
     ///
     /// # Errors

@@ -336,7 +336,9 @@ fn returned(writer: &Writer, request: RequestId, result: Result<Returned, CallFa
             (failed(&Failure::Internal(text)), &[])
         }
         Err(CallFault::Failed(failure)) => (failed(failure), &[]),
-        Err(CallFault::Died(_) | CallFault::NoActor) => (FromWorker::NoActor { request }, &[]),
+        Err(CallFault::Died(_) | CallFault::NoActor | CallFault::Remote(_)) => {
+            (FromWorker::NoActor { request }, &[])
+        }
     };
     if let Err(error) = writer.send_with(&answer, body) {
         writer.send(&failed(&Failure::from_error(error)));

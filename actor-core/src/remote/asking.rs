@@ -1,0 +1,287 @@
+//! The caller's side: a call is sent to its process, or run in this one.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use selvedge_cluster::peer::{Peer, ProcessId};
+
+use crate::actor::arguments::{Arguments, Returned};
+use crate::call::remote_error::{Ran, RemoteError};
+use crate::call::request::CallFault;
+use crate::cancel::CallCancel;
+use crate::failure::{Failure, wake};
+use crate::hub::post::PostError;
+use crate::promise::Answer;
+use crate::remote::calls::CallId;
+use crate::remote::function::{FunctionEntry, Invocation, Wants};
+use crate::remote::job::RemoteJob;
+use crate::remote::message::CallMessage;
+use crate::remote::remote_call::Destination;
+use crate::remote::service::Remote;
+use crate::remote::waiter::{Outcome, Waiter};
+
+/// A call to be made.
+pub(crate) struct Request {
+    pub(crate) function: &'static FunctionEntry,
+    pub(crate) arguments: Arguments,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) is_copied: bool,
+}
+
+/// A call that was made.
+pub(crate) struct Asking {
+    pub(crate) process: ProcessId,
+    pub(crate) answer: Answer<Result<Returned, CallFault>>,
+    pub(crate) cancel: Arc<CallCancel>,
+}
+
+impl Asking {
+    /// A call that has failed already.
+    pub(crate) fn failed(process: ProcessId, error: RemoteError) -> Self {
+        Asking {
+            process,
+            answer: Answer::ready(Err(CallFault::Remote(error))),
+            cancel: Arc::default(),
+        }
+    }
+}
+
+impl Request {
+    fn encode(&self) -> Result<Bytes, RemoteError> {
+        let encoded = self.function.encode(&self.arguments);
+        encoded.map(Bytes::from).map_err(refused)
+    }
+
+    /// The arguments for a function of this process.
+    fn here(self) -> Result<Arguments, RemoteError> {
+        if !self.is_copied {
+            return Ok(self.arguments);
+        }
+        let encoded = self.function.encode(&self.arguments);
+        encoded.map(Arguments::Bytes).map_err(refused)
+    }
+}
+
+fn refused(failure: Failure) -> RemoteError {
+    RemoteError::Arguments(failure.into_report())
+}
+
+impl Remote {
+    /// The number of this process.
+    pub(crate) fn me(&self) -> ProcessId {
+        self.post.me().process
+    }
+
+    /// The process for a call. Workers are all processes but the first; if there is none, this process is the worker.
+    pub(crate) fn choose(&self, destination: Destination) -> ProcessId {
+        let me = self.me();
+        if let Destination::Process(process) = destination {
+            return process;
+        }
+        let mut workers: Vec<ProcessId> = self.post.peers().iter().map(|peer| peer.process).collect();
+        workers.push(me);
+        workers.retain(|process| *process != ProcessId::HEAD);
+        workers.sort_unstable();
+        // Relaxed: the turns only have to differ.
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let turn = turn.checked_rem(workers.len()).unwrap_or_default();
+        workers.get(turn).copied().unwrap_or(me)
+    }
+
+    /// Makes a call.
+    pub(crate) fn ask(&self, process: ProcessId, request: Request, wants: Wants) -> Asking {
+        if process == self.me() {
+            return self.ask_here(request, wants);
+        }
+        let sent = self.find(process).and_then(|peer| {
+            let body = request.encode()?;
+            Ok(self.ask_peer(peer, request.function, body, wants, request.deadline))
+        });
+        sent.unwrap_or_else(|error| Asking::failed(process, error))
+    }
+
+    /// Makes a call whose outcome nobody wants.
+    ///
+    /// # Errors
+    /// The call was not accepted.
+    pub(crate) fn cast(&self, process: ProcessId, request: Request) -> Result<(), RemoteError> {
+        let function = request.function;
+        if process == self.me() {
+            let reply = Box::new(move |outcome| log(function, process, outcome));
+            let arguments = request.here()?;
+            self.run(function, arguments, Wants::Nothing, Arc::default(), reply);
+            return Ok(());
+        }
+        let (peer, body) = (self.find(process)?, request.encode()?);
+        let (call, function, wants) = (CallId(0), function.id(), Wants::Nothing);
+        let letter = CallMessage::Call {
+            call,
+            function,
+            wants,
+        }
+        .letter(body);
+        let sent = self.post.send(peer, letter);
+        sent.map(|_| ()).map_err(|error| self.unsent(error))
+    }
+
+    /// Makes a call to each process: to the others first, and in this process last, so that it delays no other.
+    pub(crate) fn ask_everywhere(&self, request: Request) -> Vec<Asking> {
+        let peers = self.post.peers();
+        let body = if peers.is_empty() {
+            Ok(Bytes::new())
+        } else {
+            request.encode()
+        };
+        let to = |peer: Peer| match &body {
+            Ok(body) => {
+                let (body, deadline) = (body.clone(), request.deadline);
+                self.ask_peer(peer, request.function, body, Wants::Value, deadline)
+            }
+            Err(_) => Asking::failed(peer.process, unencoded(&body)),
+        };
+        let mut askings: Vec<Asking> = peers.into_iter().map(to).collect();
+        askings.push(self.ask_here(request, Wants::Value));
+        askings.sort_by_key(|asking| asking.process);
+        askings
+    }
+
+    fn find(&self, process: ProcessId) -> Result<Peer, RemoteError> {
+        let peers = self.post.peers();
+        let found = peers.iter().find(|peer| peer.process == process);
+        found.copied().ok_or_else(|| self.missing(process))
+    }
+
+    /// The error of a call to a process that does not live.
+    fn missing(&self, process: ProcessId) -> RemoteError {
+        if self.dead.lock().contains(&process) {
+            return RemoteError::Died { ran: Ran::Never };
+        }
+        let mut living: Vec<_> = self.post.peers().iter().map(|peer| peer.process).collect();
+        living.push(self.me());
+        living.sort_unstable();
+        RemoteError::NoSuchProcess { living }
+    }
+
+    fn unsent(&self, error: PostError) -> RemoteError {
+        match error {
+            PostError::NoSuchPeer(process) => self.missing(process),
+            PostError::Dead(_) => RemoteError::Died { ran: Ran::Never },
+            PostError::TooLarge { bytes, limit } => RemoteError::TooLarge { bytes, limit },
+        }
+    }
+
+    fn ask_peer(
+        &self,
+        peer: Peer,
+        function: &'static FunctionEntry,
+        body: Bytes,
+        wants: Wants,
+        deadline: Option<Duration>,
+    ) -> Asking {
+        let (waiter, answer) = Waiter::new();
+        let call = self.asked.lock().ask(peer, Arc::clone(&waiter));
+        let this = self.this.clone();
+        waiter.cancel.on_cancel(Box::new(move || {
+            if let Some(this) = this.upgrade() {
+                this.abandon(call);
+            }
+        }));
+        let function = function.id();
+        let letter = CallMessage::Call {
+            call,
+            function,
+            wants,
+        }
+        .letter(body);
+        match self.post.send(peer, letter) {
+            Ok(number) => self.asked.lock().sent(call, number),
+            Err(error) => {
+                let _ = self.asked.lock().abandon(call);
+                self.settle(&waiter, Err(self.unsent(error)));
+            }
+        }
+        self.limited(peer.process, answer, &waiter, deadline)
+    }
+
+    fn ask_here(&self, request: Request, wants: Wants) -> Asking {
+        let (me, function, deadline) = (self.me(), request.function, request.deadline);
+        let arguments = match request.here() {
+            Ok(arguments) => arguments,
+            Err(error) => return Asking::failed(me, error),
+        };
+        let (waiter, answer) = Waiter::new();
+        let answering = Arc::clone(&waiter);
+        let reply = Box::new(move |outcome| {
+            // This thread runs functions, so it may run a waker.
+            if let Some(Some(waker)) = answering.answer(outcome) {
+                wake(waker);
+            }
+        });
+        self.run(function, arguments, wants, Arc::clone(&waiter.cancel), reply);
+        self.limited(me, answer, &waiter, deadline)
+    }
+
+    fn limited(
+        &self,
+        process: ProcessId,
+        answer: Answer<Result<Returned, CallFault>>,
+        waiter: &Arc<Waiter>,
+        deadline: Option<Duration>,
+    ) -> Asking {
+        if let Some(deadline) = deadline {
+            self.limit(waiter, deadline);
+        }
+        Asking {
+            process,
+            answer,
+            cancel: Arc::clone(&waiter.cancel),
+        }
+    }
+
+    /// Has a function of this process run.
+    pub(super) fn run(
+        &self,
+        function: &'static FunctionEntry,
+        arguments: Arguments,
+        wants: Wants,
+        cancel: Arc<CallCancel>,
+        reply: Box<dyn FnOnce(Outcome) + Send>,
+    ) {
+        self.start(RemoteJob {
+            function,
+            invocation: Invocation { arguments, wants },
+            cancel,
+            current: self.current(function.is_async()),
+            init: self.init,
+            reply,
+        });
+    }
+
+    /// Tells the peer that nobody wants the answer of a call.
+    fn abandon(&self, call: CallId) {
+        let peer = self.asked.lock().abandon(call);
+        if let Some(peer) = peer {
+            // A peer that is dead needs no message.
+            let _ = self
+                .post
+                .send(peer, CallMessage::Cancel { call }.letter(Bytes::new()));
+        }
+    }
+}
+
+/// Another copy of the error of arguments that could not be encoded.
+fn unencoded(body: &Result<Bytes, RemoteError>) -> RemoteError {
+    match body {
+        Err(RemoteError::Arguments(report)) => RemoteError::Arguments(report.clone()),
+        _ => RemoteError::Failed(Failure::Internal("arguments without bytes".to_owned())),
+    }
+}
+
+/// Reports the error of a cast where the function has run.
+pub(super) fn log(function: &FunctionEntry, process: ProcessId, outcome: Outcome) {
+    if let Err(error) = outcome {
+        eprintln!("selvedge: `{}`, cast to {process}: {error}", function.path);
+    }
+}
