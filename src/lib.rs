@@ -66,11 +66,12 @@ pub use selvedge_compiler::{
     gather, gather_to, pipeline, reduce, reduce_scatter, scatter,
 };
 pub use selvedge_core::{
-    Actor, ActorRef, AnyProcess, BoxError, Call, CallError, Cancellation, Construction, Death, EndError,
-    Exit, Failure, FailureKind, FailureReport, Lane, NotAllowed, OnPanic, Placement, Restart, Runtime,
-    ShutdownReport, Spawn, SpawnError, ThisProcess, Worker, WrongThread, cancellation, cores, init,
+    Actor, ActorRef, AnyProcess, BoxError, Call, CallError, CallScope, Cancellation, Composite, Construction,
+    Death, EndError, Exit, Failure, FailureKind, FailureReport, FetchError, IntoArgument, Lane, NoRuntime,
+    NotAllowed, OnPanic, Placement, Ran, Ref, RemoteCall, RemoteError, RemoteFunction, Restart, Runtime,
+    Scoped, ShutdownReport, Spawn, SpawnError, ThisProcess, Worker, WrongThread, cancellation, cores, init,
 };
-pub use selvedge_macros::actor;
+pub use selvedge_macros::{actor, remote, remote_fn, worker_init};
 
 /// The result type of user methods and programs. The default error type, [`BoxError`], takes any error that is `Send +
 /// Sync`.
@@ -83,8 +84,8 @@ pub mod prelude {
     pub use crate::batching::{Batcher, Batching};
     pub use crate::{
         Actor, Compile, Edge, ExecError, Execution, Graph, Lanes, OnFull, OnPanic, Options, Payload,
-        Placement, ReduceOp, Restart, Result, Runtime, Tensor, Wait, Wire, actor, allgather, allreduce,
-        constant, gather,
+        Placement, ReduceOp, Ref, RemoteCall, Restart, Result, Runtime, Tensor, Wait, Wire, actor, allgather,
+        allreduce, constant, gather, remote, remote_fn, worker_init,
     };
 }
 

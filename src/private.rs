@@ -2,16 +2,17 @@
 
 pub use linkme;
 pub use selvedge_channels::{
-    CloneablePayload, MovablePayload, PayloadProbe, PayloadType, ShareablePayload, Travels, UnmovablePayload,
-    WirePayload,
+    CloneablePayload, MovablePayload, PayloadProbe, PayloadType, ShareablePayload, Traits, Travels,
+    UnmovablePayload, WirePayload,
 };
 #[cfg(feature = "cuda")]
 pub use selvedge_compiler::CARRIERS;
 pub use selvedge_compiler::bind;
 pub use selvedge_compiler::bind::collective::{Adapter, BACKENDS, CONTRIBUTORS};
 pub use selvedge_core::{
-    ACTORS, ActorEntry, ActorState, Arguments, AsyncDriver, BoxError, ConstructorEntry, ConstructorTable,
-    EXTENSIONS, ErrorCodec, ErrorProbe, Extension, Failure, Frame, ListLevel, MethodEntry, MethodFuture,
-    MethodTable, NoConstructor, OpaqueError, Overlap, ParamEntry, PartsProbe, PinnedState, PlainResult,
-    Returned, SendState, Sharing, StateProbe, TupleResult, TypedError, WireTupleResult, decoded,
+    ACTORS, ActorEntry, ActorState, Arguments, AsyncDriver, Begun, BoxError, ConstructorEntry,
+    ConstructorTable, EXTENSIONS, ErrorCodec, ErrorProbe, Extension, FUNCTIONS, Failure, Frame,
+    FunctionEntry, InitEntry, ListLevel, MethodEntry, MethodFuture, MethodTable, NoConstructor, OpaqueError,
+    Overlap, ParamEntry, PartsProbe, PinnedState, PlainResult, RemoteBody, Returned, SendState, Sharing,
+    StateProbe, TupleResult, TypedError, WORKER_INITS, WireTupleResult, decoded,
 };

@@ -10,8 +10,8 @@ use crate::actor::arguments::{Arguments, ArgumentsKind, Returned, to_bytes};
 use crate::actor::extension::Method;
 use crate::actor::registry::check_linked;
 use crate::actor_record::{ActorRecord, Liveness};
-use crate::call::Call;
 use crate::call::request::{ActorCall, CallFault};
+use crate::call::{Call, Callee};
 use crate::cancel::CallCancel;
 use crate::control::messages::NodeMessage;
 use crate::death::Death;
@@ -188,7 +188,8 @@ impl ActorRef {
         let cancel = Arc::new(CallCancel::default());
         let answer = self.send(method, args, traits.0, Arc::clone(&cancel));
         let method = method.name(self.entry());
-        Call::new(answer, cancel, Arc::clone(&self.record), method, traits.1)
+        let callee = Callee::Method(Arc::clone(&self.record), method);
+        Call::new(answer, cancel, callee, traits.1)
     }
 
     fn send<A: Payload>(

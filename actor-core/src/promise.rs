@@ -63,7 +63,15 @@ pub fn promise<T>() -> (Promise<T>, Answer<T>) {
 impl<T> Promise<T> {
     /// Gives the answer.
     pub fn keep(mut self, value: T) {
-        self.complete(PromiseState::Kept(value));
+        if let Some(waker) = self.complete(PromiseState::Kept(value)) {
+            wake(waker);
+        }
+    }
+
+    /// Gives the answer, and returns the waker of the side that awaits it, for a thread that may run user code.
+    #[must_use]
+    pub(crate) fn keep_unwoken(mut self, value: T) -> Option<Waker> {
+        self.complete(PromiseState::Kept(value))
     }
 
     /// Whether nobody waits for the answer any more.
@@ -75,21 +83,24 @@ impl<T> Promise<T> {
             .is_none_or(|shared| Arc::strong_count(shared) == 1)
     }
 
-    fn complete(&mut self, outcome: PromiseState<T>) {
-        let Some(shared) = self.shared.take() else { return };
+    fn complete(&mut self, outcome: PromiseState<T>) -> Option<Waker> {
+        let shared = self.shared.take()?;
         let previous = std::mem::replace(&mut *shared.state.lock(), outcome);
         shared.changed.notify_all();
-        if let PromiseState::Open(Some(waker)) = previous {
-            wake(waker);
-        }
         // If the waiting side is gone, the answer is dropped here.
         dispose(shared);
+        match previous {
+            PromiseState::Open(waker) => waker,
+            _ => None,
+        }
     }
 }
 
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
-        self.complete(PromiseState::Broken);
+        if let Some(waker) = self.complete(PromiseState::Broken) {
+            wake(waker);
+        }
     }
 }
 

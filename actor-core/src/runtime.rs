@@ -12,7 +12,10 @@ use crate::control::Control;
 use crate::control::supervisor_message::SupervisorMessage;
 use crate::deadline::deadline_after;
 use crate::directory::Directory;
+use crate::hub::post::Post;
+use crate::hub::start::register_services;
 use crate::promise::promise;
+use crate::remote::service::Remote;
 use crate::spawn_error::SpawnError;
 
 /// The time that the drop of the last clone waits for lanes and workers.
@@ -43,6 +46,7 @@ pub(crate) struct Inner {
     pub(crate) directory: Arc<Directory>,
     control: OnceLock<Control>,
     pub(crate) starting: Mutex<()>,
+    remote: Arc<Remote>,
     made_in: MadeIn,
 }
 
@@ -50,7 +54,8 @@ pub(crate) struct Inner {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct ShutdownReport {
-    /// Lanes of this process whose thread did not end in time; the threads are left behind.
+    /// Lanes of this process whose thread did not end in time, and `remote functions` if one did not return; the threads are
+    /// left behind.
     pub stuck_lanes: Vec<String>,
     /// Workers that did not end in time and were killed.
     pub killed_workers: Vec<String>,
@@ -61,14 +66,24 @@ impl Runtime {
     #[must_use]
     pub fn new() -> Self {
         let directory = Arc::new(Directory::new());
-        Self {
+        let remote = Remote::new(Arc::clone(&directory.hub) as Arc<dyn Post>);
+        register_services(&directory.hub, &remote);
+        Runtime::of_services(directory, remote)
+    }
+
+    fn of_services(directory: Arc<Directory>, remote: Arc<Remote>) -> Self {
+        let runtime = Runtime {
             inner: Arc::new(Inner {
                 directory,
                 control: OnceLock::new(),
                 starting: Mutex::new(()),
+                remote,
                 made_in: MadeIn::here(),
             }),
-        }
+        };
+        let owner = Arc::downgrade(&runtime.inner);
+        runtime.remote().set_owner(Arc::new(owner));
+        runtime
     }
 
     /// Sets the time limit for a worker's new process to say hello, from now on; default 5 s. A large program on a slow
@@ -89,6 +104,26 @@ impl Runtime {
 
     pub(crate) fn inner(&self) -> &Inner {
         &self.inner
+    }
+
+    /// Returns another handle of a runtime.
+    pub(crate) fn of(inner: Arc<Inner>) -> Self {
+        Runtime { inner }
+    }
+
+    /// Creates the runtime that remote functions of a process find, whose functions are called by this service.
+    pub(crate) fn with_remote(remote: Arc<Remote>) -> Self {
+        Runtime::of_services(Arc::new(Directory::new()), remote)
+    }
+
+    /// Whether calls can be made: the runtime was not shut down, and was made in this process.
+    pub(crate) fn is_open(&self) -> bool {
+        self.inner.made_in.is_here() && !self.inner.directory.is_closed()
+    }
+
+    /// The service of remote functions. After the shutdown, that service refuses all calls.
+    pub(crate) fn remote(&self) -> &Arc<Remote> {
+        &self.inner.remote
     }
 
     /// All actors that are alive or restarting.
@@ -141,6 +176,7 @@ impl Inner {
         self.directory.announce_shutdown();
         let lanes = self.directory.lanes();
         lanes.iter().for_each(|lane| lane.stop());
+        let functions_ended = self.remote.shutdown(deadline);
         let mut report = ShutdownReport::default();
         let mut ended = None;
         if let Some(control) = self.control.get() {
@@ -155,6 +191,9 @@ impl Inner {
                 lane.abandon();
                 report.stuck_lanes.push(lane.name().to_owned());
             }
+        }
+        if !functions_ended {
+            report.stuck_lanes.push("remote functions".to_owned());
         }
         // A control thread that has not answered is held up by a user-defined watcher; it is left behind.
         if let (Some(control), Some(ended)) = (self.control.get(), ended) {

@@ -2,7 +2,7 @@
 //!
 //! `arguments` reads the attribute and `parse` the block; `edge_type` decides the type that travels for each parameter,
 //! `handle` generates the types that users call, and `entry` generates the functions that the runtime calls. `more` does this
-//! for a further block of an actor, and `provided` for traits. If a block has a mistake, `stub` takes the place of `entry`.
+//! for a further block of an actor, and `provided` for traits. `remote` has everything of remote functions. If a block has a mistake, `stub` takes the place of `entry`.
 
 mod arguments;
 mod edge_type;
@@ -12,6 +12,7 @@ mod handle;
 mod more;
 mod parse;
 mod provided;
+mod remote;
 mod seen;
 mod stub;
 
@@ -53,6 +54,38 @@ use crate::parse::Constructors;
 #[proc_macro_attribute]
 pub fn actor(attributes: TokenStream, item: TokenStream) -> TokenStream {
     expand(attributes.into(), item.into()).into()
+}
+
+/// Makes a function one that other processes can call.
+///
+/// The function stays as it is. Beside it stands a type of its name, and `name::remote(..)` describes a call, which
+/// `Runtime::call`, `cast`, `everywhere` and `scope` take. A process finds the function by its path and the text of its
+/// signature.
+///
+/// - A parameter of type `T` takes a `T` or a `&T`, one of type `&T` too; `&str` takes a `&str` or a `String`, and `&[T]` a `&[T]`,
+///   an array or a `Vec<T>`. Arguments are `Clone`, `Serialize` and `Deserialize`.
+/// - A function that returns `Result<T, E>` gives a `T`; an `Err` is the error of the call, and keeps its type if serde
+///   knows it.
+/// - An `async fn` shares one thread of its process with the others. It is dropped at an await point when its call is dropped.
+/// - A function that blocks gets a thread of its process; there are as many threads as the process has cores. While it waits
+///   for another call, its place is free for others.
+#[proc_macro_attribute]
+pub fn remote(attributes: TokenStream, item: TokenStream) -> TokenStream {
+    remote::attribute(attributes.into(), item.into()).into()
+}
+
+/// Runs a function once in each process, before its first remote function. If the function fails, no remote function runs
+/// there.
+#[proc_macro_attribute]
+pub fn worker_init(attributes: TokenStream, item: TokenStream) -> TokenStream {
+    remote::worker_init(attributes.into(), item.into()).into()
+}
+
+/// A remote function as a value: `remote_fn!(square)`, or a closure whose captures are listed with their types,
+/// `remote_fn!([scale: f64] |i: u64| -> f64 { scale * i as f64 })`.
+#[proc_macro]
+pub fn remote_fn(input: TokenStream) -> TokenStream {
+    remote::value(input.into()).into()
 }
 
 fn expand(attributes: TokenStream2, item: TokenStream2) -> TokenStream2 {

@@ -5,6 +5,8 @@ use std::any::Any;
 use selvedge_channels::{Payload, Traits, dispose};
 
 use crate::Failure;
+use crate::reference::content::ObjectValue;
+use crate::reference::transit::{Beside, arriving, leaving};
 
 /// The form of a call's arguments. The result is returned in the same form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,20 @@ impl Arguments {
         }
     }
 
+    /// Encodes the arguments, a tuple `T`.
+    ///
+    /// # Errors
+    /// The errors of [`Arguments::into`], and [`Failure::Channel`] if the tuple cannot be encoded.
+    pub(crate) fn encoded<T: Payload>(&self, traits: &Traits<T>) -> Result<Vec<u8>, Failure> {
+        match self {
+            Arguments::Local(value) => match value.downcast_ref::<InFlight<T>>() {
+                Some(InFlight(Some(value))) => to_bytes(value, traits),
+                _ => Err(another::<T>("arguments")),
+            },
+            Arguments::Bytes(bytes) => Ok(bytes.clone()),
+        }
+    }
+
     /// Converts the arguments into a tuple `T`.
     ///
     /// # Errors
@@ -73,6 +89,10 @@ pub enum Returned {
     Local(Box<dyn Any + Send>),
     /// An encoded value.
     Bytes(Vec<u8>),
+    /// An encoded value that holds references.
+    Passed(Vec<u8>, Beside),
+    /// A value that stays in its process.
+    Kept(ObjectValue),
 }
 
 impl Returned {
@@ -98,7 +118,15 @@ impl Returned {
                 Err(_) => Err(another::<T>("result")),
             },
             Returned::Bytes(bytes) => from_bytes(&bytes, traits),
+            Returned::Passed(bytes, Beside(handles)) => arriving(handles, || from_bytes(&bytes, traits)),
+            Returned::Kept(_) => Err(another::<T>("result")),
         }
+    }
+
+    /// Encodes the result of a remote function, with the references in it.
+    pub(crate) fn passed<T: Payload>(value: &T, traits: &Traits<T>) -> Result<Self, Failure> {
+        let (bytes, handles) = leaving(|| to_bytes(value, traits));
+        Ok(Returned::Passed(bytes?, Beside(handles)))
     }
 }
 

@@ -10,7 +10,10 @@ use crate::BoxError;
 use crate::actor::extension::Extension;
 use crate::actor::{ActorEntry, MethodEntry};
 use crate::error_codec::{ErrorCodec, SharedError};
+use crate::failure::{Failure, FailureReport};
+use crate::fnv::{FNV_OFFSET, fnv1a};
 use crate::lane::program::ProgramLoader;
+use crate::remote::function::FUNCTIONS;
 
 /// All actor types of the program. `#[actor]` adds to the list at link time.
 #[distributed_slice]
@@ -83,20 +86,42 @@ fn entries() -> impl Iterator<Item = &'static ActorEntry> {
     ACTORS.iter().map(|entry| entry())
 }
 
-/// Decodes an error of the type with this name. Returns `None` if the methods of the program return no such error, or
+/// Decodes an error of the type with this name. Returns `None` if no method or function of the program returns such an error, or if they return
 /// errors of two types with this name, or if the bytes are not one.
 #[must_use]
 pub fn decode_error(type_name: &str, bytes: &[u8]) -> Option<(&'static ErrorCodec, SharedError)> {
     let extended = extensions().flat_map(|extension| extension.methods);
     let methods = entries().flat_map(|entry| entry.methods).chain(extended);
+    let functions = FUNCTIONS.iter().filter_map(|function| (function.error)());
     let mut codecs = methods
         .filter_map(|method| (method.error)())
+        .chain(functions)
         .filter(|codec| codec.type_name() == type_name);
     let codec = codecs.next()?;
     if codecs.any(|other| other.id() != codec.id()) {
         return None;
     }
     codec.decode(bytes).map(|error| (codec, error))
+}
+
+/// Returns the failure of another process with the user's own error in it, if its report contains the error and serde
+/// knows the error's type here.
+pub(crate) fn typed(failure: Failure) -> Failure {
+    let decoded = match &failure {
+        Failure::Error { error, .. } => error.downcast_ref::<FailureReport>().and_then(|report| {
+            let encoded = report.encoded.as_deref()?;
+            decode_error(&report.type_name, encoded)
+        }),
+        _ => None,
+    };
+    match decoded {
+        Some((codec, error)) => Failure::Error {
+            type_name: codec.type_name(),
+            error,
+            codec: Some(codec),
+        },
+        None => failure,
+    }
 }
 
 /// Finds the actor type with this [key](ActorEntry::key).
@@ -198,24 +223,22 @@ pub(crate) fn find_loader(kind: &str) -> Option<&'static ProgramLoader> {
     LOADERS.iter().find(|loader| loader.kind == kind)
 }
 
-/// Returns a hash (FNV-1a) of the whole registry: names, methods and loaders, independent of the link order.
+/// Returns a hash (FNV-1a) of the whole registry: names, methods, functions and loaders, independent of the link order.
 #[must_use]
 pub(crate) fn registry_hash() -> u64 {
     let mut lines: Vec<String> = ACTORS.iter().map(|entry| describe(entry())).collect();
     lines.extend(extensions().map(describe_extension));
+    lines.extend(
+        FUNCTIONS
+            .iter()
+            .map(|function| format!("function {}", function.key())),
+    );
     lines.extend(LOADERS.iter().map(|loader| format!("loader {}", loader.kind)));
     lines.sort_unstable();
     lines
         .iter()
         .flat_map(|line| line.bytes().chain([b'\n']))
         .fold(FNV_OFFSET, fnv1a)
-}
-
-const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-
-/// Computes one step of FNV-1a (Fowler, Noll, Vo): neither secret nor collision-proof, but the same everywhere.
-pub(crate) fn fnv1a(hash: u64, byte: u8) -> u64 {
-    (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
 }
 
 fn describe(entry: &ActorEntry) -> String {

@@ -1,5 +1,6 @@
-//! Ordinary calls of an actor, outside any graph.
+//! Ordinary calls of an actor, outside any graph, and calls of remote functions.
 
+pub(crate) mod remote_error;
 pub(crate) mod request;
 
 use std::future::{Future, IntoFuture};
@@ -8,14 +9,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use selvedge_channels::{Payload, Traits};
+use selvedge_cluster::peer::ProcessId;
 
 use crate::actor::arguments::Returned;
+use crate::actor::registry::typed;
 use crate::actor_record::{ActorRecord, Liveness};
+use crate::call::remote_error::RemoteError;
 use crate::call::request::{CALL_TIMEOUT, CallFault};
 use crate::cancel::CallCancel;
+use crate::current::{NoBlocking, blocking};
 use crate::death::Death;
 use crate::failure::Failure;
 use crate::promise::{Answer, NoAnswer};
+use crate::remote::near::near;
 
 /// The reason that a call gave no value.
 #[derive(thiserror::Error)]
@@ -72,25 +78,62 @@ pub enum CallError {
         /// The method's name.
         method: &'static str,
     },
+    /// A call of a remote function gave no value.
+    #[error("`{function}` on {process}: {error}")]
+    Remote {
+        /// The function's path.
+        function: &'static str,
+        /// The process that the function was to run in.
+        process: ProcessId,
+        /// The reason.
+        #[source]
+        error: Box<RemoteError>,
+    },
 }
 
 selvedge_channels::debug_is_report!(CallError);
 
 impl CallError {
-    /// The user's own error, if the method returned one of type `E`, and ran in this process or serde knows `E`.
+    /// The user's own error, if the method or function returned one of type `E`, and ran in this process or serde knows
+    /// `E`.
     #[must_use]
     pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        self.failure().and_then(Failure::downcast_ref)
+    }
+
+    /// Whether the method or function panicked.
+    #[must_use]
+    pub fn is_panic(&self) -> bool {
+        self.failure().is_some_and(Failure::is_panic)
+    }
+
+    /// The reason, if this was a call of a remote function.
+    #[must_use]
+    pub fn remote(&self) -> Option<&RemoteError> {
         match self {
-            CallError::Failed { failure, .. } => failure.downcast_ref(),
+            CallError::Remote { error, .. } => Some(error),
             _ => None,
         }
     }
 
-    /// Whether the method panicked.
-    #[must_use]
-    pub fn is_panic(&self) -> bool {
-        matches!(self, CallError::Failed { failure, .. } if failure.is_panic())
+    fn failure(&self) -> Option<&Failure> {
+        match self {
+            CallError::Failed { failure, .. } => Some(failure),
+            CallError::Remote { error, .. } => match &**error {
+                RemoteError::Failed(failure) => Some(failure),
+                _ => None,
+            },
+            _ => None,
+        }
     }
+}
+
+/// The method or function that a call is made to.
+pub(crate) enum Callee {
+    /// A method of an actor.
+    Method(Arc<ActorRecord>, &'static str),
+    /// A remote function, by its path, in a process.
+    Function(&'static str, ProcessId),
 }
 
 /// A call in flight. Wait for it, or `.await` it.
@@ -103,8 +146,9 @@ pub struct Call<R: 'static> {
     answer: Answer<Result<Returned, CallFault>>,
     /// `None` if the call goes on without this object.
     cancel: Option<Arc<CallCancel>>,
-    callee: Arc<ActorRecord>,
-    method: &'static str,
+    callee: Callee,
+    /// The time of [`wait`](Self::wait).
+    limit: Duration,
     traits: &'static Traits<R>,
 }
 
@@ -120,17 +164,22 @@ impl<R: Payload> Call<R> {
     pub(crate) fn new(
         answer: Answer<Result<Returned, CallFault>>,
         cancel: Arc<CallCancel>,
-        callee: Arc<ActorRecord>,
-        method: &'static str,
+        callee: Callee,
         traits: &'static Traits<R>,
     ) -> Self {
         Self {
             answer,
             cancel: Some(cancel),
             callee,
-            method,
+            limit: CALL_TIMEOUT,
             traits,
         }
+    }
+
+    /// Sets the time of [`wait`](Self::wait).
+    pub(crate) fn limited(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
     }
 
     /// Lets the call go on without this object. Its result is discarded.
@@ -138,49 +187,54 @@ impl<R: Payload> Call<R> {
         self.cancel = None;
     }
 
-    /// Blocks until the answer arrives, at most one minute; after that the call is cancelled. The death of the actor is an
-    /// answer too.
+    /// Blocks until the answer arrives, at most one minute, or the call's own deadline; after that the call is
+    /// cancelled. The death of the actor or process is an answer too.
     ///
     /// # Errors
     /// [`CallError`].
     pub fn wait(mut self) -> Result<R, CallError> {
-        self.wait_timeout(CALL_TIMEOUT)
+        self.wait_timeout(self.limit)
     }
 
-    /// Blocks until the answer arrives, at most `timeout`. After [`CallError::Timeout`] the call continues and may be
-    /// waited for again. After any other answer, another wait returns [`CallError::Taken`].
+    /// Blocks until the answer arrives, at most `timeout`. After [`CallError::Timeout`] or [`RemoteError::Timeout`] the
+    /// call continues and may be waited for again. After any other answer, another wait returns [`CallError::Taken`] or
+    /// [`RemoteError::Taken`].
     ///
     /// # Errors
     /// [`CallError`].
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<R, CallError> {
         let started = Instant::now();
-        match self.answer.wait(started.checked_add(timeout)) {
-            Some(Ok(answer)) => self.value(answer),
-            Some(Err(reason)) => Err(self.unanswered(reason)),
-            None => Err(CallError::Timeout {
-                actor: self.callee.name().to_owned(),
-                method: self.method,
-                waited: started.elapsed(),
+        match self.answered(started, started.checked_add(timeout)) {
+            Ok(Some(Ok(answer))) => self.value(answer),
+            Ok(Some(Err(reason))) => Err(self.unanswered(reason)),
+            Ok(None) => Err(self.callee.timed_out(started.elapsed())),
+            Err(refused) => Err(self.callee.refused(refused)),
+        }
+    }
+
+    /// Waits for the answer. A remote function that waits gives its place to another call meanwhile.
+    fn answered(&mut self, now: Instant, deadline: Option<Instant>) -> Result<Option<Answered>, NoBlocking> {
+        if let Some(answer) = self.answer.wait(Some(now)) {
+            return Ok(Some(answer));
+        }
+        match blocking(|| self.answer.wait(deadline)) {
+            Err(_) if matches!(self.callee, Callee::Method(..)) => Ok(self.answer.wait(deadline)),
+            waited => waited,
+        }
+    }
+
+    /// Returns the error of a call without an answer.
+    fn unanswered(&self, reason: NoAnswer) -> CallError {
+        match &self.callee {
+            Callee::Method(actor, method) => of_actor(actor, method, reason),
+            function => function.error(match reason {
+                NoAnswer::Taken => RemoteError::Taken,
+                NoAnswer::Broken => RemoteError::Shutdown,
             }),
         }
     }
 
-    /// Returns the error of a call without an answer. A broken promise means the actor's death or the runtime's end.
-    fn unanswered(&self, reason: NoAnswer) -> CallError {
-        let (actor, method) = (self.callee.name().to_owned(), self.method);
-        match (reason, self.callee.liveness()) {
-            (NoAnswer::Taken, _) => CallError::Taken { actor, method },
-            (NoAnswer::Broken, Liveness::Dead(death)) => CallError::ActorDied {
-                actor,
-                method,
-                death: Box::new(death),
-            },
-            (NoAnswer::Broken, _) => CallError::Shutdown { actor, method },
-        }
-    }
-
     fn value(&self, answer: Result<Returned, CallFault>) -> Result<R, CallError> {
-        let (actor, method) = (self.callee.name().to_owned(), self.method);
         let fault = match answer {
             // User code runs here: `Deserialize`.
             Ok(returned) => match Failure::catch(|| returned.into::<R>(self.traits)) {
@@ -190,18 +244,92 @@ impl<R: Payload> Call<R> {
             Err(fault) => fault,
         };
         Err(match fault {
-            CallFault::Failed(failure) => CallError::Failed {
-                actor,
+            CallFault::NoActor => self.unanswered(NoAnswer::Broken),
+            CallFault::Died(death) => self.callee.died(death),
+            CallFault::Failed(failure) => self.callee.failed(failure),
+            CallFault::Remote(RemoteError::Failed(failure)) => self.callee.failed(typed(failure)),
+            CallFault::Remote(RemoteError::UnknownFunction { near: known }) => self.callee.unknown(known),
+            CallFault::Remote(error) => self.callee.error(error),
+        })
+    }
+}
+
+type Answered = Result<Result<Returned, CallFault>, NoAnswer>;
+
+/// Returns the error of an actor's call without an answer. A broken promise means the actor's death or the runtime's end.
+fn of_actor(actor: &ActorRecord, method: &'static str, reason: NoAnswer) -> CallError {
+    let name = actor.name().to_owned();
+    match (reason, actor.liveness()) {
+        (NoAnswer::Taken, _) => CallError::Taken { actor: name, method },
+        (NoAnswer::Broken, Liveness::Dead(death)) => CallError::ActorDied {
+            actor: name,
+            method,
+            death: Box::new(death),
+        },
+        (NoAnswer::Broken, _) => CallError::Shutdown { actor: name, method },
+    }
+}
+
+impl Callee {
+    fn failed(&self, failure: Failure) -> CallError {
+        match self {
+            Callee::Method(actor, method) => CallError::Failed {
+                actor: actor.name().to_owned(),
                 method,
                 failure,
             },
-            CallFault::Died(death) => CallError::ActorDied {
-                actor,
+            Callee::Function(..) => self.error(RemoteError::Failed(failure)),
+        }
+    }
+
+    fn died(&self, death: Death) -> CallError {
+        match self {
+            Callee::Method(actor, method) => CallError::ActorDied {
+                actor: actor.name().to_owned(),
                 method,
                 death: Box::new(death),
             },
-            CallFault::NoActor => self.unanswered(NoAnswer::Broken),
+            Callee::Function(..) => self.failed(Failure::from_error(death)),
+        }
+    }
+
+    /// The error of a function that its process does not know; `known` are the functions that it knows.
+    fn unknown(&self, known: Vec<String>) -> CallError {
+        let near = match self {
+            Callee::Method(..) => known,
+            Callee::Function(path, _) => near(path, known),
+        };
+        self.error(RemoteError::UnknownFunction { near })
+    }
+
+    fn timed_out(&self, waited: Duration) -> CallError {
+        match self {
+            Callee::Method(actor, method) => CallError::Timeout {
+                actor: actor.name().to_owned(),
+                method,
+                waited,
+            },
+            Callee::Function(..) => self.error(RemoteError::Timeout(waited)),
+        }
+    }
+
+    fn refused(&self, refused: NoBlocking) -> CallError {
+        self.error(match refused {
+            NoBlocking::Async => RemoteError::WouldBlock,
+            NoBlocking::TooMany { limit } => RemoteError::TooManyBlocked { limit },
         })
+    }
+
+    /// The error of a remote function.
+    pub(crate) fn error(&self, error: RemoteError) -> CallError {
+        match self {
+            Callee::Method(..) => self.failed(Failure::from_error(error)),
+            Callee::Function(function, process) => CallError::Remote {
+                function,
+                process: *process,
+                error: Box::new(error),
+            },
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::actor::arguments::{Arguments, Returned};
 use crate::actor::extension::Method;
+use crate::call::remote_error::RemoteError;
 use crate::cancel::CallCancel;
 use crate::death::Death;
 use crate::failure::Failure;
@@ -34,4 +35,6 @@ pub(crate) enum CallFault {
     Died(Death),
     /// No such actor lives at the place that was asked, or it does not any more.
     NoActor,
+    /// A remote function gave no value.
+    Remote(RemoteError),
 }

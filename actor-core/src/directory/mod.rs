@@ -16,7 +16,6 @@ use parking_lot::Mutex;
 use crate::actor_record::ActorRecord;
 use crate::cell::async_driver::AsyncDriver;
 use crate::home::keep::LaneKeep;
-use crate::hub::start::register_services;
 use crate::hub::{Hub, LinkSettings};
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::id_map::IdMap;
@@ -42,7 +41,6 @@ pub(crate) struct Directory {
 impl Directory {
     pub(crate) fn new() -> Self {
         let hub = Hub::of_driver(LinkSettings::default());
-        register_services(&hub);
         Self {
             entries: Mutex::new(Entries::default()),
             closed: AtomicBool::new(false),

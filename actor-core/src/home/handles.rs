@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use selvedge_cluster::peer;
+
 use crate::actor::made_in::MadeIn;
 use crate::actor_record::ActorRecord;
 use crate::control::supervisor_message::SupervisorMessage;
@@ -225,6 +227,18 @@ impl Worker {
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.keep.record.pid()
+    }
+
+    /// The runtime of the worker.
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// The number of the worker's process among the processes of the runtime, from 2.
+    #[must_use]
+    pub(crate) fn process(&self) -> peer::ProcessId {
+        // Workers are counted from 1 here, and the process of the runtime itself has that number there.
+        peer::ProcessId::new(self.keep.record.id().0.saturating_add(1)).unwrap_or(peer::ProcessId::HEAD)
     }
 
     /// Creates a lane of this worker, a thread that several actors may share.

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use crate::actor::arguments::{Arguments, ArgumentsKind, Returned};
 use crate::actor::extension::Extension;
 use crate::actor::made_in::MadeIn;
-use crate::actor::registry::decode_error;
+use crate::actor::registry::typed;
 use crate::call::request::{ActorCall, CallFault};
 use crate::cell::Blueprint;
 use crate::cell::factory::Factory;
 use crate::death::Death;
-use crate::failure::{Failure, FailureReport};
+use crate::failure::Failure;
 use crate::home::keep::{LaneHome, LaneKeep, StartThread};
 use crate::home::placement::PlacementLabel;
 use crate::home::{BuildReply, Home};
@@ -157,25 +157,11 @@ fn returned(response: Result<Response, LinkLost>) -> Result<Returned, CallFault>
         Ok(Response::Returned(Ok(body))) => return Ok(Returned::Bytes(body)),
         Ok(Response::NoActor) => return Err(CallFault::NoActor),
         Err(LinkLost::Died(death)) => return Err(CallFault::Died(death)),
-        Ok(Response::Returned(Err(report))) => failed(report),
+        Ok(Response::Returned(Err(report))) => typed(Failure::from_error(report)),
         Ok(_) => Failure::Internal("an answer to another question".to_owned()),
         Err(LinkLost::NotSent(reason)) => Failure::Internal(reason),
     };
     Err(CallFault::Failed(failure))
-}
-
-/// Returns the failure of a report: with the user's own error if the report contains it, else with the report as the
-/// error.
-fn failed(report: FailureReport) -> Failure {
-    let encoded = report.encoded.as_deref();
-    match encoded.and_then(|encoded| decode_error(&report.type_name, encoded)) {
-        Some((codec, error)) => Failure::Error {
-            type_name: codec.type_name(),
-            error,
-            codec: Some(codec),
-        },
-        None => Failure::from_error(report),
-    }
 }
 
 /// Describes the death of a worker's process, without the name of an actor.

@@ -47,6 +47,8 @@ pub(crate) mod start;
 #[cfg(test)]
 mod tests;
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
@@ -222,5 +224,10 @@ impl Post for Hub {
 
     fn cut(&self, peer: Peer, why: String) {
         self.close_link(peer, LinkEnd::CutOff(why));
+    }
+
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {
+        let reactor = self.reactor.get();
+        reactor.map(|reactor| reactor.spawn(task)).is_some()
     }
 }

@@ -1,5 +1,8 @@
 //! The seam between the hub and the services above it: letters, the way to other processes, and their receivers.
 
+use std::future::Future;
+use std::pin::Pin;
+
 use bytes::Bytes;
 use selvedge_cluster::frame::{Class, Service};
 use selvedge_cluster::peer::{Peer, ProcessId};
@@ -32,6 +35,9 @@ pub(crate) trait Post: Send + Sync {
     /// Cuts off a peer that violates the protocol of a service, or that cannot be told what it must learn. The peer is
     /// reported as dead.
     fn cut(&self, peer: Peer, why: String);
+
+    /// Runs the task on the thread that reads links. Returns false if there is no such thread: then there are no peers.
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool;
 }
 
 /// A service: the receiver of letters. Called on the thread that reads the link, with no lock of the hub held; must not

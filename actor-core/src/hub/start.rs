@@ -2,12 +2,20 @@
 
 use std::sync::Arc;
 
+use selvedge_objects::refs::REFERENCES;
+
 use super::Hub;
+use super::post::Receiver;
+use crate::reference::fetch::FETCHES;
+use crate::remote::message::CALLS;
+use crate::remote::service::Remote;
 
 /// Registers the services of a process with its new hub: of a driver when its runtime is made, of a worker when the
 /// driver has welcomed it.
-pub(crate) fn register_services(hub: &Arc<Hub>) {
+pub(crate) fn register_services(hub: &Arc<Hub>, remote: &Arc<Remote>) {
+    for service in [CALLS, FETCHES, REFERENCES] {
+        hub.register(service, Arc::clone(remote) as Arc<dyn Receiver>);
+    }
     #[cfg(test)]
     super::tests::register(hub);
-    let _ = hub;
 }

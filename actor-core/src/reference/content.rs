@@ -12,15 +12,15 @@ use crate::failure::{Failure, FailureReport};
 /// Any shared value.
 pub(crate) type AnyShared = Arc<dyn Any + Send + Sync>;
 
-/// Encodes a value of the type that the function knows.
-type Encode = fn(&(dyn Any + Send + Sync)) -> Result<Vec<u8>, Failure>;
+/// Encodes a value of the type that the closure knows.
+type Encode = Arc<dyn Fn(&(dyn Any + Send + Sync)) -> Result<Vec<u8>, Failure> + Send + Sync>;
 
 /// A value of any type, and the way to encode it.
 #[derive(Clone)]
-pub(crate) struct ObjectValue {
+pub struct ObjectValue {
     value: AnyShared,
     type_name: &'static str,
-    encode: Option<Encode>,
+    encode: Encode,
 }
 
 impl fmt::Debug for ObjectValue {
@@ -30,24 +30,28 @@ impl fmt::Debug for ObjectValue {
 }
 
 impl ObjectValue {
-    /// A value that stays in its process.
-    pub(crate) fn local<T: Send + Sync + 'static>(value: T) -> Self {
+    /// A value with these traits. Other processes may fetch it if serde knows its type.
+    pub(crate) fn new<T: Payload + Sync>(value: T, traits: &'static Traits<T>) -> Self {
         ObjectValue {
             value: Arc::new(value),
             type_name: type_name::<T>(),
-            encode: None,
+            encode: Arc::new(move |value| match value.downcast_ref::<T>() {
+                Some(value) => to_bytes(value, traits),
+                None => Err(Failure::Internal("a value is encoded as another type".to_owned())),
+            }),
         }
     }
 
-    /// A value that other processes may fetch.
+    /// A value of a type that serde does not know.
+    #[cfg(test)]
+    pub(crate) fn moved<T: Payload + Sync>(value: T) -> Self {
+        ObjectValue::new(value, const { &Traits::MOVED })
+    }
+
+    /// A value of a type that serde knows.
+    #[cfg(test)]
     pub(crate) fn wire<T: selvedge_channels::Wire>(value: T) -> Self {
-        ObjectValue {
-            encode: Some(|value| match value.downcast_ref::<T>() {
-                Some(value) => to_bytes(value, const { &Traits::WIRE }),
-                None => Err(Failure::Internal("a value is encoded as another type".to_owned())),
-            }),
-            ..ObjectValue::local(value)
-        }
+        ObjectValue::new(value, const { &Traits::WIRE })
     }
 
     /// The value, if it is of this type.
@@ -57,14 +61,7 @@ impl ObjectValue {
 
     /// Encodes the value. This runs user code.
     pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, Failure> {
-        let encode = self.encode.ok_or_else(|| {
-            let text = format!(
-                "`{}` does not implement Serialize and Deserialize, so its value stays with its owner",
-                self.type_name
-            );
-            Failure::from_error(text)
-        })?;
-        Failure::catch(|| encode(self.value.as_ref()))
+        Failure::catch(|| (self.encode)(self.value.as_ref()))
     }
 }
 

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use selvedge_channels::dispose;
 use selvedge_cluster::frame::Class;
 use selvedge_cluster::peer::Peer;
-use selvedge_cluster::session::Outcome;
 use selvedge_objects::refs::{Bundle, Event, REFERENCES};
 
 use super::content::Content;
@@ -15,20 +14,21 @@ use super::fetch::{FETCHES, FetchMessage, Fetched};
 use super::references::References;
 use super::transit;
 use crate::failure::Failure;
-use crate::hub::post::{Letter, PostError, Receiver};
+use crate::hub::post::{Letter, PostError};
 
 /// The receiver of letters about references and fetches.
 #[derive(Debug)]
-pub(crate) struct ReferenceService(pub(crate) Arc<References>);
+pub(crate) struct ReferenceService<'a>(pub(crate) &'a Arc<References>);
 
-impl Receiver for ReferenceService {
-    fn received(&self, from: Peer, letter: Letter) {
+impl ReferenceService<'_> {
+    /// A letter has arrived.
+    pub(crate) fn received(&self, from: Peer, letter: Letter) {
         let head = &letter.head;
         let read = if letter.service == REFERENCES {
             let bundle = postcard::from_bytes::<Bundle>(head);
             bundle.map(|bundle| self.0.event(Place::Link, Event::Heard { from, bundle }))
         } else {
-            postcard::from_bytes(head).map(|message| fetch_message(&self.0, from, message, letter.body))
+            postcard::from_bytes(head).map(|message| fetch_message(self.0, from, message, letter.body))
         };
         if let Err(error) = read {
             let why = format!("it sent a letter about references that cannot be read: {error}");
@@ -36,7 +36,8 @@ impl Receiver for ReferenceService {
         }
     }
 
-    fn died(&self, peer: Peer, _: &[(u64, Outcome)]) {
+    /// A peer is dead.
+    pub(crate) fn died(&self, peer: Peer) {
         // Whatever was passed to the peer is struck off in one step, sent or not.
         self.0.event(Place::Link, Event::Dead(peer));
     }

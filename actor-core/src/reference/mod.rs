@@ -18,9 +18,9 @@
 pub(crate) mod content;
 mod effect;
 mod error;
-mod fetch;
+pub(crate) mod fetch;
 pub(crate) mod handle;
-mod letters;
+pub(crate) mod letters;
 mod ref_type;
 pub(crate) mod references;
 mod table;

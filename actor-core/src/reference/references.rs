@@ -3,8 +3,6 @@
 //! No user code runs under the lock, and nothing is sent under it: a step of the count returns actions, which become
 //! effects, and the thread that made the step performs them after it has let the lock go.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,14 +28,10 @@ pub(crate) type Errand = Box<dyn FnOnce() + Send>;
 /// The time since a fixed moment, which never goes backwards.
 pub(crate) type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 
-/// The threads of the process, as references use them.
+/// Threads for user code.
 pub(crate) trait Helpers: Send + Sync {
     /// Runs the errand soon, on a thread that may run user code.
     fn run(&self, errand: Errand);
-
-    /// Runs the task on the thread that reads links, until it ends or the hub does. Returns false if there is no such
-    /// thread: then there are no other processes.
-    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool;
 }
 
 /// The references of this process: to objects of its own and to those of others.

@@ -32,7 +32,7 @@ impl Timer {
         let Some(due) = due else { return };
         if !state.is_started {
             let task = run(Arc::downgrade(references), Arc::clone(&self.earlier));
-            state.is_started = references.helpers().spawn(Box::pin(task));
+            state.is_started = references.post().spawn(Box::pin(task));
         } else if before.is_none_or(|before| due < before) {
             self.earlier.notify_one();
         }

@@ -13,6 +13,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::handle::Handle;
 
+/// The references beside an encoded value, in the order of their indices.
+#[derive(Debug, Default)]
+pub struct Beside(pub(crate) Vec<Arc<Handle>>);
+
 /// The value that this thread encodes or decodes for another process.
 enum Transit {
     /// The references that were encoded so far.

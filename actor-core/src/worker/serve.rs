@@ -18,6 +18,7 @@ use crate::cell::Blueprint;
 use crate::cell::factory::Factory;
 use crate::deadline::deadline_after;
 use crate::failure::{Failure, panic_message};
+use crate::hub::post::Post;
 use crate::hub::start::register_services;
 use crate::hub::{Hub, LinkSettings};
 use crate::id::{ActorId, LaneId};
@@ -26,6 +27,8 @@ use crate::lane::mailbox::{LaneMessage, ProgramEnd};
 use crate::lane::thread::LaneThread;
 use crate::platform::link::{Stream, StreamReader, is_closed_descriptor};
 use crate::platform::sentinel;
+use crate::remote::service::Remote;
+use crate::runtime::Runtime;
 use crate::worker::exit::{EXIT_STUCK, exit_now, refuse};
 use crate::worker::hello::Hello;
 use crate::worker::protocol::{
@@ -54,6 +57,7 @@ pub(crate) fn serve(link: Stream) -> ! {
         calls: OpenCalls::default(),
         ending: Vec::new(),
         hub: None,
+        runtime: None,
         writer,
     };
     let mut link = StreamReader::new(link);
@@ -109,6 +113,8 @@ struct WorkerLanes {
     ending: Vec<Arc<LaneThread>>,
     /// The hub of this process, once the driver has given the process its name.
     hub: Option<Arc<Hub>>,
+    /// The runtime that remote functions find in this process.
+    runtime: Option<Runtime>,
     writer: Arc<Writer>,
 }
 
@@ -136,7 +142,8 @@ impl WorkerLanes {
                 if let Err(error) = hello.check(&Hello::mine()) {
                     refuse(&error.to_string());
                 }
-                self.hub = Some(self.start_hub(peer, driver));
+                let (hub, runtime) = self.start_hub(peer, driver);
+                (self.hub, self.runtime) = (Some(hub), Some(runtime));
             }
             // The main loop has passed it to the hub.
             ToWorker::Notice(_) => {}
@@ -191,12 +198,13 @@ impl WorkerLanes {
         }
     }
 
-    fn start_hub(&self, me: Peer, driver: Peer) -> Arc<Hub> {
+    fn start_hub(&self, me: Peer, driver: Peer) -> (Arc<Hub>, Runtime) {
         let writer = Arc::clone(&self.writer);
         let ask = move |peer| writer.send(&FromWorker::AskLink { peer });
         let hub = Hub::of_worker(me, driver, LinkSettings::default(), ask);
-        register_services(&hub);
-        hub
+        let remote = Remote::new(Arc::clone(&hub) as Arc<dyn Post>);
+        register_services(&hub, &remote);
+        (hub, Runtime::with_remote(remote))
     }
 
     fn create(&mut self, request: RequestId, order: &CreateActor, args: &[u8]) -> Result<(), Failure> {
@@ -357,12 +365,14 @@ fn returned(writer: &Writer, request: RequestId, result: Result<Returned, CallFa
             },
             body,
         ),
-        Ok(Returned::Local(_)) => {
+        Ok(Returned::Local(_) | Returned::Passed(..) | Returned::Kept(_)) => {
             let text = "a call between processes returned no bytes".to_owned();
             (failed(&Failure::Internal(text)), &[])
         }
         Err(CallFault::Failed(failure)) => (failed(failure), &[]),
-        Err(CallFault::Died(_) | CallFault::NoActor) => (FromWorker::NoActor { request }, &[]),
+        Err(CallFault::Died(_) | CallFault::NoActor | CallFault::Remote(_)) => {
+            (FromWorker::NoActor { request }, &[])
+        }
     };
     if let Err(error) = writer.send_with(&answer, body) {
         writer.send(&failed(&Failure::from_error(error)));

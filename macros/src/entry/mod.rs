@@ -5,7 +5,7 @@
 //! actor. This file generates the rest: the code that all operations
 //! share, the implementation of `Actor`, and the registration.
 
-mod argument;
+pub(crate) mod argument;
 mod constructor;
 mod function;
 mod overlap;

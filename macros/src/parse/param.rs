@@ -28,7 +28,7 @@ fn is_constant(attribute: &Attribute) -> bool {
 }
 
 /// Reads the parameters of a method, without its receiver.
-pub(super) fn params(signature: &Signature) -> syn::Result<Vec<Param>> {
+pub(crate) fn params(signature: &Signature) -> syn::Result<Vec<Param>> {
     let mut params = Vec::new();
     for (position, input) in signature.inputs.iter().enumerate() {
         let FnArg::Typed(input) = input else { continue };

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-use crate::actor::registry::fnv1a;
+use crate::fnv::fnv1a;
 
 /// Returns the build id as text; computed once.
 pub(crate) fn of_this_program() -> String {

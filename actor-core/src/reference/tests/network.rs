@@ -21,7 +21,7 @@ use super::super::letters::{ReferenceService, encoded};
 use super::super::references::{Errand, Helpers, References, filled};
 use super::Ref;
 use crate::Failure;
-use crate::hub::post::{Letter, Post, PostError, Receiver};
+use crate::hub::post::{Letter, Post, PostError};
 
 /// Letters that a test sends with parcels.
 const GIFTS: Service = Service(99);
@@ -91,16 +91,16 @@ impl Post for Port {
         let cut = format!("{peer}: {why}");
         self.network.state.lock().cuts.push(cut);
     }
+
+    // Time passes when a test says so.
+    fn spawn(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {
+        false
+    }
 }
 
 impl Helpers for Network {
     fn run(&self, errand: Errand) {
         self.state.lock().errands.push_back(errand);
-    }
-
-    // Time passes when a test says so.
-    fn spawn(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {
-        false
     }
 }
 
@@ -158,7 +158,7 @@ impl Network {
             state.processes.values().cloned().collect()
         };
         for other in others {
-            ReferenceService(other).died(process.peer, &[]);
+            ReferenceService(&other).died(process.peer);
         }
     }
 
@@ -204,7 +204,7 @@ impl Network {
             }));
         } else {
             assert!([REFERENCES, FETCHES].contains(&letter.service));
-            ReferenceService(table).received(from, letter);
+            ReferenceService(&table).received(from, letter);
         }
         true
     }

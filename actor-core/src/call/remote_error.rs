@@ -1,0 +1,116 @@
+//! The reasons that a call of a remote function gave no value.
+
+use std::time::Duration;
+
+use selvedge_cluster::peer::ProcessId;
+
+use crate::failure::{Failure, FailureReport};
+
+/// The reason that a call of a remote function gave no value. [`CallError::Remote`](crate::CallError::Remote) adds the
+/// function and the process.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum RemoteError {
+    /// The function returned an error, panicked, or its value could not be sent.
+    #[error("failed: {0}")]
+    Failed(#[source] Failure),
+    /// The process died before it answered.
+    #[error("the process died {}", match ran { Ran::Never => "before it had the call", Ran::Unknown => "during the call; the function may have run" })]
+    Died {
+        /// Whether the function may have run.
+        ran: Ran,
+    },
+    /// No process has this number.
+    #[error("no process with this number lives; living are {}", numbers(living))]
+    NoSuchProcess {
+        /// The living processes.
+        living: Vec<ProcessId>,
+    },
+    /// The process has no function with this path and signature.
+    #[error(
+        "the process does not know this function{}. A crate that is a dependency but never named in code is not linked: \
+         write `use that_crate as _;`",
+        similar(near)
+    )]
+    UnknownFunction {
+        /// The names of the functions there that are most similar, the most similar one first.
+        near: Vec<String>,
+    },
+    /// The arguments could not be encoded here, or not be decoded there. The function did not run.
+    #[error("the arguments cannot be passed: {0}")]
+    Arguments(#[source] FailureReport),
+    /// The arguments, or the result, are longer than a message may be.
+    #[error(
+        "{bytes} bytes are more than the {limit} that a message may have (help: pass them in several calls)"
+    )]
+    TooLarge {
+        /// The length in bytes.
+        bytes: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// The call could not be sent.
+    #[error("the call was not sent: {why}")]
+    NotSent {
+        /// The reason.
+        why: String,
+    },
+    /// A `#[worker_init]` function of the process failed, so no function runs there.
+    #[error("a `#[worker_init]` function failed there: {0}")]
+    WorkerInit(#[source] FailureReport),
+    /// The deadline of the call has passed; the call is cancelled.
+    #[error("no answer within its deadline of {0:?}")]
+    Deadline(Duration),
+    /// The answer did not arrive while the caller waited. The call goes on as long as its [`Call`](crate::Call) lives.
+    #[error(
+        "no answer after {0:?} (help: wait_timeout sets this time, and the call goes on while it is kept)"
+    )]
+    Timeout(Duration),
+    /// A remote function waited, and so many others of its process wait already that the wait is refused.
+    #[error("{limit} functions of this process wait already (help: write `async fn` and `.await`)")]
+    TooManyBlocked {
+        /// The number of functions of a process that may wait at a time.
+        limit: usize,
+    },
+    /// An async remote function waited by blocking, which would stop all other async functions of its process.
+    #[error("an async remote function cannot block (help: write `.await` in place of `.wait()`)")]
+    WouldBlock,
+    /// Too many calls wait for a thread of the process.
+    #[error("{limit} calls wait there already")]
+    Overloaded {
+        /// The number of calls that may wait in a process.
+        limit: usize,
+    },
+    /// The system refused a thread for the function.
+    #[error("the process cannot start a thread: {0}")]
+    NoThread(String),
+    /// The answer has been taken already.
+    #[error("the answer has been taken already")]
+    Taken,
+    /// The runtime was shut down.
+    #[error("the runtime was shut down")]
+    Shutdown,
+}
+
+selvedge_channels::debug_is_report!(RemoteError);
+
+/// Whether the function of a call without an answer has run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// The process never got the call.
+    Never,
+    /// The process may have got the call.
+    Unknown,
+}
+
+fn numbers(processes: &[ProcessId]) -> String {
+    let numbers = processes.iter().map(|process| process.number().to_string());
+    numbers.collect::<Vec<_>>().join(", ")
+}
+
+fn similar(near: &[String]) -> String {
+    if near.is_empty() {
+        return String::new();
+    }
+    format!("; similar ones there: {}", near.join(", "))
+}

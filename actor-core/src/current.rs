@@ -1,0 +1,82 @@
+//! The surroundings of the user code on a thread: the runtime of a remote function, and its place among the threads of its
+//! process.
+//!
+//! A remote function finds its runtime here, also if it has made a runtime of its own: only the one that runs the function
+//! is ever noted. A function that waits gives its place to another one for the time, so functions that wait for each
+//! other never use up all places.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// The reason that a function must not wait by blocking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoBlocking {
+    /// The function is async, and others run on its thread.
+    Async,
+    /// The limit of functions that wait is reached.
+    TooMany { limit: usize },
+}
+
+/// The place of a function among the threads of its process.
+pub(crate) trait Place: Send + Sync {
+    /// Gives the place back, because the function is about to wait.
+    fn block(&self) -> Result<(), NoBlocking>;
+
+    /// The function goes on, with a place.
+    fn resume(&self);
+}
+
+/// The runtime and the place of the function that runs on a thread.
+pub(crate) struct Current {
+    /// The runtime, whose type this module does not know.
+    pub(crate) owner: Arc<dyn Any + Send + Sync>,
+    pub(crate) place: Arc<dyn Place>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<Current>>> = const { RefCell::new(None) };
+}
+
+/// Puts back what was there before.
+struct Outer(Option<Arc<Current>>);
+
+impl Drop for Outer {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        drop(CURRENT.replace(before));
+    }
+}
+
+/// Runs `act` with `current` noted for this thread.
+pub(crate) fn within_current<R>(current: &Arc<Current>, act: impl FnOnce() -> R) -> R {
+    let _outer = Outer(CURRENT.replace(Some(Arc::clone(current))));
+    act()
+}
+
+/// The surroundings of the code on this thread.
+pub(crate) fn current() -> Option<Arc<Current>> {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+/// Takes the place back.
+struct Resume(Arc<Current>);
+
+impl Drop for Resume {
+    fn drop(&mut self) {
+        self.0.place.resume();
+    }
+}
+
+/// Runs `wait`, which blocks, without the place of this thread's function.
+///
+/// # Errors
+/// [`NoBlocking`]; `wait` has not run then.
+pub(crate) fn blocking<R>(wait: impl FnOnce() -> R) -> Result<R, NoBlocking> {
+    let Some(current) = current() else {
+        return Ok(wait());
+    };
+    current.place.block()?;
+    let _resume = Resume(current);
+    Ok(wait())
+}

@@ -1,0 +1,406 @@
+//! The caller's side: a call is sent to its process, or run in this one.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use selvedge_cluster::peer::{Peer, ProcessId};
+use selvedge_objects::refs::{Parcel, RefError, RefId};
+
+use crate::actor::arguments::{Arguments, Returned};
+use crate::call::Callee;
+use crate::call::remote_error::{Ran, RemoteError};
+use crate::call::request::CallFault;
+use crate::cancel::CallCancel;
+use crate::failure::{Failure, wake};
+use crate::hub::post::PostError;
+use crate::promise::Answer;
+use crate::reference::content::Content;
+use crate::reference::handle::Handle;
+use crate::remote::calls::CallId;
+use crate::remote::function::{FunctionEntry, Invocation, Wants};
+use crate::remote::job::RemoteJob;
+use crate::remote::message::CallMessage;
+use crate::remote::remote_call::Destination;
+use crate::remote::service::Remote;
+use crate::remote::waiter::{Outcome, Waiter};
+
+/// A call to be made.
+pub(crate) struct Request {
+    pub(crate) function: &'static FunctionEntry,
+    pub(crate) arguments: Arguments,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) is_copied: bool,
+}
+
+/// Encoded arguments, and the references in them.
+#[derive(Clone)]
+struct EncodedArguments {
+    body: Bytes,
+    handles: Vec<Arc<Handle>>,
+}
+
+/// A call that was made.
+pub(crate) struct Asking {
+    pub(crate) process: ProcessId,
+    pub(crate) answer: Answer<Result<Returned, CallFault>>,
+    pub(crate) cancel: Arc<CallCancel>,
+}
+
+impl Asking {
+    /// A call that has failed already.
+    pub(crate) fn failed(process: ProcessId, error: RemoteError) -> Self {
+        Asking {
+            process,
+            answer: Answer::ready(Err(CallFault::Remote(error))),
+            cancel: Arc::default(),
+        }
+    }
+}
+
+impl Request {
+    fn encode(&self) -> Result<EncodedArguments, RemoteError> {
+        let (bytes, handles) = self.function.encode(&self.arguments).map_err(refused)?;
+        Ok(EncodedArguments {
+            body: bytes.into(),
+            handles,
+        })
+    }
+
+    /// The arguments for a function of this process.
+    pub(super) fn here(self) -> Result<(Arguments, Vec<Arc<Handle>>), RemoteError> {
+        if !self.is_copied {
+            return Ok((self.arguments, Vec::new()));
+        }
+        let (bytes, handles) = self.function.encode(&self.arguments).map_err(refused)?;
+        Ok((Arguments::Bytes(bytes), handles))
+    }
+}
+
+/// The error of a call whose references cannot be passed.
+fn not_passed(error: RefError) -> RemoteError {
+    match error {
+        RefError::Dead(_) => RemoteError::Died { ran: Ran::Never },
+        other => RemoteError::Arguments(Failure::from_error(other).into_report()),
+    }
+}
+
+/// The content of an object whose function was not run.
+pub(super) fn kept_nothing(function: &FunctionEntry, process: ProcessId, error: RemoteError) -> Arc<Failure> {
+    Arc::new(match error {
+        RemoteError::Failed(failure) => failure,
+        other => Failure::from_error(Callee::Function(function.path, process).error(other)),
+    })
+}
+
+/// The content of an object whose function has ended.
+pub(super) fn content_of(function: &FunctionEntry, process: ProcessId, outcome: Outcome) -> Content {
+    match outcome {
+        Ok(Returned::Kept(value)) => Ok(value),
+        Ok(_) => Err(Arc::new(Failure::Internal(
+            "a value that was not kept".to_owned(),
+        ))),
+        Err(error) => Err(kept_nothing(function, process, error)),
+    }
+}
+
+fn refused(failure: Failure) -> RemoteError {
+    RemoteError::Arguments(failure.into_report())
+}
+
+impl Remote {
+    /// The number of this process.
+    pub(crate) fn me(&self) -> ProcessId {
+        self.post.me().process
+    }
+
+    /// The process for a call. Workers are all processes but the first; if there is none, this process is the worker.
+    pub(crate) fn choose(&self, destination: Destination) -> ProcessId {
+        let me = self.me();
+        if let Destination::Process(process) = destination {
+            return process;
+        }
+        let mut workers: Vec<ProcessId> = self.post.peers().iter().map(|peer| peer.process).collect();
+        workers.push(me);
+        workers.retain(|process| *process != ProcessId::HEAD);
+        workers.sort_unstable();
+        // Relaxed: the turns only have to differ.
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let turn = turn.checked_rem(workers.len()).unwrap_or_default();
+        workers.get(turn).copied().unwrap_or(me)
+    }
+
+    /// Makes a call.
+    pub(crate) fn ask(&self, process: ProcessId, request: Request, wants: Wants) -> Asking {
+        if process == self.me() {
+            return self.ask_here(request, wants);
+        }
+        let sent = self.find(process).and_then(|peer| {
+            let encoded = request.encode()?;
+            Ok(self.ask_peer(peer, request.function, encoded, wants, request.deadline))
+        });
+        sent.unwrap_or_else(|error| Asking::failed(process, error))
+    }
+
+    /// Makes a call whose outcome nobody wants.
+    ///
+    /// # Errors
+    /// The call was not accepted.
+    pub(crate) fn cast(&self, process: ProcessId, request: Request) -> Result<(), RemoteError> {
+        let function = request.function;
+        if process == self.me() {
+            let reply = Box::new(move |outcome| log(function, process, outcome));
+            let (arguments, handles) = request.here()?;
+            let wants = Wants::Nothing;
+            let invocation = Invocation {
+                arguments,
+                handles,
+                wants,
+            };
+            self.run(function, invocation, Arc::default(), reply);
+            return Ok(());
+        }
+        let (peer, encoded) = (self.find(process)?, request.encode()?);
+        self.send_call(peer, CallId(0), function, Wants::Nothing, encoded, None)
+            .map(drop)
+    }
+
+    /// Sends a call, with the references in its arguments.
+    fn send_call(
+        &self,
+        peer: Peer,
+        call: CallId,
+        function: &'static FunctionEntry,
+        wants: Wants,
+        encoded: EncodedArguments,
+        kept: Option<Parcel>,
+    ) -> Result<u64, RemoteError> {
+        let EncodedArguments { body, handles } = encoded;
+        let mut parcels: Vec<Parcel> = kept.into_iter().collect();
+        let passed = self.references.pass(&handles, peer);
+        parcels.extend(passed.map_err(not_passed)?);
+        let message = CallMessage::Call {
+            call,
+            function: function.id(),
+            wants,
+            parcels: parcels.clone(),
+        };
+        let sent = self.post.send(peer, message.letter(body));
+        sent.map_err(|error| {
+            self.references.not_sent(peer, &parcels);
+            self.unsent(error)
+        })
+    }
+
+    /// Makes a call whose value stays in the process, and returns the reference to it. Errors are the reference's content.
+    pub(crate) fn keep(&self, process: ProcessId, request: Request) -> Arc<Handle> {
+        if process == self.me() {
+            return self.keep_here(request);
+        }
+        let function = request.function;
+        let sent = self.find(process).and_then(|peer| {
+            let encoded = request.encode()?;
+            let (handle, parcel) = self.references.keep(peer).map_err(not_passed)?;
+            self.send_call(peer, CallId(0), function, Wants::Kept, encoded, Some(parcel))?;
+            Ok(handle)
+        });
+        sent.unwrap_or_else(|error| {
+            let handle = self.references.create();
+            self.fill(handle.id(), Err(kept_nothing(function, process, error)));
+            handle
+        })
+    }
+
+    fn keep_here(&self, request: Request) -> Arc<Handle> {
+        let (function, handle) = (request.function, self.references.create());
+        let (id, me, this) = (handle.id(), self.me(), self.this.clone());
+        let reply = Box::new(move |outcome| {
+            if let Some(this) = this.upgrade() {
+                this.fill(id, content_of(function, me, outcome));
+            }
+        });
+        match request.here() {
+            Ok((arguments, handles)) => {
+                let wants = Wants::Kept;
+                let invocation = Invocation {
+                    arguments,
+                    handles,
+                    wants,
+                };
+                self.run(function, invocation, Arc::default(), reply);
+            }
+            Err(error) => reply(Err(error)),
+        }
+        handle
+    }
+
+    /// Puts the outcome of a function into its place. If nobody holds a reference any more, the value is dropped.
+    pub(super) fn fill(&self, id: RefId, content: Content) {
+        let _ = self.references.fill(id, content);
+    }
+
+    /// Makes a call to each process: to the others first, and in this process last, so that it delays no other.
+    pub(crate) fn ask_everywhere(&self, request: Request) -> Vec<Asking> {
+        let peers = self.post.peers();
+        let encoded = match peers.is_empty() {
+            true => Ok(EncodedArguments {
+                body: Bytes::new(),
+                handles: Vec::new(),
+            }),
+            false => request.encode(),
+        };
+        let to = |peer: Peer| match &encoded {
+            Ok(encoded) => {
+                let (encoded, deadline) = (encoded.clone(), request.deadline);
+                self.ask_peer(peer, request.function, encoded, Wants::Value, deadline)
+            }
+            Err(error) => Asking::failed(peer.process, unencoded(error)),
+        };
+        let mut askings: Vec<Asking> = peers.into_iter().map(to).collect();
+        askings.push(self.ask_here(request, Wants::Value));
+        askings.sort_by_key(|asking| asking.process);
+        askings
+    }
+
+    fn find(&self, process: ProcessId) -> Result<Peer, RemoteError> {
+        let peers = self.post.peers();
+        let found = peers.iter().find(|peer| peer.process == process);
+        found.copied().ok_or_else(|| self.missing(process))
+    }
+
+    /// The error of a call to a process that does not live.
+    fn missing(&self, process: ProcessId) -> RemoteError {
+        if self.dead.lock().contains(&process) {
+            return RemoteError::Died { ran: Ran::Never };
+        }
+        let mut living: Vec<_> = self.post.peers().iter().map(|peer| peer.process).collect();
+        living.push(self.me());
+        living.sort_unstable();
+        RemoteError::NoSuchProcess { living }
+    }
+
+    fn unsent(&self, error: PostError) -> RemoteError {
+        match error {
+            PostError::NoSuchPeer(process) => self.missing(process),
+            PostError::Dead(_) => RemoteError::Died { ran: Ran::Never },
+            PostError::TooLarge { bytes, limit } => RemoteError::TooLarge {
+                bytes: bytes as u64,
+                limit: limit as u64,
+            },
+            PostError::Full { .. } | PostError::NoLink { .. } => RemoteError::NotSent {
+                why: error.to_string(),
+            },
+        }
+    }
+
+    fn ask_peer(
+        &self,
+        peer: Peer,
+        function: &'static FunctionEntry,
+        encoded: EncodedArguments,
+        wants: Wants,
+        deadline: Option<Duration>,
+    ) -> Asking {
+        let (waiter, answer) = Waiter::new();
+        let call = self.asked.lock().ask(peer, Arc::clone(&waiter));
+        let this = self.this.clone();
+        waiter.cancel.on_cancel(Box::new(move || {
+            if let Some(this) = this.upgrade() {
+                this.abandon(call);
+            }
+        }));
+        match self.send_call(peer, call, function, wants, encoded, None) {
+            Ok(number) => self.asked.lock().sent(call, number),
+            Err(error) => {
+                let _ = self.asked.lock().abandon(call);
+                self.settle(&waiter, Err(error));
+            }
+        }
+        self.limited(peer.process, answer, &waiter, deadline)
+    }
+
+    fn ask_here(&self, request: Request, wants: Wants) -> Asking {
+        let (me, function, deadline) = (self.me(), request.function, request.deadline);
+        let (arguments, handles) = match request.here() {
+            Ok(here) => here,
+            Err(error) => return Asking::failed(me, error),
+        };
+        let (waiter, answer) = Waiter::new();
+        let answering = Arc::clone(&waiter);
+        let reply = Box::new(move |outcome| {
+            // This thread runs functions, so it may run a waker.
+            if let Some(Some(waker)) = answering.answer(outcome) {
+                wake(waker);
+            }
+        });
+        let invocation = Invocation {
+            arguments,
+            handles,
+            wants,
+        };
+        self.run(function, invocation, Arc::clone(&waiter.cancel), reply);
+        self.limited(me, answer, &waiter, deadline)
+    }
+
+    fn limited(
+        &self,
+        process: ProcessId,
+        answer: Answer<Result<Returned, CallFault>>,
+        waiter: &Arc<Waiter>,
+        deadline: Option<Duration>,
+    ) -> Asking {
+        if let Some(deadline) = deadline {
+            self.limit(waiter, deadline);
+        }
+        Asking {
+            process,
+            answer,
+            cancel: Arc::clone(&waiter.cancel),
+        }
+    }
+
+    /// Has a function of this process run.
+    pub(super) fn run(
+        &self,
+        function: &'static FunctionEntry,
+        invocation: Invocation,
+        cancel: Arc<CallCancel>,
+        reply: Box<dyn FnOnce(Outcome) + Send>,
+    ) {
+        self.start(RemoteJob {
+            function,
+            invocation,
+            cancel,
+            current: self.current(function.is_async()),
+            init: self.init,
+            reply,
+        });
+    }
+
+    /// Tells the peer that nobody wants the answer of a call.
+    fn abandon(&self, call: CallId) {
+        let peer = self.asked.lock().abandon(call);
+        if let Some(peer) = peer {
+            // A peer that is dead needs no message.
+            let _ = self
+                .post
+                .send(peer, CallMessage::Cancel { call }.letter(Bytes::new()));
+        }
+    }
+}
+
+/// Another copy of the error of arguments that could not be encoded.
+fn unencoded(error: &RemoteError) -> RemoteError {
+    match error {
+        RemoteError::Arguments(report) => RemoteError::Arguments(report.clone()),
+        _ => RemoteError::Failed(Failure::Internal("arguments without bytes".to_owned())),
+    }
+}
+
+/// Reports the error of a cast where the function has run.
+pub(super) fn log(function: &FunctionEntry, process: ProcessId, outcome: Outcome) {
+    if let Err(error) = outcome {
+        eprintln!("selvedge: `{}`, cast to {process}: {error}", function.path);
+    }
+}

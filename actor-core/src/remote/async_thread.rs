@@ -1,0 +1,101 @@
+//! A thread on which futures overlap: one for the async functions of a process, another for deadlines and wakers. Begun on
+//! demand, ended with the runtime.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+
+use parking_lot::Mutex;
+use selvedge_channels::dispose;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::{LocalSet, spawn_local};
+
+use crate::cell::async_driver::AsyncDriver;
+use crate::current::{NoBlocking, Place};
+use crate::remote::executor::Refusal;
+use crate::remote::threads::Threads;
+
+/// Creates a future on the thread that polls it.
+type Start = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
+
+/// A thread on which futures overlap.
+pub(crate) struct AsyncThread {
+    name: &'static str,
+    threads: Threads,
+    queue: Mutex<FutureQueue>,
+}
+
+enum FutureQueue {
+    NotStarted,
+    Open(UnboundedSender<Start>),
+    Stopped,
+}
+
+impl AsyncThread {
+    pub(crate) fn new(name: &'static str, threads: &Threads) -> Self {
+        AsyncThread {
+            name,
+            threads: threads.clone(),
+            queue: Mutex::new(FutureQueue::NotStarted),
+        }
+    }
+
+    /// Starts the thread if it does not run yet.
+    ///
+    /// # Errors
+    /// The thread has been stopped, or the system refuses it.
+    pub(crate) fn ensure(&self) -> Result<(), Refusal> {
+        let mut queue = self.queue.lock();
+        match &*queue {
+            FutureQueue::Open(_) => Ok(()),
+            FutureQueue::Stopped => Err(Refusal::Stopped),
+            FutureQueue::NotStarted => {
+                let (sender, receiver) = unbounded_channel();
+                let started = self.threads.start(self.name, move || live(receiver));
+                started.map_err(|error| Refusal::NoThread(error.to_string()))?;
+                *queue = FutureQueue::Open(sender);
+                Ok(())
+            }
+        }
+    }
+
+    /// Runs a future on the thread, if it runs. `start` creates the future there. The end of the thread drops both.
+    pub(crate) fn spawn<F: Future<Output = ()> + 'static>(&self, start: impl FnOnce() -> F + Send + 'static) {
+        let FutureQueue::Open(sender) = &*self.queue.lock() else {
+            return;
+        };
+        // A thread that has ended meanwhile drops `start`.
+        let _ = sender.send(Box::new(move || Box::pin(start())));
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(&self) {
+        drop(std::mem::replace(&mut *self.queue.lock(), FutureQueue::Stopped));
+    }
+}
+
+fn live(mut receiver: UnboundedReceiver<Start>) {
+    // The drop of the futures that are left is user code.
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        let futures = LocalSet::new();
+        let begin = async {
+            while let Some(start) = receiver.recv().await {
+                drop(spawn_local(start()));
+            }
+        };
+        // The driver has no reason to interrupt its future.
+        let _ = AsyncDriver::new().block_on(futures.run_until(begin));
+    }));
+    dispose(ended);
+}
+
+/// The place of an async function, which must not block.
+pub(crate) struct AsyncPlace;
+
+impl Place for AsyncPlace {
+    fn block(&self) -> Result<(), NoBlocking> {
+        Err(NoBlocking::Async)
+    }
+
+    fn resume(&self) {}
+}

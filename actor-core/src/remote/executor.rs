@@ -1,0 +1,143 @@
+//! The threads that run remote functions which block: as many as the process has cores, started on demand, ended with the
+//! runtime.
+
+use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+
+use parking_lot::{Condvar, Mutex};
+use selvedge_channels::dispose;
+
+use crate::current::{NoBlocking, Place};
+use crate::remote::places::{Limits, Need, Next, Refused, ThreadPlaces};
+use crate::remote::threads::Threads;
+
+/// The number of functions of a process that may wait by blocking at a time.
+const BLOCKED_MAX: usize = 64;
+/// The number of calls that may wait for a thread.
+const QUEUED_MAX: usize = 1 << 20;
+
+/// A piece of work for a thread.
+pub(crate) trait Work: Send + 'static {
+    /// Does the work.
+    fn run(self);
+
+    /// The work will not be done.
+    fn refuse(self, why: Refusal);
+}
+
+/// The reason that work will not be done.
+#[derive(Clone, Debug)]
+pub(crate) enum Refusal {
+    /// The executor has stopped.
+    Stopped,
+    /// Too many pieces wait already.
+    Full { limit: usize },
+    /// The system refused a thread.
+    NoThread(String),
+}
+
+/// The executor. Clones refer to the same one.
+pub(crate) struct Executor<W>(Arc<SharedPlaces<W>>);
+
+struct SharedPlaces<W> {
+    places: Mutex<ThreadPlaces<W>>,
+    work: Condvar,
+    threads: Threads,
+}
+
+impl<W> Clone for Executor<W> {
+    fn clone(&self) -> Self {
+        Executor(Arc::clone(&self.0))
+    }
+}
+
+impl<W: Work> Executor<W> {
+    pub(crate) fn new(threads: &Threads) -> Self {
+        let limits = Limits {
+            places: thread::available_parallelism().map_or(1, NonZero::get),
+            blocked: BLOCKED_MAX,
+            queued: QUEUED_MAX,
+        };
+        Executor(Arc::new(SharedPlaces {
+            places: Mutex::new(ThreadPlaces::new(limits)),
+            work: Condvar::new(),
+            threads: threads.clone(),
+        }))
+    }
+
+    /// Has the work done, or refuses it.
+    pub(crate) fn submit(&self, work: W) {
+        let mut places = self.0.places.lock();
+        let limit = places.limits().queued;
+        let submitted = places.submit(work);
+        drop(places);
+        match submitted {
+            Ok(need) => self.serve(need),
+            Err((work, Refused::Stopped)) => work.refuse(Refusal::Stopped),
+            Err((work, Refused::Full)) => work.refuse(Refusal::Full { limit }),
+        }
+    }
+
+    fn serve(&self, need: Need) {
+        match need {
+            Need::Nothing => {}
+            Need::Wake => drop(self.0.work.notify_one()),
+            Need::Thread => {
+                let executor = self.clone();
+                let started = self.0.threads.start("selvedge-remote", move || executor.live());
+                if let Err(error) = started {
+                    let left = self.0.places.lock().not_started();
+                    let why = Refusal::NoThread(error.to_string());
+                    left.into_iter().for_each(|work| work.refuse(why.clone()));
+                }
+            }
+        }
+    }
+
+    /// The life of a thread.
+    fn live(&self) {
+        let mut places = self.0.places.lock();
+        let mut next = places.started();
+        loop {
+            next = match next {
+                Next::Run(work) => {
+                    drop(places);
+                    // A panic here is a bug of ours; it must not take the place with it.
+                    dispose(catch_unwind(AssertUnwindSafe(|| work.run())));
+                    places = self.0.places.lock();
+                    places.done()
+                }
+                // The wait ends with new work and with the executor's end.
+                Next::Wait => {
+                    self.0.work.wait(&mut places);
+                    places.woken()
+                }
+                Next::End => return,
+            };
+        }
+    }
+
+    /// Ends the threads after their present work, and refuses all other work.
+    pub(crate) fn stop(&self) {
+        let left = self.0.places.lock().stop();
+        self.0.work.notify_all();
+        left.into_iter().for_each(|work| work.refuse(Refusal::Stopped));
+    }
+}
+
+impl<W: Work> Place for Executor<W> {
+    fn block(&self) -> Result<(), NoBlocking> {
+        let mut places = self.0.places.lock();
+        let limit = places.limits().blocked;
+        let need = places.block().ok_or(NoBlocking::TooMany { limit })?;
+        drop(places);
+        self.serve(need);
+        Ok(())
+    }
+
+    fn resume(&self) {
+        self.0.places.lock().resume();
+    }
+}

@@ -1,0 +1,261 @@
+//! Remote functions as plain data, found by number in every process.
+//!
+//! A worker process is the same executable, so it has the same functions. A function's number is a hash of its path and the
+//! text of its signature, so a function that was changed is another one.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+
+use linkme::distributed_slice;
+use selvedge_channels::{Payload, Traits, Wire};
+use serde::{Deserialize, Serialize};
+
+use crate::actor::arguments::{Arguments, ArgumentsKind, Returned};
+use crate::error_codec::ErrorCodec;
+use crate::failure::Failure;
+use crate::fnv::{FNV_OFFSET, fnv1a};
+use crate::reference::content::ObjectValue;
+use crate::reference::handle::Handle;
+use crate::reference::transit::{arriving, leaving};
+
+/// All remote functions of the program. `#[remote]` adds to the list at link time.
+#[distributed_slice]
+pub static FUNCTIONS: [&'static FunctionEntry];
+
+/// All functions that run once in each process before its first remote function. `#[worker_init]` adds to the list at link
+/// time.
+#[distributed_slice]
+pub static WORKER_INITS: [InitEntry];
+
+/// A function that runs once in a process.
+pub struct InitEntry {
+    /// The function's path.
+    pub path: &'static str,
+    /// The function.
+    pub run: fn() -> Result<(), Failure>,
+}
+
+/// The number of a remote function: a hash of its path and the text of its signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) struct FunctionId(pub(crate) u64);
+
+/// A remote function. `#[remote]` generates one for each function.
+pub struct FunctionEntry {
+    /// The function's path.
+    pub path: &'static str,
+    /// The text of the function's signature.
+    pub signature: &'static str,
+    /// The place in the source, for functions with the same path and signature.
+    pub place: &'static str,
+    /// The codec of the function's errors, if serde knows their type.
+    pub error: fn() -> Option<&'static ErrorCodec>,
+    is_async: bool,
+    encode: fn(&Arguments) -> Result<Vec<u8>, Failure>,
+    run: fn(Invocation) -> Running,
+}
+
+/// A remote function for generic code. `#[remote]` implements the trait for a type with the function's name.
+pub trait RemoteBody {
+    /// The arguments, a tuple of owned values.
+    type Arguments: Wire;
+    /// The value; of a `Result`, the value of `Ok`.
+    type Output: Payload + Sync;
+    /// Whether the function is an `async fn`.
+    const IS_ASYNC: bool;
+
+    /// The traits of the value.
+    fn traits() -> &'static Traits<Self::Output>;
+
+    /// Runs the function, or creates its future.
+    fn start(arguments: Self::Arguments) -> Begun<Self::Output>;
+}
+
+/// A function after its call.
+pub enum Begun<T> {
+    /// The function has ended.
+    Done(Result<T, Failure>),
+    /// The future of an `async fn`.
+    Future(Pin<Box<dyn Future<Output = Result<T, Failure>>>>),
+}
+
+/// The part of a function's outcome that the caller wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Wants {
+    /// The value, or the error.
+    Value,
+    /// The end, or the error.
+    End,
+    /// Nothing.
+    Nothing,
+    /// Nothing comes back: the value is kept where the function runs.
+    Kept,
+}
+
+/// The arguments of one run of a function, and the form of its result.
+pub(crate) struct Invocation {
+    pub(crate) arguments: Arguments,
+    /// The references in encoded arguments.
+    pub(crate) handles: Vec<Arc<Handle>>,
+    pub(crate) wants: Wants,
+}
+
+/// The reason that a function gave no value.
+#[derive(Debug)]
+pub(crate) enum FunctionFault {
+    /// The arguments could not be decoded; the function did not run.
+    Arguments(Failure),
+    /// The function failed.
+    Failed(Failure),
+}
+
+type Ended = Result<Returned, FunctionFault>;
+
+/// A function after its call, its types erased.
+pub(crate) enum Running {
+    Done(Ended),
+    Future(Pin<Box<dyn Future<Output = Ended>>>),
+}
+
+impl FunctionEntry {
+    /// Describes the function `F`.
+    #[must_use]
+    pub const fn of<F: RemoteBody>(
+        path: &'static str,
+        signature: &'static str,
+        place: &'static str,
+        error: fn() -> Option<&'static ErrorCodec>,
+    ) -> Self {
+        FunctionEntry {
+            path,
+            signature,
+            place,
+            error,
+            is_async: F::IS_ASYNC,
+            encode: |arguments| arguments.encoded::<F::Arguments>(const { &Traits::WIRE }),
+            run: run::<F>,
+        }
+    }
+
+    /// Whether the function is an `async fn`.
+    pub(crate) fn is_async(&self) -> bool {
+        self.is_async
+    }
+
+    /// Encodes arguments, with the references in them. Their `Serialize` is user code.
+    pub(crate) fn encode(&self, arguments: &Arguments) -> Result<(Vec<u8>, Vec<Arc<Handle>>), Failure> {
+        let (bytes, handles) = leaving(|| Failure::catch(|| (self.encode)(arguments)));
+        Ok((bytes?, handles))
+    }
+
+    /// Runs the function, or creates its future. A panic is a failure.
+    pub(crate) fn run(&self, invocation: Invocation) -> Running {
+        let running = Failure::catch(|| Ok((self.run)(invocation)));
+        running.unwrap_or_else(|panic| Running::Done(Err(FunctionFault::Failed(panic))))
+    }
+
+    /// The path and the signature, and the place if another function has the same.
+    pub(crate) fn key(&self) -> String {
+        let same = |other: &&&FunctionEntry| (other.path, other.signature) == (self.path, self.signature);
+        let is_only = FUNCTIONS.iter().filter(same).take(2).count() < 2;
+        let place = if is_only { "" } else { self.place };
+        format!("{} {}{place}", self.path, self.signature)
+    }
+
+    /// The function's number.
+    pub(crate) fn id(&self) -> FunctionId {
+        let table = table();
+        let known = table.numbers.get(&std::ptr::from_ref(self).addr());
+        known.copied().unwrap_or_else(|| number(&self.key()))
+    }
+}
+
+fn run<F: RemoteBody>(invocation: Invocation) -> Running {
+    let Invocation {
+        arguments,
+        handles,
+        wants,
+    } = invocation;
+    let kind = arguments.kind();
+    let decode = || arguments.into::<F::Arguments>(const { &Traits::WIRE });
+    let arguments = match Failure::catch(|| arriving(handles, decode)) {
+        Ok(arguments) => arguments,
+        Err(failure) => return Running::Done(Err(FunctionFault::Arguments(failure))),
+    };
+    match F::start(arguments) {
+        Begun::Done(result) => Running::Done(returned::<F>(result, kind, wants)),
+        Begun::Future(future) => {
+            Running::Future(Box::pin(async move { returned::<F>(future.await, kind, wants) }))
+        }
+    }
+}
+
+/// Puts a result into the form that the caller wants.
+fn returned<F: RemoteBody>(result: Result<F::Output, Failure>, kind: ArgumentsKind, wants: Wants) -> Ended {
+    let returned = result.and_then(|value| match wants {
+        Wants::Value if kind == ArgumentsKind::Bytes => Returned::passed(&value, F::traits()),
+        Wants::Value => Returned::new(value, kind, F::traits()),
+        Wants::Kept => Ok(Returned::Kept(ObjectValue::new(value, F::traits()))),
+        Wants::End | Wants::Nothing => Returned::new((), kind, const { &Traits::WIRE }),
+    });
+    returned.map_err(FunctionFault::Failed)
+}
+
+/// The functions by number, and the numbers by the address of the entry.
+struct Table {
+    functions: BTreeMap<FunctionId, &'static FunctionEntry>,
+    numbers: BTreeMap<usize, FunctionId>,
+}
+
+fn table() -> &'static Table {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let numbered = || {
+            FUNCTIONS
+                .iter()
+                .map(|function| (number(&function.key()), *function))
+        };
+        Table {
+            functions: numbered().collect(),
+            numbers: numbered()
+                .map(|(id, function)| (std::ptr::from_ref(function).addr(), id))
+                .collect(),
+        }
+    })
+}
+
+/// Finds a function of this program.
+pub(crate) fn find_function(id: FunctionId) -> Option<&'static FunctionEntry> {
+    table().functions.get(&id).copied()
+}
+
+/// The largest number of names that a process tells of its functions.
+const KNOWN_MAX: usize = 256;
+
+/// Paths of the functions of this program, sorted.
+pub(crate) fn known_functions() -> Vec<String> {
+    let mut known: Vec<String> = FUNCTIONS
+        .iter()
+        .map(|function| function.path.to_owned())
+        .collect();
+    known.sort_unstable();
+    known.truncate(KNOWN_MAX);
+    known
+}
+
+fn number(key: &str) -> FunctionId {
+    FunctionId(key.bytes().fold(FNV_OFFSET, fnv1a))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_differ_by_path_and_by_signature() {
+        assert_eq!(number("a fn a ()"), number("a fn a ()"));
+        assert_ne!(number("a fn a ()"), number("b fn a ()"));
+        assert_ne!(number("a fn a ()"), number("a fn a (x : u8)"));
+    }
+}

@@ -1,0 +1,131 @@
+//! The messages of calls, service 16.
+
+use bytes::Bytes;
+use selvedge_cluster::frame::{Class, Service};
+use selvedge_objects::refs::Parcel;
+use serde::{Deserialize, Serialize};
+
+use crate::call::remote_error::RemoteError;
+use crate::failure::{Failure, FailureReport};
+use crate::hub::post::Letter;
+use crate::remote::calls::CallId;
+use crate::remote::function::{FunctionId, Wants};
+
+/// The service of calls.
+pub(crate) const CALLS: Service = Service(16);
+
+/// The head of a letter between the services of calls.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum CallMessage {
+    /// Asks for a function. Body: the arguments.
+    Call {
+        call: CallId,
+        function: FunctionId,
+        wants: Wants,
+        /// The references in the arguments, after the one of a value to be kept.
+        parcels: Vec<Parcel>,
+    },
+    /// The function has returned. Body: the value, or nothing if only the end was wanted.
+    Value {
+        call: CallId,
+        /// The references in the value.
+        parcels: Vec<Parcel>,
+    },
+    /// The function gave no value. Body: a [`Fault`].
+    Fault { call: CallId },
+    /// The caller does not want the answer. No body.
+    Cancel { call: CallId },
+}
+
+/// The reason that a function gave no value, as plain data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Fault {
+    Failed(FailureReport),
+    Arguments(FailureReport),
+    /// The process has no such function, but functions with these paths.
+    Unknown {
+        known: Vec<String>,
+    },
+    WorkerInit(FailureReport),
+    TooLarge {
+        bytes: u64,
+        limit: u64,
+    },
+    Overloaded {
+        limit: u32,
+    },
+    NoThread(String),
+}
+
+impl CallMessage {
+    /// The letter with this head.
+    pub(crate) fn letter(&self, body: Bytes) -> Letter {
+        // Plain data always encodes.
+        let head = postcard::to_allocvec(self).unwrap_or_default();
+        Letter {
+            service: CALLS,
+            class: Class::Ordered,
+            head: head.into(),
+            body,
+        }
+    }
+
+    /// The head of a letter; `None` if its bytes are none.
+    pub(crate) fn of(letter: &Letter) -> Option<Self> {
+        match postcard::take_from_bytes(&letter.head) {
+            Ok((message, [])) => Some(message),
+            _ => None,
+        }
+    }
+}
+
+impl Fault {
+    /// The fault as bytes.
+    pub(crate) fn encode(&self) -> Bytes {
+        // Plain data always encodes.
+        postcard::to_allocvec(self).unwrap_or_default().into()
+    }
+
+    /// Reads a fault. Bytes that are none are a fault too.
+    pub(crate) fn decode(bytes: &[u8]) -> Self {
+        match postcard::take_from_bytes(bytes) {
+            Ok((fault, [])) => fault,
+            _ => Fault::Failed(
+                Failure::Internal("the answer is an error that cannot be read".to_owned()).report(),
+            ),
+        }
+    }
+}
+
+impl From<RemoteError> for Fault {
+    fn from(error: RemoteError) -> Self {
+        match error {
+            RemoteError::Failed(failure) => Fault::Failed(failure.into_report()),
+            RemoteError::Arguments(report) => Fault::Arguments(report),
+            RemoteError::WorkerInit(report) => Fault::WorkerInit(report),
+            RemoteError::UnknownFunction { near } => Fault::Unknown { known: near },
+            RemoteError::TooLarge { bytes, limit } => Fault::TooLarge { bytes, limit },
+            RemoteError::Overloaded { limit } => Fault::Overloaded {
+                limit: u32::try_from(limit).unwrap_or(u32::MAX),
+            },
+            RemoteError::NoThread(why) => Fault::NoThread(why),
+            other => Fault::Failed(Failure::from_error(other).into_report()),
+        }
+    }
+}
+
+impl From<Fault> for RemoteError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Failed(report) => RemoteError::Failed(Failure::from_error(report)),
+            Fault::Arguments(report) => RemoteError::Arguments(report),
+            Fault::Unknown { known } => RemoteError::UnknownFunction { near: known },
+            Fault::WorkerInit(report) => RemoteError::WorkerInit(report),
+            Fault::TooLarge { bytes, limit } => RemoteError::TooLarge { bytes, limit },
+            Fault::Overloaded { limit } => RemoteError::Overloaded {
+                limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            },
+            Fault::NoThread(why) => RemoteError::NoThread(why),
+        }
+    }
+}

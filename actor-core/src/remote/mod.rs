@@ -1,0 +1,36 @@
+//! Remote functions: a call runs a function in another process, or in this one.
+//!
+//! - `function`: a function as plain data, found by number in every process; `near`: similar names, for errors
+//! - `argument`: what may be written for a parameter
+//! - `remote_call`: the description of a call, and functions as values
+//! - `verbs`: what a runtime does with a described call; `scope`: several calls as one; `composite`: their errors
+//! - `calls`: the table of calls, plain data; `message`: the letters between two services of calls
+//! - `service`: the service of a process, with `asking` for its own calls and `serving` for those of others
+//! - `waiter`: the promise of an answer; `job`: a call where its function runs
+//! - `piece`: the kinds of work; `executor`: threads for functions that block, with `places` for the rule of how many; `async_thread`: one thread for
+//!   async functions; `threads`: the count of all of them
+//! - `init`: the initialisation of a process before its first function
+
+pub(crate) mod argument;
+pub(crate) mod asking;
+mod async_thread;
+pub(crate) mod calls;
+pub(crate) mod composite;
+mod executor;
+pub(crate) mod function;
+pub(crate) mod init;
+mod job;
+pub(crate) mod message;
+pub(crate) mod near;
+mod piece;
+mod places;
+pub(crate) mod remote_call;
+pub(crate) mod scope;
+pub(crate) mod service;
+mod serving;
+mod threads;
+pub(crate) mod verbs;
+mod waiter;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! The pieces of work of a process's threads: remote functions, and errands of references.
+
+use selvedge_channels::dispose;
+
+use crate::reference::references::{Errand, Helpers};
+use crate::remote::executor::{Executor, Refusal, Work};
+use crate::remote::job::RemoteJob;
+
+/// A piece of work.
+pub(crate) enum Piece {
+    /// Runs a function.
+    Job(RemoteJob),
+    /// Encodes or drops a value.
+    Errand(Errand),
+}
+
+impl Work for Piece {
+    fn run(self) {
+        match self {
+            Piece::Job(job) => job.run(),
+            Piece::Errand(errand) => errand(),
+        }
+    }
+
+    fn refuse(self, why: Refusal) {
+        match self {
+            Piece::Job(job) => job.refuse(why),
+            // Nobody waits for a drop, and who waits for a value is told by the end of this process.
+            Piece::Errand(errand) => dispose(errand),
+        }
+    }
+}
+
+impl Helpers for Executor<Piece> {
+    fn run(&self, errand: Errand) {
+        self.submit(Piece::Errand(errand));
+    }
+}

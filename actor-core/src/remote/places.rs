@@ -1,0 +1,238 @@
+//! The places of functions that block: how many threads there are, and which work is next. Plain data; `executor` adds the
+//! lock and the threads.
+//!
+//! A place is the right of one thread to run functions. A function that waits gives its place back and takes it again
+//! afterwards at once, so there may be more threads than places for a time; those above end with their work.
+//!
+//! - `PLACES-1`: work waits only while all places are taken, or while a thread for it is about to start.
+//! - `PLACES-2`: a function that goes on never waits for a place, so functions that wait for each other end.
+
+use std::collections::VecDeque;
+
+/// The state of the places. `W` is a piece of work.
+#[derive(Debug)]
+pub(crate) struct ThreadPlaces<W> {
+    limits: Limits,
+    queue: VecDeque<W>,
+    /// Threads that run work, and do not wait.
+    active: usize,
+    /// Threads that have no work.
+    idle: usize,
+    /// Threads whose function waits.
+    blocked: usize,
+    /// Threads that are about to start.
+    starting: usize,
+    is_stopped: bool,
+}
+
+/// The limits of an executor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The number of places.
+    pub(crate) places: usize,
+    /// The number of functions that may wait at a time.
+    pub(crate) blocked: usize,
+    /// The number of pieces of work that may wait for a place.
+    pub(crate) queued: usize,
+}
+
+/// The step that new work needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Nothing: all places are taken.
+    Nothing,
+    /// An idle thread has to be woken.
+    Wake,
+    /// A thread has to be started.
+    Thread,
+}
+
+/// The next step of a thread.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next<W> {
+    Run(W),
+    Wait,
+    End,
+}
+
+/// The reason that work is not taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Stopped,
+    Full,
+}
+
+impl<W> ThreadPlaces<W> {
+    pub(crate) fn new(limits: Limits) -> Self {
+        ThreadPlaces {
+            limits,
+            queue: VecDeque::new(),
+            active: 0,
+            idle: 0,
+            blocked: 0,
+            starting: 0,
+            is_stopped: false,
+        }
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Takes work, or gives it back.
+    pub(crate) fn submit(&mut self, work: W) -> Result<Need, (W, Refused)> {
+        if self.is_stopped {
+            return Err((work, Refused::Stopped));
+        }
+        if self.queue.len() >= self.limits.queued {
+            return Err((work, Refused::Full));
+        }
+        self.queue.push_back(work);
+        Ok(self.need())
+    }
+
+    fn need(&mut self) -> Need {
+        if self.queue.len() <= self.starting {
+            return Need::Nothing;
+        }
+        if self.queue.len() <= self.idle + self.starting {
+            return Need::Wake;
+        }
+        if self.taken() < self.limits.places {
+            self.starting += 1;
+            return Need::Thread;
+        }
+        if self.idle > 0 { Need::Wake } else { Need::Nothing }
+    }
+
+    fn taken(&self) -> usize {
+        self.active + self.idle + self.starting
+    }
+
+    /// A thread has started.
+    pub(crate) fn started(&mut self) -> Next<W> {
+        self.starting -= 1;
+        self.next()
+    }
+
+    /// The system refused a thread. Returns all work if no thread is left to do it.
+    pub(crate) fn not_started(&mut self) -> Vec<W> {
+        self.starting -= 1;
+        if self.taken() > 0 {
+            return Vec::new();
+        }
+        self.queue.drain(..).collect()
+    }
+
+    /// A thread has ended its work.
+    pub(crate) fn done(&mut self) -> Next<W> {
+        self.active -= 1;
+        self.next()
+    }
+
+    /// An idle thread was woken.
+    pub(crate) fn woken(&mut self) -> Next<W> {
+        self.idle -= 1;
+        self.next()
+    }
+
+    fn next(&mut self) -> Next<W> {
+        if self.is_stopped || self.taken() >= self.limits.places {
+            return Next::End;
+        }
+        match self.queue.pop_front() {
+            Some(work) => {
+                self.active += 1;
+                Next::Run(work)
+            }
+            None => {
+                self.idle += 1;
+                Next::Wait
+            }
+        }
+    }
+
+    /// A function is about to wait. `None` if too many wait.
+    pub(crate) fn block(&mut self) -> Option<Need> {
+        if self.blocked >= self.limits.blocked {
+            return None;
+        }
+        self.active -= 1;
+        self.blocked += 1;
+        Some(self.need())
+    }
+
+    /// A function has waited and goes on.
+    pub(crate) fn resume(&mut self) {
+        self.blocked -= 1;
+        self.active += 1;
+    }
+
+    /// Ends all threads after their present work; returns the work that will not be done.
+    pub(crate) fn stop(&mut self) -> Vec<W> {
+        self.is_stopped = true;
+        self.queue.drain(..).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(places: usize) -> ThreadPlaces<u8> {
+        ThreadPlaces::new(Limits {
+            places,
+            blocked: 1,
+            queued: 3,
+        })
+    }
+
+    #[test]
+    fn threads_start_on_demand_up_to_the_places_and_work_beyond_waits() {
+        let mut places = places(2);
+        assert_eq!(places.submit(1), Ok(Need::Thread));
+        assert_eq!(places.submit(2), Ok(Need::Thread));
+        assert_eq!(places.submit(3), Ok(Need::Nothing));
+        assert_eq!(places.submit(4), Err((4, Refused::Full)));
+        assert_eq!(places.started(), Next::Run(1));
+        assert_eq!(places.done(), Next::Run(2));
+        assert_eq!(places.started(), Next::Run(3));
+        assert_eq!(places.done(), Next::Wait);
+        assert_eq!(places.submit(5), Ok(Need::Wake));
+        assert_eq!(
+            places.submit(6),
+            Ok(Need::Wake),
+            "the place that is taken is soon free"
+        );
+        assert_eq!(places.woken(), Next::Run(5));
+        assert_eq!(places.stop(), [6]);
+        assert_eq!(places.done(), Next::End);
+        assert_eq!(places.submit(7), Err((7, Refused::Stopped)));
+    }
+
+    #[test]
+    fn p11_a_function_that_waits_gives_its_place_back_and_goes_on_at_once() {
+        let mut places = places(1);
+        assert_eq!(places.submit(1), Ok(Need::Thread));
+        assert_eq!(places.started(), Next::Run(1));
+        assert_eq!(places.submit(2), Ok(Need::Nothing));
+        assert_eq!(places.block(), Some(Need::Thread));
+        assert_eq!(places.started(), Next::Run(2));
+        assert_eq!(places.block(), None, "one function may wait");
+        places.resume();
+        assert_eq!(places.done(), Next::End, "one thread too many ends");
+        assert_eq!(places.done(), Next::Wait);
+    }
+
+    #[test]
+    fn work_is_given_back_if_no_thread_starts() {
+        let mut places = places(2);
+        assert_eq!(places.submit(1), Ok(Need::Thread));
+        assert_eq!(places.not_started(), [1]);
+        assert_eq!(places.submit(2), Ok(Need::Thread));
+        assert_eq!(places.started(), Next::Run(2));
+        assert_eq!(places.submit(3), Ok(Need::Thread));
+        assert_eq!(places.not_started(), []);
+        assert_eq!(places.done(), Next::Run(3));
+    }
+}

@@ -1,0 +1,212 @@
+//! The service of calls: what this process asks of others, and what others ask of it.
+//!
+//! The service sends and receives letters, and steps the table of calls. It runs no user code on the thread that brings a
+//! letter: functions run on the executor or the async thread, values are decoded by who waits for them, and wakers are
+//! woken on a thread of their own.
+//!
+//! This file has the service itself, its start and its end; `asking` has the caller's side, and `serving` the other.
+
+use std::any::Any;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock, Weak};
+use std::task::Waker;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use selvedge_cluster::peer::ProcessId;
+
+use crate::call::remote_error::RemoteError;
+use crate::cancel::CallCancel;
+use crate::current::{Current, Place};
+use crate::failure::wake;
+use crate::hub::post::{Post, Receiver};
+use crate::reference::references::References;
+use crate::remote::async_thread::{AsyncPlace, AsyncThread};
+use crate::remote::calls::{Asked, Served};
+use crate::remote::executor::{Executor, Work};
+use crate::remote::init::{OF_PROCESS, WorkerInit};
+use crate::remote::job::RemoteJob;
+use crate::remote::piece::Piece;
+use crate::remote::threads::Threads;
+use crate::remote::waiter::{Outcome, Waiter};
+
+/// The service of calls of one process.
+pub(crate) struct Remote {
+    pub(super) post: Arc<dyn Post>,
+    pub(super) asked: Mutex<Asked<Arc<Waiter>>>,
+    pub(super) served: Mutex<Served<Arc<CallCancel>>>,
+    pub(super) references: Arc<References>,
+    /// The processes that have died.
+    pub(super) dead: Mutex<Vec<ProcessId>>,
+    /// The number of calls for which the runtime has chosen a worker.
+    pub(super) turn: AtomicUsize,
+    pub(super) init: &'static WorkerInit,
+    /// The service itself, for callbacks.
+    pub(super) this: Weak<Remote>,
+    threads: Threads,
+    executor: Executor<Piece>,
+    functions: AsyncThread,
+    /// Deadlines, and the wakers of callers.
+    background: AsyncThread,
+    owner: OnceLock<Arc<dyn Any + Send + Sync>>,
+    currents: OnceLock<Currents>,
+}
+
+/// The surroundings of blocking and of async functions.
+struct Currents {
+    blocking: Arc<Current>,
+    overlapping: Arc<Current>,
+}
+
+impl Remote {
+    /// Creates the service of this process. Nothing is started before the first call needs it.
+    pub(crate) fn new(post: Arc<dyn Post>) -> Arc<Self> {
+        Self::with_init(post, &OF_PROCESS)
+    }
+
+    /// Creates the service of a process with an initialisation of its own, for tests with several in one.
+    pub(crate) fn with_init(post: Arc<dyn Post>, init: &'static WorkerInit) -> Arc<Self> {
+        let threads = Threads::default();
+        let executor = Executor::new(&threads);
+        let (helpers, started) = (Arc::new(executor.clone()), Instant::now());
+        let clock = Box::new(move || started.elapsed());
+        let references = References::new(Arc::clone(&post), helpers, clock);
+        Arc::new_cyclic(|this| Remote {
+            post,
+            references,
+            asked: Mutex::default(),
+            served: Mutex::default(),
+            dead: Mutex::default(),
+            turn: AtomicUsize::new(0),
+            init,
+            this: Weak::clone(this),
+            executor,
+            functions: AsyncThread::new("selvedge-remote-async", &threads),
+            background: AsyncThread::new("selvedge-deadlines", &threads),
+            threads,
+            owner: OnceLock::new(),
+            currents: OnceLock::new(),
+        })
+    }
+
+    /// The service as the receiver of letters for [`CALLS`](crate::remote::message::CALLS).
+    #[cfg_attr(
+        not(test),
+        allow(dead_code, reason = "for the links, which are not there yet")
+    )]
+    pub(crate) fn receiver(self: &Arc<Self>) -> Arc<dyn Receiver> {
+        Arc::clone(self) as Arc<dyn Receiver>
+    }
+
+    /// Sets the runtime that functions find by `Runtime::current`. Later calls have no effect.
+    pub(crate) fn set_owner(&self, owner: Arc<dyn Any + Send + Sync>) {
+        let _ = self.owner.set(owner);
+    }
+
+    fn currents(&self) -> &Currents {
+        self.currents.get_or_init(|| {
+            let owner = self.owner.get().map_or_else(|| Arc::new(()) as _, Arc::clone);
+            let current = |place: Arc<dyn Place>| {
+                let owner = Arc::clone(&owner);
+                Arc::new(Current { owner, place })
+            };
+            Currents {
+                blocking: current(Arc::new(self.executor.clone())),
+                overlapping: current(Arc::new(AsyncPlace)),
+            }
+        })
+    }
+
+    /// The surroundings of a function.
+    pub(super) fn current(&self, is_async: bool) -> Arc<Current> {
+        let currents = self.currents();
+        Arc::clone(if is_async {
+            &currents.overlapping
+        } else {
+            &currents.blocking
+        })
+    }
+
+    /// Has a function run.
+    pub(super) fn start(&self, job: RemoteJob) {
+        if !job.function.is_async() {
+            return self.executor.submit(Piece::Job(job));
+        }
+        match self.functions.ensure() {
+            Ok(()) => self.functions.spawn(move || job.run_async()),
+            Err(refusal) => job.refuse(refusal),
+        }
+    }
+
+    /// Answers a waiter, on a thread that must not run user code.
+    pub(super) fn settle(&self, waiter: &Waiter, outcome: Outcome) {
+        if let Some(Some(waker)) = waiter.answer(outcome) {
+            self.wake_elsewhere(waker);
+        }
+    }
+
+    /// Wakes a waker, which is user code, on the background thread; if the system refuses that thread, on this one.
+    fn wake_elsewhere(&self, waker: Waker) {
+        match self.background.ensure() {
+            Ok(()) => self.background.spawn(move || async move { wake(waker) }),
+            Err(_) => wake(waker),
+        }
+    }
+
+    /// Ends the call at its deadline.
+    pub(super) fn limit(&self, waiter: &Arc<Waiter>, deadline: std::time::Duration) {
+        let Some(answered) = waiter.answered() else { return };
+        if let Err(refusal) = self.background.ensure() {
+            let why = format!("{refusal:?}");
+            return self.settle(waiter, Err(RemoteError::NoThread(why)));
+        }
+        let (waiter, until) = (Arc::clone(waiter), tokio::time::Instant::now() + deadline);
+        self.background.spawn(move || async move {
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => {
+                    if let Some(Some(waker)) = waiter.expire(deadline) {
+                        wake(waker);
+                    }
+                }
+                _ = answered => {}
+            }
+        });
+    }
+
+    /// Ends all calls, and the threads; returns whether the threads have ended by the deadline. A function that runs is
+    /// asked to end by its token.
+    pub(crate) fn shutdown(&self, deadline: Instant) -> bool {
+        self.stop();
+        self.threads.wait_until(deadline)
+    }
+
+    fn stop(&self) {
+        self.executor.stop();
+        self.functions.stop();
+        let waiters = self.asked.lock().take_all();
+        waiters
+            .iter()
+            .for_each(|waiter| self.settle(waiter, Err(RemoteError::Shutdown)));
+        let served = self.served.lock().take_all();
+        served.iter().for_each(|cancel| cancel.cancel());
+        self.background.stop();
+    }
+
+    /// The number of calls that wait for answers of others, and of calls of others that run.
+    #[cfg(test)]
+    pub(crate) fn open_calls(&self) -> (usize, usize) {
+        (self.asked.lock().len(), self.served.lock().len())
+    }
+
+    /// The number of threads.
+    #[cfg(test)]
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.len()
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

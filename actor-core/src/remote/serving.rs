@@ -1,0 +1,223 @@
+//! The side of the process that is asked: letters come in, functions run, answers go out.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use selvedge_cluster::peer::{Peer, ProcessId};
+use selvedge_cluster::session::Outcome as Fate;
+use selvedge_objects::refs::{Parcel, RefId};
+
+use crate::actor::arguments::{Arguments, Returned};
+use crate::call::remote_error::RemoteError;
+use crate::cancel::CallCancel;
+use crate::failure::Failure;
+use crate::hub::post::{Letter, PostError, Receiver};
+use crate::reference::content::Content;
+use crate::reference::letters::ReferenceService;
+use crate::reference::transit::Beside;
+use crate::remote::asking::{content_of, log};
+use crate::remote::calls::CallId;
+use crate::remote::function::{FunctionEntry, FunctionId, Invocation, Wants, find_function, known_functions};
+use crate::remote::message::{CALLS, CallMessage, Fault};
+use crate::remote::service::Remote;
+use crate::remote::waiter::Outcome;
+
+/// A call of another process.
+#[derive(Clone, Copy)]
+struct Asked {
+    call: CallId,
+    function: FunctionId,
+    wants: Wants,
+}
+
+impl Receiver for Remote {
+    fn received(&self, from: Peer, letter: Letter) {
+        if letter.service != CALLS {
+            return ReferenceService(&self.references).received(from, letter);
+        }
+        match CallMessage::of(&letter) {
+            Some(CallMessage::Call {
+                call,
+                function,
+                wants,
+                parcels,
+            }) => self.serve(
+                from,
+                Asked {
+                    call,
+                    function,
+                    wants,
+                },
+                parcels,
+                letter.body,
+            ),
+            Some(CallMessage::Value { call, parcels }) => {
+                self.value_arrived(from, call, parcels, letter.body)
+            }
+            Some(CallMessage::Fault { call }) => {
+                self.answered(from, call, || Err(Fault::decode(&letter.body).into()));
+            }
+            Some(CallMessage::Cancel { call }) => {
+                let cancelled = self.served.lock().cancel(from, call);
+                if let Some(cancel) = cancelled {
+                    cancel.cancel();
+                }
+            }
+            // A build with other messages: whoever asked has its deadline.
+            None => {}
+        }
+    }
+
+    fn died(&self, peer: Peer, fates: &[(u64, Fate)]) {
+        ReferenceService(&self.references).died(peer);
+        let mut dead = self.dead.lock();
+        if !dead.contains(&peer.process) {
+            dead.push(peer.process);
+        }
+        drop(dead);
+        let lost = self.asked.lock().died(peer, fates);
+        for (waiter, ran) in lost {
+            self.settle(&waiter, Err(RemoteError::Died { ran }));
+        }
+        let orphans = self.served.lock().died(peer);
+        orphans.iter().for_each(|cancel| cancel.cancel());
+    }
+}
+
+impl Remote {
+    fn answered(&self, from: Peer, call: CallId, outcome: impl FnOnce() -> Outcome) {
+        let waiter = self.asked.lock().answered(from, call);
+        if let Some(waiter) = waiter {
+            self.settle(&waiter, outcome());
+        }
+    }
+
+    /// The value of a call has arrived; it counts once the references in it have come to rest.
+    fn value_arrived(&self, from: Peer, call: CallId, parcels: Vec<Parcel>, body: Bytes) {
+        let this = self.this.clone();
+        self.references.arrived(from, parcels, move |handles| {
+            let Some(this) = this.upgrade() else { return };
+            this.answered(from, call, || match handles {
+                // The body is the only part of its letter, so this moves it.
+                Ok(handles) => Ok(Returned::Passed(body.into(), Beside(handles))),
+                Err(error) => Err(RemoteError::Failed(Failure::from_error(error))),
+            });
+        });
+    }
+
+    fn serve(&self, from: Peer, asked: Asked, parcels: Vec<Parcel>, body: Bytes) {
+        let cancel = Arc::<CallCancel>::default();
+        let answers = matches!(asked.wants, Wants::Value | Wants::End);
+        if answers && !self.served.lock().begin(from, asked.call, Arc::clone(&cancel)) {
+            return;
+        }
+        let kept = match parcels.first() {
+            Some(Parcel::Keep { id }) => Some(*id),
+            _ => None,
+        };
+        let this = self.this.clone();
+        self.references.arrived(from, parcels, move |handles| {
+            let Some(this) = this.upgrade() else { return };
+            let reply = this.reply(from, asked, kept);
+            let Some(function) = find_function(asked.function) else {
+                let known = known_functions();
+                return reply(None, Err(RemoteError::UnknownFunction { near: known }));
+            };
+            let handles = match handles {
+                Ok(handles) => handles,
+                Err(error) => {
+                    let report = Failure::from_error(error).into_report();
+                    return reply(Some(function), Err(RemoteError::Arguments(report)));
+                }
+            };
+            let invocation = Invocation {
+                arguments: Arguments::Bytes(body.into()),
+                handles,
+                wants: asked.wants,
+            };
+            let reply = Box::new(move |outcome| reply(Some(function), outcome));
+            this.run(function, invocation, cancel, reply);
+        });
+    }
+
+    /// What is done with the outcome of a call from another process.
+    fn reply(
+        &self,
+        from: Peer,
+        asked: Asked,
+        kept: Option<RefId>,
+    ) -> impl FnOnce(Option<&'static FunctionEntry>, Outcome) + Send + use<> {
+        let this = self.this.clone();
+        move |function, outcome| {
+            let Some(this) = this.upgrade() else { return };
+            let Asked { call, wants, .. } = asked;
+            match (wants, outcome, kept) {
+                (Wants::Value | Wants::End, Ok(returned), _) => this.succeed(from, call, returned),
+                (Wants::Value | Wants::End, Err(error), _) => this.fail(from, call, error.into()),
+                (Wants::Kept, outcome, Some(id)) => this.fill(id, content(function, this.me(), outcome)),
+                (Wants::Kept | Wants::Nothing, outcome, _) => {
+                    if let Some(function) = function {
+                        log(function, this.me(), outcome);
+                    }
+                }
+            }
+        }
+    }
+
+    fn succeed(&self, from: Peer, call: CallId, returned: Returned) {
+        let (bytes, handles) = match returned {
+            Returned::Bytes(bytes) => (bytes, Vec::new()),
+            Returned::Passed(bytes, Beside(handles)) => (bytes, handles),
+            Returned::Local(_) | Returned::Kept(_) => {
+                let failure = Failure::Internal("a value for another process without bytes".to_owned());
+                return self.fail(from, call, Fault::Failed(failure.into_report()));
+            }
+        };
+        if !self.served.lock().end(from, call) {
+            return;
+        }
+        let parcels = match self.references.pass(&handles, from) {
+            Ok(parcels) => parcels,
+            Err(error) => {
+                let report = Failure::from_error(error).into_report();
+                return self.send_fault(from, call, &Fault::Failed(report));
+            }
+        };
+        let message = CallMessage::Value {
+            call,
+            parcels: parcels.clone(),
+        };
+        let Err(error) = self.post.send(from, message.letter(bytes.into())) else {
+            return;
+        };
+        self.references.not_sent(from, &parcels);
+        if let PostError::TooLarge { bytes, limit } = error {
+            let (bytes, limit) = (bytes as u64, limit as u64);
+            self.send_fault(from, call, &Fault::TooLarge { bytes, limit });
+        }
+    }
+
+    fn fail(&self, from: Peer, call: CallId, fault: Fault) {
+        if self.served.lock().end(from, call) {
+            self.send_fault(from, call, &fault);
+        }
+    }
+
+    fn send_fault(&self, to: Peer, call: CallId, fault: &Fault) {
+        // A peer that is dead needs no answer.
+        let _ = self
+            .post
+            .send(to, CallMessage::Fault { call }.letter(fault.encode()));
+    }
+}
+
+/// The content of an object whose function has ended, or is unknown here.
+fn content(function: Option<&FunctionEntry>, me: ProcessId, outcome: Outcome) -> Content {
+    match (function, outcome) {
+        (Some(function), outcome) => content_of(function, me, outcome),
+        (None, Err(error)) => Err(Arc::new(Failure::from_error(error))),
+        (None, Ok(_)) => Err(Arc::new(Failure::Internal(
+            "a value of an unknown function".to_owned(),
+        ))),
+    }
+}

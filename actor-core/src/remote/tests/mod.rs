@@ -1,0 +1,7 @@
+//! Processes of remote functions in one process: each is a runtime whose letters go through memory.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod functions;
+mod hostile;
+mod network;
+mod rows;

@@ -1,0 +1,195 @@
+//! A network in memory: every process has a thread that brings its letters, in the order in which they were sent.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use selvedge_cluster::frame::Class;
+use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::session::Outcome;
+
+use crate::hub::post::{Letter, Post, PostError};
+use crate::remote::init::WorkerInit;
+use crate::remote::message::CALLS;
+use crate::remote::service::Remote;
+use crate::runtime::Runtime;
+
+/// The length of the longest letter, in bytes.
+pub(super) const LETTER_MAX: u64 = 1 << 20;
+
+enum Event {
+    Letter(Peer, Letter),
+    Died(Peer, Vec<(u64, Outcome)>),
+}
+
+struct Attached {
+    peer: Peer,
+    events: Sender<Event>,
+    /// While it is held, letters to the process are not handed over: their sender and their number.
+    held: Option<Vec<(Peer, u64)>>,
+}
+
+#[derive(Default)]
+struct State {
+    nodes: BTreeMap<ProcessId, Attached>,
+    dead: Vec<Peer>,
+    /// Sender, addressee and length of each letter that was sent.
+    sent: Vec<(ProcessId, ProcessId, usize)>,
+}
+
+/// The network. Clones are the same one.
+#[derive(Clone, Default)]
+pub(super) struct Network(Arc<Mutex<State>>);
+
+struct Memory {
+    network: Network,
+    me: Peer,
+}
+
+/// A process of the network.
+pub(super) struct TestProcess {
+    pub(super) peer: Peer,
+    pub(super) runtime: Runtime,
+}
+
+pub(super) fn id(number: u32) -> ProcessId {
+    ProcessId::new(number).unwrap()
+}
+
+impl Network {
+    /// Processes 1 to `count`.
+    pub(super) fn of(count: u32) -> (Self, Vec<TestProcess>) {
+        let network = Network::default();
+        let processes = (1..=count).map(|number| network.join(number)).collect();
+        (network, processes)
+    }
+
+    fn join(&self, number: u32) -> TestProcess {
+        let peer = Peer {
+            process: id(number),
+            incarnation: Incarnation(1),
+        };
+        let network = self.clone();
+        let init = Box::leak(Box::new(WorkerInit::new()));
+        let remote = Remote::with_init(Arc::new(Memory { network, me: peer }), init);
+        let (events, received) = channel();
+        let node = Attached {
+            peer,
+            events,
+            held: None,
+        };
+        self.0.lock().nodes.insert(peer.process, node);
+        // The thread ends with the process's place in the network.
+        let receiver = Arc::downgrade(&remote.receiver());
+        thread::spawn(move || {
+            for event in received {
+                let Some(receiver) = receiver.upgrade() else {
+                    return;
+                };
+                match event {
+                    Event::Letter(from, letter) => receiver.received(from, letter),
+                    Event::Died(peer, fates) => receiver.died(peer, &fates),
+                }
+            }
+        });
+        TestProcess {
+            peer,
+            runtime: Runtime::with_remote(remote),
+        }
+    }
+
+    /// Stops the hand-over of letters to a process.
+    pub(super) fn hold(&self, number: u32) {
+        self.0.lock().nodes.get_mut(&id(number)).unwrap().held = Some(Vec::new());
+    }
+
+    /// Ends a process, and tells the others.
+    pub(super) fn kill(&self, number: u32) {
+        let mut state = self.0.lock();
+        let dead = state.nodes.remove(&id(number)).unwrap();
+        state.dead.push(dead.peer);
+        let held = dead.held.unwrap_or_default();
+        for node in state.nodes.values() {
+            let fates = held.iter().filter(|(from, _)| *from == node.peer);
+            let fates = fates.map(|(_, number)| (*number, Outcome::NotSent)).collect();
+            drop(node.events.send(Event::Died(dead.peer, fates)));
+        }
+    }
+
+    /// Sends a letter in the name of another.
+    pub(super) fn forge(&self, from: Peer, to: u32, letter: Letter) {
+        let state = self.0.lock();
+        state.nodes[&id(to)]
+            .events
+            .send(Event::Letter(from, letter))
+            .unwrap();
+    }
+
+    /// Sender, addressee and length of each letter so far.
+    pub(super) fn sent(&self) -> Vec<(u32, u32, usize)> {
+        let sent = &self.0.lock().sent;
+        sent.iter()
+            .map(|(from, to, bytes)| (from.number(), to.number(), *bytes))
+            .collect()
+    }
+}
+
+impl Post for Memory {
+    fn me(&self) -> Peer {
+        self.me
+    }
+
+    fn peers(&self) -> Vec<Peer> {
+        let state = self.network.0.lock();
+        let peers = state.nodes.values().map(|node| node.peer);
+        peers.filter(|peer| *peer != self.me).collect()
+    }
+
+    fn send(&self, to: Peer, letter: Letter) -> Result<u64, PostError> {
+        assert!(letter.service != CALLS || letter.class == Class::Ordered);
+        let mut state = self.network.0.lock();
+        let bytes = letter.body.len();
+        if bytes as u64 > LETTER_MAX {
+            let limit = usize::try_from(LETTER_MAX).unwrap();
+            return Err(PostError::TooLarge { bytes, limit });
+        }
+        if state.dead.contains(&to) {
+            return Err(PostError::Dead(to));
+        }
+        state.sent.push((self.me.process, to.process, bytes));
+        let number = state.sent.len() as u64;
+        let node = state.nodes.get_mut(&to.process);
+        let node = node.ok_or(PostError::NoSuchPeer(to.process))?;
+        match &mut node.held {
+            Some(held) => held.push((self.me, number)),
+            // The test may have ended.
+            None => drop(node.events.send(Event::Letter(self.me, letter))),
+        }
+        Ok(number)
+    }
+
+    // The letters of a process that breaks the protocol go on, so that a test can send more of them.
+    fn cut(&self, _: Peer, _: String) {}
+
+    // Nothing is due here: letters are not lost.
+    fn spawn(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {
+        false
+    }
+}
+
+/// A place for what a function of a test tells.
+pub(super) static TOLD: OnceLock<Mutex<Vec<u64>>> = OnceLock::new();
+
+/// Waits until a function of a test has told `mark`.
+pub(super) fn wait_until_told(mark: u64) {
+    let late = Instant::now() + Duration::from_secs(60);
+    while !TOLD.get_or_init(Mutex::default).lock().contains(&mark) {
+        assert!(Instant::now() < late, "nobody tells {mark}");
+        thread::yield_now();
+    }
+}

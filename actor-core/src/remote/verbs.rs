@@ -1,0 +1,159 @@
+//! The verbs of a runtime: what becomes of a described call.
+
+use std::sync::Weak;
+
+use selvedge_channels::{Payload, Traits, Wire};
+
+use crate::call::remote_error::RemoteError;
+use crate::call::{Call, CallError, Callee};
+use crate::current::current;
+use crate::home::handles::Worker;
+use crate::reference::Ref;
+use crate::remote::asking::{Asking, Request};
+use crate::remote::composite::Composite;
+use crate::remote::function::{FunctionEntry, Wants};
+use crate::remote::remote_call::RemoteCall;
+use crate::runtime::{Inner, Runtime};
+
+/// An error: the thread runs no remote function, or the function's runtime has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no runtime here: only the thread of a remote function has a current one")]
+pub struct NoRuntime;
+
+impl Runtime {
+    /// The runtime of the remote function that runs on this thread. A runtime that the function has made itself is another
+    /// one.
+    ///
+    /// # Errors
+    /// [`NoRuntime`] outside of a remote function, and once the runtime has ended.
+    pub fn current() -> Result<Runtime, NoRuntime> {
+        let current = current().ok_or(NoRuntime)?;
+        let inner = current.owner.downcast_ref::<Weak<Inner>>();
+        let inner = inner.and_then(Weak::upgrade).ok_or(NoRuntime)?;
+        Ok(Runtime::of(inner))
+    }
+
+    /// Calls a remote function. The function runs at most once; its value comes back, and nothing is kept in its process.
+    ///
+    /// A call within this process moves the arguments and the value. A call to another process encodes them, with one
+    /// message there and one back. A function that panics fails with its panic's message.
+    ///
+    /// ```
+    /// # use selvedge_core as selvedge;
+    /// # fn described() -> Option<selvedge::RemoteCall<f64>> { None }
+    /// use selvedge::Runtime;
+    /// let runtime = Runtime::new();
+    /// if let Some(square) = described() {
+    ///     assert_eq!(runtime.call(square).wait()?, 9.0);
+    /// }
+    /// # Ok::<(), selvedge::CallError>(())
+    /// ```
+    pub fn call<T: Wire>(&self, call: RemoteCall<T>) -> Call<T> {
+        self.start(call, Wants::Value, const { &Traits::WIRE })
+    }
+
+    /// Runs a remote function in a process that keeps the value, and returns a reference to it at once. The value needs no
+    /// serde, unless it is fetched from another process. An error of the function is the error of every fetch.
+    pub fn keep<T: Payload>(&self, call: RemoteCall<T>) -> Ref<T> {
+        let remote = self.remote();
+        let process = remote.choose(call.destination);
+        Ref::of(remote.keep(process, request(call)))
+    }
+
+    /// Runs a remote function whose value nobody wants. A success says that the call was accepted; an error of the function
+    /// itself is written to the standard error of its process.
+    ///
+    /// # Errors
+    /// [`CallError::Remote`] if the call was not accepted.
+    pub fn cast<T>(&self, call: RemoteCall<T>) -> Result<(), CallError> {
+        let function = call.function;
+        let remote = self.remote();
+        let process = remote.choose(call.destination);
+        let accepted = match self.is_open() {
+            true => remote.cast(process, request(call)),
+            false => Err(RemoteError::Shutdown),
+        };
+        accepted.map_err(|error| Callee::Function(function.path, process).error(error))
+    }
+
+    /// Calls a remote function in every process, this one included, and returns the values in the order of the processes'
+    /// numbers. The calls to other processes are sent before the function runs in this one.
+    ///
+    /// # Errors
+    /// [`Composite`], with the errors of all calls that failed.
+    pub fn everywhere<T: Wire>(&self, call: RemoteCall<T>) -> Result<Vec<T>, Composite> {
+        let (function, deadline) = (call.function, call.deadline);
+        let askings = if self.is_open() {
+            self.remote().ask_everywhere(request(call))
+        } else {
+            vec![Asking::failed(self.remote().me(), RemoteError::Shutdown)]
+        };
+        let calls = askings.len();
+        let (mut values, mut errors) = (Vec::new(), Vec::new());
+        let made: Vec<_> = askings
+            .into_iter()
+            .map(|asking| made::<T>(function, asking, deadline, const { &Traits::WIRE }))
+            .collect();
+        for call in made {
+            match call.wait() {
+                Ok(value) => values.push(value),
+                Err(error) => errors.push(error),
+            }
+        }
+        if errors.is_empty() {
+            return Ok(values);
+        }
+        Err(Composite { errors, calls })
+    }
+
+    /// Starts a call of which `wants` is wanted, a `T`.
+    pub(super) fn start<T: Payload, U>(
+        &self,
+        call: RemoteCall<U>,
+        wants: Wants,
+        traits: &'static Traits<T>,
+    ) -> Call<T> {
+        let (function, deadline) = (call.function, call.deadline);
+        let remote = self.remote();
+        let process = remote.choose(call.destination);
+        let asking = match self.is_open() {
+            true => remote.ask(process, request(call), wants),
+            false => Asking::failed(process, RemoteError::Shutdown),
+        };
+        made(function, asking, deadline, traits)
+    }
+}
+
+impl Worker {
+    /// Runs a remote function in this worker, which keeps the value: [`Runtime::keep`], with this worker as the place.
+    pub fn keep<T: Payload>(&self, call: RemoteCall<T>) -> Ref<T> {
+        self.runtime().keep(call.on(self))
+    }
+}
+
+fn request<T>(call: RemoteCall<T>) -> Request {
+    Request {
+        function: call.function,
+        arguments: call.arguments,
+        deadline: call.deadline,
+        is_copied: call.is_copied,
+    }
+}
+
+fn made<T: Payload>(
+    function: &'static FunctionEntry,
+    asking: Asking,
+    deadline: Option<std::time::Duration>,
+    traits: &'static Traits<T>,
+) -> Call<T> {
+    let callee = Callee::Function(function.path, asking.process);
+    let call = Call::new(asking.answer, asking.cancel, callee, traits);
+    match deadline {
+        // The deadline itself ends the wait.
+        Some(deadline) => call.limited(deadline.saturating_add(LATE)),
+        None => call,
+    }
+}
+
+/// The time by which a deadline may be late.
+const LATE: std::time::Duration = std::time::Duration::from_secs(5);

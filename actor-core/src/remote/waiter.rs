@@ -1,0 +1,64 @@
+//! The waiter of a call: a promise that is kept once.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::actor::arguments::Returned;
+use crate::call::remote_error::RemoteError;
+use crate::call::request::CallFault;
+use crate::cancel::CallCancel;
+use crate::promise::{Answer, Promise, promise};
+
+/// The outcome of a call.
+pub(crate) type Outcome = Result<Returned, RemoteError>;
+
+/// The waiter of one call. The first answer counts.
+pub(crate) struct Waiter {
+    open: Mutex<Option<Open>>,
+    pub(crate) cancel: Arc<CallCancel>,
+}
+
+struct Open {
+    promise: Promise<Result<Returned, CallFault>>,
+    /// The drop tells the call's deadline that there is nothing left to do.
+    answered: Option<oneshot::Sender<()>>,
+}
+
+impl Waiter {
+    /// Creates the waiter and the caller's side.
+    pub(crate) fn new() -> (Arc<Self>, Answer<Result<Returned, CallFault>>) {
+        let (promise, answer) = promise();
+        let answered = None;
+        let waiter = Waiter {
+            open: Mutex::new(Some(Open { promise, answered })),
+            cancel: Arc::default(),
+        };
+        (Arc::new(waiter), answer)
+    }
+
+    /// Answers, if nobody has. `Some` if this is the answer that counts, with the waker of a caller that awaits it.
+    pub(crate) fn answer(&self, outcome: Outcome) -> Option<Option<Waker>> {
+        let open = self.open.lock().take()?;
+        self.cancel.answered();
+        Some(open.promise.keep_unwoken(outcome.map_err(CallFault::Remote)))
+    }
+
+    /// Answers for a call whose time is over, and cancels it.
+    pub(crate) fn expire(&self, deadline: Duration) -> Option<Option<Waker>> {
+        let open = self.open.lock().take()?;
+        self.cancel.cancel();
+        let late = CallFault::Remote(RemoteError::Deadline(deadline));
+        Some(open.promise.keep_unwoken(Err(late)))
+    }
+
+    /// A future that completes once the call is answered.
+    pub(crate) fn answered(&self) -> Option<oneshot::Receiver<()>> {
+        let (sender, receiver) = oneshot::channel();
+        self.open.lock().as_mut()?.answered = Some(sender);
+        Some(receiver)
+    }
+}

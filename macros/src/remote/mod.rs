@@ -1,0 +1,11 @@
+//! `#[remote]`, `remote_fn!` and `#[worker_init]`.
+//!
+//! `function` reads and expands a function, `closure` a closure of `remote_fn!`, and `init` a function of `#[worker_init]`.
+
+mod closure;
+mod function;
+mod init;
+
+pub(crate) use closure::value;
+pub(crate) use function::attribute;
+pub(crate) use init::attribute as worker_init;

@@ -1,0 +1,130 @@
+//! Remote functions and references between real processes.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)] // a test may panic
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use selvedge::prelude::*;
+use selvedge::{CallError, FetchError, RemoteError};
+
+#[remote]
+fn square(x: f64) -> f64 {
+    x * x
+}
+
+#[remote]
+fn pid() -> u32 {
+    std::process::id()
+}
+
+#[remote]
+fn load(rows: usize) -> Vec<u64> {
+    (0..rows as u64).collect()
+}
+
+#[remote]
+fn sum(rows: Ref<Vec<u64>>) -> Result<u64> {
+    Ok(rows.fetch()?.iter().sum())
+}
+
+#[remote]
+fn lent(rows: Ref<Vec<u64>>) -> Ref<Vec<u64>> {
+    rows
+}
+
+#[remote]
+fn fails(text: &str) -> Result<u64> {
+    Err(text.to_owned().into())
+}
+
+/// A value that serde does not know.
+struct Session {
+    log: Mutex<Vec<String>>,
+}
+
+#[remote]
+fn open(name: &str) -> Session {
+    Session {
+        log: Mutex::new(vec![name.to_owned()]),
+    }
+}
+
+#[remote]
+fn entries(session: Ref<Session>) -> Option<usize> {
+    session.local().map(|session| session.log.lock().unwrap().len())
+}
+
+#[remote]
+fn dies() -> u64 {
+    std::process::abort()
+}
+
+#[test]
+fn jrem_02_a_call_runs_in_the_worker_that_it_names() {
+    let runtime = Runtime::new();
+    let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
+    assert_eq!(runtime.call(square::remote(3.0).on(&a)).wait().unwrap(), 9.0);
+    let pids = [&a, &b].map(|worker| runtime.call(pid::remote().on(worker)).wait().unwrap());
+    assert_eq!(pids.map(Some), [a.pid(), b.pid()]);
+    assert_ne!(pids[0], std::process::id());
+}
+
+#[test]
+fn rref_03_a_kept_value_lives_in_its_worker_and_passes_by_reference() {
+    let runtime = Runtime::new();
+    let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
+    let rows: Ref<Vec<u64>> = a.keep(load::remote(100));
+    assert_eq!(rows.local(), None);
+    // To its owner, to another worker, and back again.
+    for worker in [&a, &b] {
+        assert_eq!(runtime.call(sum::remote(&rows).on(worker)).wait().unwrap(), 4950);
+        let back = runtime.call(lent::remote(&rows).on(worker)).wait().unwrap();
+        assert_eq!((back.id(), back.fetch().unwrap().len()), (rows.id(), 100));
+    }
+    assert!(rows.confirmed(Duration::from_secs(60)).unwrap());
+    let here: Ref<Vec<u64>> = runtime.keep(load::remote(10).on_process(rows.id().creator.process));
+    assert_eq!(here.fetch().unwrap().len(), 10);
+    assert_eq!(runtime.call(sum::remote(&here).on(&b)).wait().unwrap(), 45);
+}
+
+#[test]
+fn a_kept_value_needs_no_serde_until_it_is_fetched_elsewhere() {
+    let runtime = Runtime::new();
+    let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
+    let session: Ref<Session> = a.keep(open::remote("first"));
+    assert_eq!(runtime.call(entries::remote(&session).on(&a)).wait().unwrap(), Some(1));
+    assert_eq!(runtime.call(entries::remote(&session).on(&b)).wait().unwrap(), None);
+}
+
+#[test]
+fn rref_29_a_function_that_fails_is_the_error_of_every_fetch() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    let failed: Ref<u64> = worker.keep(fails::remote("no model there"));
+    for _ in 0..2 {
+        let error = failed.fetch().unwrap_err();
+        assert!(matches!(error, FetchError::Failed { .. }), "{error}");
+        assert!(error.to_string().contains("no model there"), "{error}");
+    }
+}
+
+#[test]
+fn rref_42_the_death_of_a_worker_ends_calls_and_fetches() {
+    let runtime = Runtime::new();
+    let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
+    let rows: Ref<Vec<u64>> = a.keep(load::remote(100));
+    assert_eq!(runtime.call(sum::remote(&rows).on(&b)).wait().unwrap(), 4950);
+    let error = runtime.call(dies::remote().on(&a)).wait().unwrap_err();
+    let CallError::Remote { error, .. } = &error else { panic!("{error}") };
+    assert!(matches!(**error, RemoteError::Died { .. }), "{error}");
+    assert!(matches!(rows.fetch(), Err(FetchError::OwnerLost { .. })));
+    let error = runtime.call(sum::remote(&rows).on(&b)).wait().unwrap_err();
+    assert!(error.to_string().contains("lost"), "{error}");
+    assert_eq!(runtime.call(square::remote(2.0).on(&b)).wait().unwrap(), 4.0);
+}
