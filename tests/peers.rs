@@ -98,8 +98,14 @@ fn a_kept_value_needs_no_serde_until_it_is_fetched_elsewhere() {
     let runtime = Runtime::new();
     let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
     let session: Ref<Session> = a.keep(open::remote("first"));
-    assert_eq!(runtime.call(entries::remote(&session).on(&a)).wait().unwrap(), Some(1));
-    assert_eq!(runtime.call(entries::remote(&session).on(&b)).wait().unwrap(), None);
+    assert_eq!(
+        runtime.call(entries::remote(&session).on(&a)).wait().unwrap(),
+        Some(1)
+    );
+    assert_eq!(
+        runtime.call(entries::remote(&session).on(&b)).wait().unwrap(),
+        None
+    );
 }
 
 #[test]
@@ -121,7 +127,9 @@ fn rref_42_the_death_of_a_worker_ends_calls_and_fetches() {
     let rows: Ref<Vec<u64>> = a.keep(load::remote(100));
     assert_eq!(runtime.call(sum::remote(&rows).on(&b)).wait().unwrap(), 4950);
     let error = runtime.call(dies::remote().on(&a)).wait().unwrap_err();
-    let CallError::Remote { error, .. } = &error else { panic!("{error}") };
+    let CallError::Remote { error, .. } = &error else {
+        panic!("{error}")
+    };
     assert!(matches!(**error, RemoteError::Died { .. }), "{error}");
     assert!(matches!(rows.fetch(), Err(FetchError::OwnerLost { .. })));
     let error = runtime.call(sum::remote(&rows).on(&b)).wait().unwrap_err();

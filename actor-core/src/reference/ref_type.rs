@@ -65,6 +65,7 @@ impl<T> Ref<T> {
         }
     }
 
+    #[cfg(test)]
     pub(crate) fn handle(&self) -> &Arc<Handle> {
         &self.handle
     }

@@ -9,14 +9,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_cluster::peer::Peer;
-use selvedge_objects::refs::{Event, Leak, Parcel, RefError, RefId, RefStats, RefStatus};
+use selvedge_objects::refs::{Event, Parcel, RefError, RefId, RefStats, RefStatus};
 
-use super::content::{Content, ObjectValue};
+use super::content::Content;
 use super::effect::{Effect, Place};
 use super::fetch::{FetchMessage, Fetched};
 use super::handle::{Handle, ReferenceTable};
 use super::letters::{perform, say};
-use super::table::{ObjectCell, Question, Table};
+use super::table::{ObjectCell, Question, ReferenceState};
 use super::timer::Timer;
 use super::waiting_letter::WaitingLetter;
 use crate::hub::post::Post;
@@ -40,7 +40,7 @@ pub(crate) struct References {
     helpers: Arc<dyn Helpers>,
     clock: Clock,
     timer: Timer,
-    table: Mutex<Table>,
+    table: Mutex<ReferenceState>,
 }
 
 impl std::fmt::Debug for References {
@@ -53,7 +53,7 @@ impl std::fmt::Debug for References {
 
 impl References {
     pub(crate) fn new(post: Arc<dyn Post>, helpers: Arc<dyn Helpers>, clock: Clock) -> Arc<Self> {
-        let table = Table::new(post.me());
+        let table = ReferenceState::new(post.me());
         Arc::new(References {
             post,
             helpers,
@@ -81,7 +81,7 @@ impl References {
     }
 
     /// Does something under the lock.
-    pub(super) fn locked<R>(self: &Arc<Self>, work: impl FnOnce(&mut Table, Duration) -> R) -> R {
+    pub(super) fn locked<R>(self: &Arc<Self>, work: impl FnOnce(&mut ReferenceState, Duration) -> R) -> R {
         let now = self.now();
         let mut table = self.table.lock();
         let result = work(&mut table, now);
@@ -91,7 +91,11 @@ impl References {
     }
 
     /// Takes one step under the lock, and performs its effects without it.
-    fn step(self: &Arc<Self>, place: Place, step: impl FnOnce(&mut Table, Duration) -> Vec<Effect>) {
+    pub(super) fn step(
+        self: &Arc<Self>,
+        place: Place,
+        step: impl FnOnce(&mut ReferenceState, Duration) -> Vec<Effect>,
+    ) {
         let effects = self.locked(step);
         effects
             .into_iter()
@@ -185,19 +189,6 @@ impl References {
         true
     }
 
-    /// Ends all references: handles are dropped, and nothing is taken or passed any more. The answer, which comes after
-    /// `grace` at the latest, lists what is left.
-    pub(crate) fn end(self: &Arc<Self>, grace: Duration) -> Answer<Vec<Leak>> {
-        let (ended, answer) = promise();
-        self.step(Place::Caller, |table, now| {
-            table.ending = Some(ended);
-            let deadline = now + grace;
-            let actions = table.refs.step(now, Event::End { deadline });
-            table.effects(actions)
-        });
-        answer
-    }
-
     /// Puts the content of an object of this process into place.
     ///
     /// # Errors
@@ -231,11 +222,6 @@ impl References {
     /// Counts of what this process holds and waits for.
     pub(crate) fn stats(&self) -> RefStats {
         self.table.lock().refs.stats()
-    }
-
-    /// The references that this process has an entry of, as owner or as user.
-    pub(crate) fn ids(&self) -> Vec<RefId> {
-        self.table.lock().refs.ids().collect()
     }
 
     /// Ends a question, if it was asked of this process.
@@ -318,11 +304,4 @@ impl ReferenceTable for References {
         asker.keep(known);
         answer
     }
-}
-
-/// An object with its value.
-pub(crate) fn filled(table: &Arc<References>, value: ObjectValue) -> Result<Arc<Handle>, RefError> {
-    let handle = table.create();
-    table.fill(handle.id(), Ok(value))?;
-    Ok(handle)
 }

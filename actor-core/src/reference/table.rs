@@ -32,7 +32,7 @@ pub(super) struct Question {
 }
 
 /// The table of references, without its lock.
-pub(super) struct Table {
+pub(super) struct ReferenceState {
     pub(super) refs: Refs,
     pub(super) cells: BTreeMap<RefId, ObjectCell>,
     /// Questions to other processes, by their numbers.
@@ -46,9 +46,9 @@ pub(super) struct Table {
     numbers: u64,
 }
 
-impl Table {
+impl ReferenceState {
     pub(super) fn new(me: Peer) -> Self {
-        Table {
+        ReferenceState {
             refs: Refs::new(me, RefSettings::default()),
             cells: BTreeMap::new(),
             questions: BTreeMap::new(),

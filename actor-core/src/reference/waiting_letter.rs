@@ -6,7 +6,7 @@ use selvedge_objects::refs::{RefError, RefId};
 
 use super::handle::{Handle, ReferenceTable};
 
-/// What becomes of a letter once its references have come to rest: it gets them, or the reason why it is refused.
+/// The way on for a letter once its references have come to rest: it gets them, or the reason why it is refused.
 pub(super) type Then = Box<dyn FnOnce(Result<Vec<Arc<Handle>>, RefError>) + Send>;
 
 /// A letter that waits for its references. The count has a handle for each of them, unless it refuses the letter.

@@ -140,7 +140,7 @@ impl Remote {
         });
     }
 
-    /// What is done with the outcome of a call from another process.
+    /// Sends the outcome of a call to the process that asked, or puts it into its place.
     fn reply(
         &self,
         from: Peer,

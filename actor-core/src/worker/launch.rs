@@ -6,7 +6,7 @@ use std::io;
 
 use crate::platform;
 pub(crate) use crate::platform::launch::Launched;
-use crate::worker::premain::initialised;
+use crate::worker::initialised::initialised;
 use crate::worker::{DEPTH_MAX, ENV_DEPTH, ENV_DRIVER, ENV_FD};
 
 /// The reason that no worker may be started here.

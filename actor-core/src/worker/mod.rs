@@ -3,6 +3,7 @@
 //! The modules, in the order of a worker's life:
 //! - `launch`: the driver starts a process through a `Launcher`. The local one runs `/proc/self/exe` with one end of a socket pair as its standard input.
 //! - `premain`: the new process sees `SELVEDGE_WORKER_FD` and becomes a worker instead of running `main`.
+//! - `initialised`: the mark of a process that would become a worker.
 //! - `hello`: both sides check that they are the same program.
 //! - `protocol`: the messages and their frames.
 //! - `serve`: the main loop of the worker: lanes, calls, programs.
@@ -24,6 +25,7 @@
 //! Signals to the whole group or service (Ctrl-C) do not end a worker: its driver decides.
 
 pub(crate) mod exit;
+mod initialised;
 pub(crate) mod launch;
 pub(crate) mod premain;
 

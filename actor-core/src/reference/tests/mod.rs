@@ -13,26 +13,26 @@ use super::content::ObjectValue;
 use super::{FetchError, Ref};
 use crate::Failure;
 use crate::actor::arguments::to_bytes;
-use network::{Member, Network};
+use network::{Network, TestMember};
 
 const AT_ONCE: Duration = Duration::ZERO;
 
 /// Three processes: A, B and C.
-fn three() -> (Network, Member, Member, Member) {
+fn three() -> (Network, TestMember, TestMember, TestMember) {
     let network = Network::new();
     let [a, b, c] = [1, 2, 3].map(|number| network.join(number));
     (network, a, b, c)
 }
 
 /// Asserts that no process has an entry left.
-fn assert_empty(processes: &[&Member]) {
+fn assert_empty(processes: &[&TestMember]) {
     for process in processes {
         let stats = process.table.stats();
         assert_eq!(
             stats,
             selvedge_objects::refs::RefStats::default(),
             "{:?}",
-            process.table.ids()
+            process.ids()
         );
     }
 }
@@ -214,7 +214,7 @@ fn rref_37_a_shutdown_lists_what_is_left() {
     let (network, a, b, _) = three();
     let x: Ref<u64> = a.keep_at(&b);
     network.settle();
-    let mut at_b = b.table.end(Duration::from_secs(1));
+    let mut at_b = b.end(Duration::from_secs(1));
     network.settle();
     assert!(
         at_b.wait(Some(std::time::Instant::now())).is_none(),
@@ -224,7 +224,7 @@ fn rref_37_a_shutdown_lists_what_is_left() {
     network.settle();
     let leaks = at_b.wait(None).unwrap().unwrap();
     assert_eq!(leaks.len(), 1, "{leaks:?}");
-    let mut at_a = a.table.end(Duration::from_secs(1));
+    let mut at_a = a.end(Duration::from_secs(1));
     network.settle();
     assert!(at_a.wait(None).unwrap().unwrap().is_empty());
     drop(x);

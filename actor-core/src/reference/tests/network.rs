@@ -12,22 +12,24 @@ use parking_lot::Mutex;
 use selvedge_channels::Wire;
 use selvedge_cluster::frame::{Class, Service};
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
-use selvedge_objects::refs::{Parcel, REFERENCES};
+use selvedge_objects::refs::{Event, Leak, Parcel, REFERENCES, RefId};
 
 use super::super::content::ObjectValue;
+use super::super::effect::Place;
 use super::super::fetch::FETCHES;
 use super::super::handle::Handle;
 use super::super::letters::{ReferenceService, encoded};
-use super::super::references::{Errand, Helpers, References, filled};
+use super::super::references::{Errand, Helpers, References};
 use super::Ref;
 use crate::Failure;
 use crate::hub::post::{Letter, Post, PostError};
+use crate::promise::{Answer, promise};
 
 /// Letters that a test sends with parcels.
 const GIFTS: Service = Service(99);
 
 #[derive(Default)]
-struct State {
+struct Wires {
     processes: BTreeMap<Peer, Arc<References>>,
     gifts: BTreeMap<Peer, Arc<Gifts>>,
     queue: VecDeque<(Peer, Peer, Letter)>,
@@ -46,11 +48,11 @@ struct Gifts {
 
 #[derive(Clone, Default)]
 pub(super) struct Network {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<Wires>>,
     now: Arc<AtomicU64>,
 }
 
-pub(super) struct Member {
+pub(super) struct TestMember {
     pub(super) peer: Peer,
     pub(super) table: Arc<References>,
     gifts: Arc<Gifts>,
@@ -109,7 +111,7 @@ impl Network {
         Self::default()
     }
 
-    pub(super) fn join(&self, number: u32) -> Member {
+    pub(super) fn join(&self, number: u32) -> TestMember {
         let peer = Peer {
             process: ProcessId::new(number).unwrap(),
             incarnation: Incarnation(1),
@@ -125,7 +127,7 @@ impl Network {
         let mut state = self.state.lock();
         state.processes.insert(peer, Arc::clone(&table));
         state.gifts.insert(peer, Arc::clone(&gifts));
-        Member {
+        TestMember {
             peer,
             table,
             gifts,
@@ -139,7 +141,7 @@ impl Network {
     }
 
     /// Keeps back what goes from one process to another.
-    pub(super) fn hold(&self, from: &Member, to: &Member) {
+    pub(super) fn hold(&self, from: &TestMember, to: &TestMember) {
         self.state.lock().held = Some((from.peer, to.peer));
     }
 
@@ -147,7 +149,7 @@ impl Network {
         self.state.lock().held = None;
     }
 
-    pub(super) fn kill(&self, process: &Member) {
+    pub(super) fn kill(&self, process: &TestMember) {
         let others: Vec<_> = {
             let mut state = self.state.lock();
             state.processes.remove(&process.peer);
@@ -168,7 +170,7 @@ impl Network {
     }
 
     /// Whether a question for a value has arrived there.
-    pub(super) fn has_question_at(&self, process: &Member) -> bool {
+    pub(super) fn has_question_at(&self, process: &TestMember) -> bool {
         self.state.lock().questions.contains_key(&process.peer)
     }
 
@@ -265,22 +267,39 @@ impl Network {
     }
 }
 
-impl Member {
+impl TestMember {
+    /// Ends the references of this process. The answer lists what is left.
+    pub(super) fn end(&self, grace: Duration) -> Answer<Vec<Leak>> {
+        let (ended, answer) = promise();
+        self.table.step(Place::Caller, |state, now| {
+            state.ending = Some(ended);
+            let deadline = now + grace;
+            let actions = state.refs.step(now, Event::End { deadline });
+            state.effects(actions)
+        });
+        answer
+    }
+
+    /// The references of which this process has an entry.
+    pub(super) fn ids(&self) -> Vec<RefId> {
+        self.table.locked(|state, _| state.refs.ids().collect())
+    }
+
     /// Has a value kept by `owner`.
-    pub(super) fn keep_at<T>(&self, owner: &Member) -> Ref<T> {
+    pub(super) fn keep_at<T>(&self, owner: &TestMember) -> Ref<T> {
         let (handle, parcel) = self.table.keep(owner.peer).unwrap();
         self.send(owner, &[parcel]);
         Ref::of(handle)
     }
 
     /// Passes a reference.
-    pub(super) fn give<T>(&self, reference: &Ref<T>, to: &Member) {
+    pub(super) fn give<T>(&self, reference: &Ref<T>, to: &TestMember) {
         let handle = Arc::clone(reference.handle());
         let parcels = self.table.pass(&[handle], to.peer).unwrap();
         self.send(to, &parcels);
     }
 
-    fn send(&self, to: &Member, parcels: &[Parcel]) {
+    fn send(&self, to: &TestMember, parcels: &[Parcel]) {
         let letter = Letter {
             service: GIFTS,
             class: Class::Ordered,
@@ -296,7 +315,11 @@ impl Member {
 
     /// Creates an object here.
     pub(super) fn put<T: Wire>(&self, value: T) -> Ref<T> {
-        Ref::of(filled(&self.table, ObjectValue::wire(value)).unwrap())
+        let handle = self.table.create();
+        self.table
+            .fill(handle.id(), Ok(ObjectValue::wire(value)))
+            .unwrap();
+        Ref::of(handle)
     }
 
     pub(super) fn fill<T>(&self, reference: &Ref<T>, value: ObjectValue) {
