@@ -1,7 +1,7 @@
 //! The link to one peer: its state under a lock, and the socket, to which whoever has an event writes.
 
 use std::collections::VecDeque;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IoSlice};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,8 @@ use crate::platform::peer_socket::PeerSocket;
 /// After that, the reader's task goes on.
 const WRITES_MAX: usize = 16;
 
-/// The slices of one vectored write.
-const SLICES_MAX: usize = 64;
+/// The parts of frames in one vectored write.
+const SLICES_MAX: usize = 32;
 
 /// The link to one incarnation of a process, from the first letter or notice to the incarnation's end.
 pub(super) struct PeerLink {
@@ -199,17 +199,16 @@ impl PeerLink {
 /// Writes frames until the socket has no more room, and removes those that are written.
 fn write_frames(socket: &PeerSocket, frames: &mut VecDeque<OutgoingFrame>) -> Result<(), LinkEnd> {
     while !frames.is_empty() {
-        let mut slices = Vec::with_capacity(SLICES_MAX);
-        for frame in frames.iter().take(SLICES_MAX / 2) {
-            frame.slices(&mut slices);
-        }
-        let mut written = match socket.try_write(&slices) {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let parts = frames.iter().flat_map(OutgoingFrame::rest);
+        let places = slices.iter_mut().zip(parts);
+        let used = places.map(|(place, part)| *place = IoSlice::new(part)).count();
+        let mut written = match socket.try_write(slices.get(..used).unwrap_or_default()) {
             Ok(written) => written,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(error.into()),
         };
-        drop(slices);
         while let Some(frame) = frames.front_mut() {
             written = frame.advance(written);
             if !frame.is_written() {

@@ -13,7 +13,7 @@ use super::post::Letter;
 use super::services::Services;
 use crate::platform::peer_socket::PeerSocket;
 
-/// The bytes of one read. After each, the thread's other tasks get their turn.
+/// The bytes of one read. After a full one, the thread's other tasks get their turn.
 const READ_BYTES: usize = 64 << 10;
 
 /// The number of reads at the end of a link: more than a socket holds.
@@ -76,9 +76,13 @@ impl PeerReader {
             match event {
                 Event::Bytes => {
                     let read = socket.try_read(&mut buffer);
+                    let is_full = read.as_ref().is_ok_and(|read| *read == buffer.len());
                     match self.take(read, &buffer) {
                         Err(end) => return end,
                         Ok(_) => link.delivered(),
+                    }
+                    if is_full {
+                        tokio::task::yield_now().await;
                     }
                 }
                 Event::Room => link.has_room(),

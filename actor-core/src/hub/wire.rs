@@ -1,6 +1,5 @@
 //! Letters as frames, and frames as packets of a session.
 
-use std::io::IoSlice;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -60,13 +59,12 @@ impl OutgoingFrame {
         self.prefix.len() + self.body.len()
     }
 
-    /// Adds what is not written yet to a vectored write.
-    pub(super) fn slices<'a>(&'a self, slices: &mut Vec<IoSlice<'a>>) {
+    /// The bytes that are not written yet, in one or two parts.
+    pub(super) fn rest(&self) -> impl Iterator<Item = &[u8]> {
         let prefix = self.prefix.get(self.written..).unwrap_or_default();
         let body_from = self.written.saturating_sub(self.prefix.len());
         let body = self.body.get(body_from..).unwrap_or_default();
-        let parts = [prefix, body].into_iter().filter(|part| !part.is_empty());
-        slices.extend(parts.map(IoSlice::new));
+        [prefix, body].into_iter().filter(|part| !part.is_empty())
     }
 
     /// Notes that up to `bytes` more bytes are written. Returns how many of them are of later frames.
@@ -147,9 +145,7 @@ mod tests {
             let mut arrived = None;
             let length = frame.len();
             while !frame.is_written() {
-                let mut slices = Vec::new();
-                frame.slices(&mut slices);
-                let byte = slices[0][0];
+                let byte = frame.rest().next().unwrap()[0];
                 assert_eq!(frame.advance(1), 0);
                 arrived = decoder.decode(&mut &[byte][..]).unwrap();
             }

@@ -81,13 +81,13 @@ fn header(sequence: u64, acknowledged: u64) -> Header {
 }
 
 #[test]
-fn garbage_cuts_the_peer_off() {
+fn hub_4_garbage_cuts_the_peer_off() {
     let why = Scene::new().cut_by(&[0xa5; 4 * HEADER_BYTES]);
     assert_eq!(why, LinkEnd::Frame(FrameError::Magic { found: [0xa5; 4] }));
 }
 
 #[test]
-fn a_frame_above_the_limits_cuts_the_peer_off_before_its_bytes_arrive() {
+fn hub_4_a_frame_above_the_limits_cuts_the_peer_off_before_its_bytes_arrive() {
     let limit = LinkSettings::default().letter_bytes_max() as u64;
     let huge = Header {
         parts: 1,
@@ -109,7 +109,7 @@ fn a_frame_above_the_limits_cuts_the_peer_off_before_its_bytes_arrive() {
 }
 
 #[test]
-fn a_sequence_that_the_window_forbids_cuts_the_peer_off() {
+fn hub_4_a_sequence_that_the_window_forbids_cuts_the_peer_off() {
     let violations = [
         (
             header(9, 0),
@@ -133,7 +133,7 @@ fn a_sequence_that_the_window_forbids_cuts_the_peer_off() {
 }
 
 #[test]
-fn a_letter_for_an_unknown_service_cuts_the_peer_off() {
+fn hub_4_a_letter_for_an_unknown_service_cuts_the_peer_off() {
     let unknown = Header {
         service: Service(1),
         ..header(1, 0)
@@ -168,7 +168,7 @@ fn a_service_that_panics_costs_the_peer_and_not_the_process() {
 }
 
 #[test]
-fn rref_41_the_fates_tell_what_was_never_sent_and_letters_before_the_end_are_delivered() {
+fn rref_41_hub_3_the_fates_tell_what_was_never_sent_and_letters_before_the_end_are_delivered() {
     let mut scene = Scene::new();
     let body = vec![1; 200_000];
     for count in 2..=100 {

@@ -198,7 +198,7 @@ fn loose_letters_have_no_number_and_arrive_over_a_socket_too() {
 }
 
 #[test]
-fn a_death_is_told_once_to_all_even_without_a_link() {
+fn hub_1_a_death_is_told_once_to_all_even_without_a_link() {
     let trio = Trio::new(LinkSettings::default());
     let [one, two] = &trio.workers;
     one.send(trio.driver.me(), letter(1, "last words")).unwrap();

@@ -1,7 +1,5 @@
 //! Hubs of real worker processes, which are executions of this test program.
 
-#![allow(clippy::print_stdout, reason = "figures for a person")]
-
 #[path = "../../../../tests/census/mod.rs"]
 mod census;
 #[path = "../../../tests/toys/mod.rs"]
@@ -135,7 +133,7 @@ fn jrem_10_letters_arrive_in_order_between_processes() {
 }
 
 #[test]
-fn p8_kill_9_is_told_once_with_the_fates_to_the_driver_and_to_the_other_worker() {
+fn hub_1_kill_9_is_told_once_with_the_fates_to_the_driver_and_to_the_other_worker() {
     let _dog = Watchdog::new("a killed peer");
     let stage = Stage::new(2);
     let [victim, other] = stage.peers();
@@ -196,7 +194,7 @@ fn p8_kill_9_is_told_once_with_the_fates_to_the_driver_and_to_the_other_worker()
 }
 
 #[test]
-fn p6_a_restarted_worker_is_another_peer_with_fresh_sessions() {
+fn hub_2_a_restarted_worker_is_another_peer_with_fresh_sessions() {
     let _dog = Watchdog::new("a restarted peer");
     let stage = Stage::new(1);
     let [other] = stage.peers();
@@ -331,13 +329,36 @@ fn census_of_a_process_of_its_own() {
         live_a_life();
     }
     assert_eq!(wait_until(&before, Census::take), before);
-    // Actors on threads need no hub: neither descriptors nor threads beyond their own.
-    let runtime = Runtime::new();
-    let toy = runtime.spawn::<Toy>("thread", FINE).in_thread().unwrap();
-    assert_eq!(toy.add(1).wait_timeout(TIMEOUT).unwrap(), 1);
-    let with_threads = Census::take();
-    drop((toy, runtime));
-    println!("{before:?}, with an actor on a thread {with_threads:?}");
+}
+
+/// The threads of a process that read links, and its sockets.
+fn readers_and_sockets(pid: u32) -> (usize, usize) {
+    let entries = |folder| std::fs::read_dir(format!("/proc/{pid}/{folder}")).unwrap();
+    let threads = entries("task").filter(|task| {
+        let name = std::fs::read_to_string(task.as_ref().unwrap().path().join("comm"));
+        name.is_ok_and(|name| name.trim() == "selvedge-hub")
+    });
+    let sockets = entries("fd").filter(|fd| {
+        let target = std::fs::read_link(fd.as_ref().unwrap().path());
+        target.is_ok_and(|target| target.to_string_lossy().starts_with("socket:"))
+    });
+    (threads.count(), sockets.count())
+}
+
+#[test]
+fn a_hub_that_nobody_uses_has_no_thread_and_no_socket() {
+    let _dog = Watchdog::new("an unused hub");
+    let stage = Stage::new(2);
+    let [worker, _] = stage.peers();
+    let pid = stage.workers[0].pid().unwrap();
+    let (readers, control_only) = readers_and_sockets(pid);
+    assert_eq!(readers, 0);
+    stage
+        .hub()
+        .send(worker, Instruction::Echo.letter("hello"))
+        .unwrap();
+    next_letter(&stage.seen);
+    assert_eq!(readers_and_sockets(pid), (1, control_only + 1));
 }
 
 #[test]
