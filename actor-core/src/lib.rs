@@ -76,7 +76,9 @@ pub use lease::{Lease, LeaseError, Loading};
 pub use promise::{Answer, NoAnswer, Promise, promise};
 pub use remote::argument::IntoArgument;
 pub use remote::composite::Composite;
-pub use remote::function::{Begun, FUNCTIONS, FunctionEntry, InitEntry, RemoteBody, WORKER_INITS};
+pub use remote::function::{
+    Begun, FUNCTIONS, FunctionEntry, InitEntry, RemoteBody, TypedEntry, WORKER_INITS,
+};
 pub use remote::remote_call::{RemoteCall, RemoteFunction};
 pub use remote::scope::{CallScope, Scoped};
 pub use remote::verbs::NoRuntime;
