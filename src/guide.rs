@@ -6,6 +6,9 @@ pub mod actors {}
 #[doc = include_str!("../docs/guide/async.md")]
 pub mod async_methods {}
 
+#[doc = include_str!("../docs/guide/remote.md")]
+pub mod remote_functions {}
+
 #[doc = include_str!("../docs/guide/collectives.md")]
 pub mod collectives {}
 

@@ -1,9 +1,13 @@
 //! Remote functions in a runtime without workers, which run in the process itself.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(
+    clippy::needless_borrows_for_generic_args,
+    reason = "references are what is tested"
+)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use selvedge::prelude::*;
 use selvedge::{CallError, RemoteError, RemoteFunction, cancellation};
@@ -30,7 +34,11 @@ struct Odd(u32);
 
 #[remote]
 fn halved(x: u32) -> Result<u32, Odd> {
-    if x % 2 == 0 { Ok(x / 2) } else { Err(Odd(x)) }
+    if x.is_multiple_of(2) {
+        Ok(x / 2)
+    } else {
+        Err(Odd(x))
+    }
 }
 
 #[remote]
@@ -75,7 +83,8 @@ static ENDED: AtomicUsize = AtomicUsize::new(0);
 
 #[remote]
 fn until_cancelled() -> bool {
-    while !cancellation().is_cancelled() {
+    let late = Instant::now() + Duration::from_secs(60);
+    while !cancellation().is_cancelled() && Instant::now() < late {
         std::thread::yield_now();
     }
     CANCELLED.fetch_add(1, Ordering::SeqCst);
@@ -96,8 +105,10 @@ fn prepared() -> usize {
     PREPARED.load(Ordering::SeqCst)
 }
 
-fn wait_for(counter: &AtomicUsize) {
-    while counter.load(Ordering::SeqCst) == 0 {
+fn wait_for(counter: &AtomicUsize, count: usize) {
+    let late = Instant::now() + Duration::from_secs(60);
+    while counter.load(Ordering::SeqCst) < count {
+        assert!(Instant::now() < late, "not cancelled");
         std::thread::yield_now();
     }
 }
@@ -240,13 +251,11 @@ fn a_dropped_call_is_cancelled_at_its_awaits_and_by_its_token() {
     let late = runtime.call(until_dropped::remote().deadline(Duration::from_millis(5)));
     let late = late.wait().unwrap_err();
     assert!(matches!(late.remote(), Some(RemoteError::Deadline(_))), "{late}");
-    while ENDED.load(Ordering::SeqCst) < 2 {
-        std::thread::yield_now();
-    }
+    wait_for(&ENDED, 2);
     let blocks = runtime.call(until_cancelled::remote().deadline(Duration::from_millis(5)));
     let late = blocks.wait().unwrap_err();
     assert!(matches!(late.remote(), Some(RemoteError::Deadline(_))), "{late}");
-    wait_for(&CANCELLED);
+    wait_for(&CANCELLED, 1);
 }
 
 #[test]

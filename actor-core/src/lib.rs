@@ -81,7 +81,9 @@ pub use promise::{Answer, NoAnswer, Promise, promise};
 pub use reference::{FetchError, Ref};
 pub use remote::argument::IntoArgument;
 pub use remote::composite::Composite;
-pub use remote::function::{Begun, FUNCTIONS, FunctionEntry, InitEntry, RemoteBody, WORKER_INITS};
+pub use remote::function::{
+    Begun, FUNCTIONS, FunctionEntry, InitEntry, RemoteBody, TypedEntry, WORKER_INITS,
+};
 pub use remote::remote_call::{RemoteCall, RemoteFunction};
 pub use remote::scope::{CallScope, Scoped};
 pub use remote::verbs::NoRuntime;

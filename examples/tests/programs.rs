@@ -46,6 +46,13 @@ fn hello_counts_tokens() {
 }
 
 #[test]
+fn remote_estimates_pi() {
+    let output = program("remote").output().unwrap();
+    let wanted = "pi is about 3.14\npowers of 10: [Some(10), Some(100)]\n";
+    assert_eq!(text(&output.stdout), wanted, "{}", text(&output.stderr));
+}
+
+#[test]
 fn the_predictions_are_equal_at_every_placement_and_the_accuracy_is_reached() {
     let outputs: Vec<Output> = ["inline", "thread", "process"]
         .iter()

@@ -41,7 +41,7 @@ pub(crate) fn edge_type(ty: &Type) -> syn::Result<(Type, Pass)> {
     };
     owned(&reference.elem)?;
     if reference.mutability.is_some() {
-        let message = "an operation cannot change its arguments in place";
+        let message = "a method or function cannot change its arguments in place";
         return Err(help(ty, message, "take `T` by value, or `&T`"));
     }
     if let Some(lifetime) = &reference.lifetime {

@@ -62,8 +62,8 @@ impl<E: Error + Serialize + DeserializeOwned + Send + Sync + 'static> TypedError
 
 /// An error that a method may return: any that converts into a boxed one.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not an error that an operation can return",
-    label = "an operation fails with `{Self}`",
+    message = "`{Self}` is not an error that a method or function can return",
+    label = "a method or function fails with `{Self}`",
     note = "implement `std::error::Error` for it (and `Send` and `Sync`), or return `selvedge::Result`"
 )]
 pub trait MethodError: Into<BoxError> {}

@@ -58,8 +58,9 @@ pub struct FunctionEntry {
 
 /// A remote function for generic code. `#[remote]` implements the trait for a type with the function's name.
 pub trait RemoteBody {
-    /// The arguments, a tuple of owned values.
-    type Arguments: Wire;
+    /// The arguments, a tuple of owned values. [`TypedEntry::of`] asks for [`Wire`], at one place of the generated code, so that
+    /// an argument that cannot be sent is one error.
+    type Arguments;
     /// The value; of a `Result`, the value of `Ok`.
     type Output: Payload + Sync;
     /// Whether the function is an `async fn`.
@@ -118,26 +119,48 @@ pub(crate) enum Running {
     Future(Pin<Box<dyn Future<Output = Ended>>>),
 }
 
-impl FunctionEntry {
+/// A remote function that takes the arguments `A`, a tuple.
+pub struct TypedEntry<A> {
+    entry: FunctionEntry,
+    pass: fn(A) -> Arguments,
+}
+
+impl<A: Wire> TypedEntry<A> {
     /// Describes the function `F`.
     #[must_use]
-    pub const fn of<F: RemoteBody>(
+    pub const fn of<F: RemoteBody<Arguments = A>>(
         path: &'static str,
         signature: &'static str,
         place: &'static str,
         error: fn() -> Option<&'static ErrorCodec>,
     ) -> Self {
-        FunctionEntry {
+        let entry = FunctionEntry {
             path,
             signature,
             place,
             error,
             is_async: F::IS_ASYNC,
-            encode: |arguments| arguments.encoded::<F::Arguments>(const { &Traits::WIRE }),
+            encode: |arguments| arguments.encoded::<A>(const { &Traits::WIRE }),
             run: run::<F>,
-        }
+        };
+        let pass = Arguments::local::<A>;
+        TypedEntry { entry, pass }
+    }
+}
+
+impl<A> TypedEntry<A> {
+    /// The function without the type of its arguments.
+    #[must_use]
+    pub const fn entry(&self) -> &FunctionEntry {
+        &self.entry
     }
 
+    pub(crate) fn pass(&self, arguments: A) -> Arguments {
+        (self.pass)(arguments)
+    }
+}
+
+impl FunctionEntry {
     /// Whether the function is an `async fn`.
     pub(crate) fn is_async(&self) -> bool {
         self.is_async
@@ -171,7 +194,7 @@ impl FunctionEntry {
     }
 }
 
-fn run<F: RemoteBody>(invocation: Invocation) -> Running {
+fn run<F: RemoteBody<Arguments: Wire>>(invocation: Invocation) -> Running {
     let Invocation {
         arguments,
         handles,

@@ -4,7 +4,7 @@
 //! and `square::remote(3.0)` the description of a call. Unlike a module, it may stand in the body of a function.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::quote;
+use quote::{quote, quote_spanned};
 use syn::{Attribute, Error, FnArg, ItemFn, Signature, Visibility, parse_quote};
 
 use crate::edge_type::{Pass, help, probes, result_type, traits};
@@ -198,13 +198,15 @@ fn names(params: &[Param]) -> Vec<&Ident> {
 fn entry(function: &Function<'_>) -> TokenStream {
     let (signature, name, path) = (function.signature, &function.signature.ident, &function.path);
     let (text, place, error) = (quote!(#signature).to_string(), place(), error(function));
+    let edges = function.params.iter().map(|param| &param.edge);
+    // An argument that cannot be sent is an error at the parameters.
+    let of = quote_spanned!(signature.paren_token.span.join()=> ::selvedge::__private::TypedEntry::of::<#name>(#path, #text, #place, #error));
     quote! {
-        static __SELVEDGE_ENTRY: ::selvedge::__private::FunctionEntry =
-            ::selvedge::__private::FunctionEntry::of::<#name>(#path, #text, #place, #error);
+        static __SELVEDGE_ENTRY: ::selvedge::__private::TypedEntry<(#(#edges,)*)> = #of;
 
         #[::selvedge::__private::linkme::distributed_slice(::selvedge::__private::FUNCTIONS)]
         #[linkme(crate = ::selvedge::__private::linkme)]
-        static __SELVEDGE_REGISTERED: &'static ::selvedge::__private::FunctionEntry = &__SELVEDGE_ENTRY;
+        static __SELVEDGE_REGISTERED: &'static ::selvedge::__private::FunctionEntry = __SELVEDGE_ENTRY.entry();
     }
 }
 

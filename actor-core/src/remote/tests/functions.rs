@@ -13,7 +13,9 @@ use crate::actor::error_probe::{ErrorProbe, TypedError};
 use crate::cancel::cancellation;
 use crate::error_codec::ErrorCodec;
 use crate::failure::Failure;
-use crate::remote::function::{Begun, FUNCTIONS, FunctionEntry, InitEntry, RemoteBody, WORKER_INITS};
+use crate::remote::function::{
+    Begun, FUNCTIONS, FunctionEntry, InitEntry, RemoteBody, TypedEntry, WORKER_INITS,
+};
 use crate::remote::remote_call::RemoteCall;
 use crate::runtime::Runtime;
 
@@ -23,8 +25,8 @@ macro_rules! function {
         #[allow(non_camel_case_types)]
         pub(super) struct $name {}
 
-        pub(super) static $entry: FunctionEntry =
-            FunctionEntry::of::<$name>(concat!(module_path!(), "::", stringify!($name)), stringify!(($($ty),*) -> $output), "here", $error);
+        pub(super) static $entry: TypedEntry<($($ty,)*)> =
+            TypedEntry::of::<$name>(concat!(module_path!(), "::", stringify!($name)), stringify!(($($ty),*) -> $output), "here", $error);
 
         impl $name {
             pub(super) fn remote($($argument: $ty),*) -> RemoteCall<$output> {
@@ -54,7 +56,7 @@ macro_rules! registered {
         function!($name, $entry, $($rest)*);
 
         #[distributed_slice(FUNCTIONS)]
-        static $registered: &'static FunctionEntry = &$entry;
+        static $registered: &'static FunctionEntry = $entry.entry();
     };
 }
 

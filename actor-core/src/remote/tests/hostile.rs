@@ -27,7 +27,7 @@ fn jrem_20_arguments_that_cannot_be_decoded_are_the_callers_error_and_the_link_s
     let (network, processes) = Network::of(2);
     let call = CallMessage::Call {
         call: CallId(77),
-        function: HALF.id(),
+        function: HALF.entry().id(),
         wants: Wants::Value,
         parcels: Vec::new(),
     };
@@ -77,11 +77,11 @@ fn a_call_that_comes_twice_runs_once_while_it_runs() {
     let (network, processes) = Network::of(2);
     let call = CallMessage::Call {
         call: CallId(5),
-        function: super::functions::PENDING.id(),
+        function: super::functions::PENDING.entry().id(),
         wants: Wants::Value,
         parcels: Vec::new(),
     };
-    let body = || Bytes::from(super::functions::PENDING.encode(&arguments()).unwrap().0);
+    let body = || Bytes::from(super::functions::PENDING.entry().encode(&arguments()).unwrap().0);
     network.forge(processes[0].peer, 2, call.letter(body()));
     network.forge(processes[0].peer, 2, call.letter(body()));
     wait_until_told(810);
@@ -94,7 +94,7 @@ fn a_call_that_comes_twice_runs_once_while_it_runs() {
         .filter(|mark| **mark == 810)
         .count();
     assert_eq!(begun, 1);
-    assert!(TELLING.path.ends_with("telling"));
+    assert!(TELLING.entry().path.ends_with("telling"));
 }
 
 fn arguments() -> crate::actor::arguments::Arguments {

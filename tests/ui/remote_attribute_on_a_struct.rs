@@ -1,0 +1,6 @@
+use selvedge::prelude::*;
+
+#[remote]
+struct Model;
+
+fn main() {}
