@@ -7,3 +7,6 @@
 //! - [`refs`]: the reference count, as a state machine without input or output.
 
 pub mod refs;
+
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
