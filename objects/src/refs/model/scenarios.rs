@@ -150,6 +150,16 @@ fn mutants_of_the_reference_count_are_found() {
     );
 }
 
+/// The mutant of M3: a removal that overtakes its addition leaves an entry for ever.
+#[test]
+fn jgc_09_additions_without_answers_leak() {
+    is_found(
+        Mutant::AddsWithoutAnswers,
+        &kept(3, &[(1, 2)]),
+        "nothing left at rest",
+    );
+}
+
 #[test]
 fn mutants_of_death_are_found() {
     let dies = Scenario {
