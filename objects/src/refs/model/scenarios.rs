@@ -211,6 +211,15 @@ fn rref_37_a_process_may_shut_down_at_any_time() {
         };
         holds(&ending);
     }
+    // The parent of the one that shuts down may die meanwhile, and the other way round.
+    for (ends, mortal) in [(2, 1), (1, 2), (0, 1)] {
+        let ending = Scenario {
+            ends: Some(ends),
+            mortal: Some((mortal, Death::Crash)),
+            ..kept(3, &[(1, 2)])
+        };
+        holds(&ending);
+    }
     let parent = Scenario {
         ends: Some(1),
         ..kept(3, &[(1, 2)])
