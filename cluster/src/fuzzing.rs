@@ -3,12 +3,26 @@
 
 use std::time::Duration;
 
-use crate::frame::{Decoder, Frame, FrameLimits};
+use crate::frame::{Class, Decoder, Frame, FrameLimits, Service};
 use crate::handshake::{Cookie, Handshake, Hello, Identity, Role};
 use crate::peer::{Incarnation, Peer, ProcessId};
-use crate::session::{Content, Packet, Session, SessionSettings};
+use crate::session::{Content, Output, Packet, Session, SessionSettings};
 
 const NOW: Duration = Duration::ZERO;
+
+/// Lets the bytes be what a process sends at any stage of a link; the first byte chooses the stage.
+pub fn peers(bytes: &[u8]) {
+    let Some((stage, bytes)) = bytes.split_first() else {
+        return;
+    };
+    match stage % 5 {
+        0 => frames(bytes),
+        1 => strangers(bytes),
+        2 => hellos(bytes),
+        3 => packets(bytes),
+        _ => links(bytes),
+    }
+}
 
 /// Decodes the bytes in pieces, whose lengths the first byte decides.
 pub fn frames(bytes: &[u8]) {
@@ -42,18 +56,7 @@ fn is_within_limits(frame: &Frame) -> bool {
 
 /// Lets the bytes be what a peer sends to a session: a packet in each three bytes.
 pub fn packets(bytes: &[u8]) {
-    let peer = |incarnation| Peer {
-        process: ProcessId::HEAD,
-        incarnation: Incarnation(incarnation),
-    };
-    let settings = SessionSettings {
-        frames_max: 8,
-        bytes_max: 64,
-        ..SessionSettings::default()
-    };
-    let mut session = Session::new(peer(1), peer(2), settings);
-    let _first = session.connected(NOW, peer(2));
-    let mut delivered = 0;
+    let mut receiver = Receiver::new();
     for packet in bytes.chunks_exact(3) {
         let [kind, sequence, acknowledged] = packet else {
             continue;
@@ -65,21 +68,85 @@ pub fn packets(bytes: &[u8]) {
             _ => Content::Ordered(sequence, sequence),
         };
         let acknowledged = u64::from(*acknowledged);
-        let _own = session.send(NOW, 0, 1);
         let packet = Packet {
             acknowledged,
             content,
         };
-        for output in session
-            .received(NOW, packet, usize::from(*kind))
-            .unwrap_or_default()
-        {
-            if let crate::session::Output::Deliver(number @ 1..) = output {
-                delivered += 1;
-                assert_eq!(number, delivered, "SESSION-1");
+        receiver.receive(packet, usize::from(*kind));
+    }
+}
+
+/// Lets the bytes be what a peer sends after the handshake: frames for a session.
+pub fn links(bytes: &[u8]) {
+    let (mut input, mut decoder, mut receiver) =
+        (bytes, Decoder::new(FrameLimits::default()), Receiver::new());
+    while let Ok(Some(frame)) = decoder.decode(&mut input) {
+        let content = match frame.class {
+            Class::Ordered => Content::Ordered(frame.sequence, frame.sequence),
+            Class::Loose => Content::Loose(0),
+            Class::Acknowledgement => Content::Acknowledgement,
+        };
+        let acknowledged = frame.acknowledged;
+        let packet = Packet {
+            acknowledged,
+            content,
+        };
+        receiver.receive(packet, frame.head.len());
+    }
+}
+
+/// A session with a hostile peer, to which every sequence number is sent as the message.
+struct Receiver {
+    session: Session<u64>,
+    delivered: u64,
+    settings: SessionSettings,
+}
+
+impl Receiver {
+    fn new() -> Self {
+        let peer = |incarnation| Peer {
+            process: ProcessId::HEAD,
+            incarnation: Incarnation(incarnation),
+        };
+        let settings = SessionSettings {
+            frames_max: 8,
+            bytes_max: 64,
+            ..SessionSettings::default()
+        };
+        let mut session = Session::new(peer(1), peer(2), settings);
+        let _first = session.connected(NOW, peer(2));
+        Receiver {
+            session,
+            delivered: 0,
+            settings,
+        }
+    }
+
+    fn receive(&mut self, packet: Packet<u64>, bytes: usize) {
+        let _own = self.session.send(NOW, 0, 1);
+        let outputs = self.session.received(NOW, packet, bytes);
+        for output in outputs.unwrap_or_default() {
+            if let Output::Deliver(number @ 1..) = output {
+                self.delivered += 1;
+                assert_eq!(number, self.delivered, "SESSION-1");
             }
         }
-        assert!(session.early_bytes() <= settings.bytes_max, "SESSION-6");
+        assert!(self.session.early_bytes() <= self.settings.bytes_max, "SESSION-6");
+    }
+}
+
+/// Lets the bytes be the head of the first frame that a stranger sends to a listener.
+pub fn hellos(bytes: &[u8]) {
+    let frame: Frame = Frame {
+        service: Service::HANDSHAKE,
+        class: Class::Ordered,
+        sequence: 0,
+        acknowledged: 0,
+        head: bytes.to_vec(),
+        parts: Vec::new(),
+    };
+    if let Ok(prefix) = frame.prefix(&FrameLimits::default()) {
+        strangers(&[prefix.clone(), prefix].concat());
     }
 }
 
@@ -118,7 +185,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::frame::{Class, Service};
 
     fn frame() -> impl Strategy<Value = Frame> {
         let bytes = || proptest::collection::vec(any::<u8>(), 0..40);
@@ -172,6 +238,7 @@ mod tests {
             bytes.insert(0, piece);
             frames(&bytes);
             strangers(&bytes[1..]);
+            links(&bytes[1..]);
         }
 
         #[test]
@@ -179,13 +246,14 @@ mod tests {
             frames(&bytes);
             packets(&bytes);
             strangers(&bytes);
+            links(&bytes);
+            peers(&bytes);
         }
 
         /// The decoder behind the frame: a handshake's frame with any head.
         #[test]
         fn a_stranger_with_any_hello_is_refused(head in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let frame = Frame { service: Service(0), class: Class::Ordered, sequence: 0, acknowledged: 0, head, parts: vec![] };
-            strangers(&encoded(&[frame.clone(), frame]));
+            hellos(&head);
         }
     }
 

@@ -4,6 +4,12 @@
 //! object is freed when nobody holds a reference any more: exactly then, although messages are lost, repeated and
 //! reordered, and although processes die.
 //!
-//! - [`refs`]: the reference count, as a state machine without input or output.
+//! - [`refs`]: the reference count, as a state machine without input or output;
+//! - [`channel`]: a bounded queue in one process that others put into and take from, likewise.
 
 pub mod refs;
+
+pub mod channel;
+
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;

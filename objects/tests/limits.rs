@@ -163,6 +163,32 @@ fn a_refused_call_gives_its_parcels_back() {
 }
 
 #[test]
+fn a_fetch_beyond_the_limit_is_refused_with_the_figures() {
+    let mut owner = narrow(1);
+    let id = owner.create();
+    let (from, to) = (peer(2), peer(2));
+    for question in 0..LIMIT as u64 {
+        assert_eq!(owner.step(NOW, Event::Fetch { from, question, id }), []);
+    }
+    let (entries, limit, question) = (LIMIT, LIMIT, 99);
+    let error = RefError::TooMany {
+        peer: from,
+        entries,
+        limit,
+    };
+    let refused = [Action::RefuseFetch { to, question, error }];
+    assert_eq!(owner.step(NOW, Event::Fetch { from, question, id }), refused);
+    let from = peer(1);
+    assert_eq!(
+        owner.step(NOW, Event::Fetch { from, question, id }),
+        [],
+        "its own"
+    );
+    assert_eq!(owner.fill(id).map(|it| it.len()), Ok(LIMIT + 1));
+    assert_eq!(owner.load(to), 0);
+}
+
+#[test]
 fn a_question_beyond_the_limit_is_answered_when_there_is_room() {
     let mut owner = narrow(1);
     let ids: Vec<_> = (0..=LIMIT).map(|_| owner.create()).collect();

@@ -42,6 +42,12 @@ pub(super) enum Effect {
     },
     /// Answers a question of another process about an object that was freed.
     Refuse { to: Peer, question: u64 },
+    /// Refuses a question of a process that asks too much.
+    RefuseFetch {
+        to: Peer,
+        question: u64,
+        error: RefError,
+    },
     /// Drops the content of an object.
     Drop(Content),
     /// Tells those who wait here that an object was freed.

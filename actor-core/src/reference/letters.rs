@@ -104,6 +104,15 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: Place) {
         Effect::Refuse { to, question } => {
             let _ = say(table, to, &FetchMessage::Freed { question }, Bytes::new());
         }
+        Effect::RefuseFetch { to, question, error } => {
+            let report = Failure::from_error(error).into_report();
+            let _ = say(
+                table,
+                to,
+                &FetchMessage::Unreadable { question, report },
+                Bytes::new(),
+            );
+        }
         Effect::Forget(waiting) => drop(waiting),
         Effect::Drop(content) => match place {
             Place::Caller => dispose(content),

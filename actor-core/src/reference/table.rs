@@ -105,6 +105,9 @@ impl ReferenceState {
                     }
                 }
                 Action::Refuse { to, question, .. } => effects.push(Effect::Refuse { to, question }),
+                Action::RefuseFetch { to, question, error } => {
+                    effects.push(Effect::RefuseFetch { to, question, error });
+                }
                 Action::Free(id) => match self.cells.remove(&id) {
                     Some(ObjectCell::Full(content)) => effects.push(Effect::Drop(content)),
                     Some(ObjectCell::Empty(waiting)) => effects.push(Effect::Forget(waiting)),

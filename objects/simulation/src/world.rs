@@ -172,7 +172,9 @@ impl World {
                 Action::RefuseCall { call, .. } => self.refuse_call(at, call),
                 Action::Abandon { call } => self.abandon_call(at, call),
                 // No lawful process has too much, or is slower than a minute.
-                Action::Overloaded { .. } | Action::TimedOut(_) => self.report.freed_early += 1,
+                Action::Overloaded { .. } | Action::RefuseFetch { .. } | Action::TimedOut(_) => {
+                    self.report.freed_early += 1;
+                }
                 Action::Ended { leaks } => {
                     self.report.shutdowns += 1;
                     self.report.left_over += leaks.len();

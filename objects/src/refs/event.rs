@@ -92,8 +92,8 @@ pub enum Action {
         /// The name of the call.
         call: u64,
     },
-    /// A process wants more entries here than it may have: a lawful one repeats its question. Report it, or end its
-    /// session and bury it.
+    /// A process asks for more entries here than it may have; a lawful one repeats its question until there is room. Report
+    /// it, or end its session and bury it.
     Overloaded {
         /// The process.
         peer: Peer,
@@ -126,6 +126,15 @@ pub enum Action {
         question: u64,
         /// The reference.
         id: RefId,
+    },
+    /// Answer a fetch with an error: its asker has too many entries here.
+    RefuseFetch {
+        /// The asker.
+        to: Peer,
+        /// The asker's name for the question.
+        question: u64,
+        /// The figures, as [`RefError::TooMany`].
+        error: RefError,
     },
     /// The object has no references left: drop it.
     Free(RefId),

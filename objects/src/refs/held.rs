@@ -114,7 +114,13 @@ impl Refs {
     }
 
     fn ask_owner(&mut self, now: Duration, id: RefId) -> Stage {
-        let number = self.links.entry(id.owner).or_default().register();
+        let link = self.links.entry(id.owner).or_default();
+        let number = link.register();
+        if self.mutant == Mutant::AddsWithoutAnswers {
+            link.post(now, Message::Fork { id, number }, &self.settings);
+            self.flush(now, id.owner);
+            return Stage::Confirmed(Fork::Asked(number));
+        }
         self.post(now, id.owner, Message::Fork { id, number });
         Stage::Pending(number)
     }

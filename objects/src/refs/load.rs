@@ -3,7 +3,7 @@
 //! An entry is a registration of the peer, a reference to an object of the peer, a fork that was passed to the peer or
 //! came from it and is not accepted, a fetch or a call of the peer that waits, a question that the peer has not
 //! answered, or a number of the peer that was struck off. Reaching the limit loses nothing: messages are repeated until
-//! there is room, and calls are refused with an error.
+//! there is room, calls and fetches are refused with an error. Nothing is charged to this process itself.
 
 use selvedge_cluster::peer::Peer;
 
@@ -12,7 +12,7 @@ use super::{RefError, Refs};
 impl Refs {
     /// Counts one more entry of a peer.
     pub(super) fn charge(&mut self, peer: Peer) {
-        if !self.is_buried(peer) {
+        if peer != self.me && !self.is_buried(peer) {
             self.links.entry(peer).or_default().entries += 1;
         }
     }
@@ -31,6 +31,9 @@ impl Refs {
 
     /// Whether a peer may have some entries more.
     pub(super) fn check_room(&self, peer: Peer, more: usize) -> Result<(), RefError> {
+        if peer == self.me {
+            return Ok(());
+        }
         let (entries, limit) = (self.load(peer), self.settings.entries_max);
         match entries.saturating_add(more) <= limit {
             true => Ok(()),

@@ -150,7 +150,9 @@ impl Cluster {
                     self.frees = 0;
                     self.failed |= !scenario.may_lose();
                 }
-                Action::Answer { .. } | Action::Refuse { .. } => self.answers += 1,
+                Action::Answer { .. } | Action::Refuse { .. } | Action::RefuseFetch { .. } => {
+                    self.answers += 1
+                }
                 Action::Lost(_) => self.failed |= !scenario.may_lose(),
                 Action::Confirmed(_) => {}
             }

@@ -35,4 +35,6 @@ pub(super) enum Mutant {
     EndsHastily,
     /// A call that is refused is forgotten, with its parcels.
     RefusesSilently,
+    /// Additions to an owner's list are messages without an answer, as in Julia's `Distributed`.
+    AddsWithoutAnswers,
 }

@@ -217,8 +217,9 @@ impl Refs {
             let to = from;
             return self.actions.push(Action::Refuse { to, question, id });
         }
-        if !self.has_room(from) {
-            return;
+        if let Err(error) = self.check_room(from, 1) {
+            let to = from;
+            return self.actions.push(Action::RefuseFetch { to, question, error });
         }
         if self.expect_birth(id).waiting.insert((from, question)) {
             self.charge(from);

@@ -150,6 +150,16 @@ fn mutants_of_the_reference_count_are_found() {
     );
 }
 
+/// The mutant of M3: a removal that overtakes its addition leaves an entry for ever.
+#[test]
+fn jgc_09_additions_without_answers_leak() {
+    is_found(
+        Mutant::AddsWithoutAnswers,
+        &kept(3, &[(1, 2)]),
+        "nothing left at rest",
+    );
+}
+
 #[test]
 fn mutants_of_death_are_found() {
     let dies = Scenario {
@@ -197,6 +207,15 @@ fn rref_37_a_process_may_shut_down_at_any_time() {
     for ends in 0..3 {
         let ending = Scenario {
             ends: Some(ends),
+            ..kept(3, &[(1, 2)])
+        };
+        holds(&ending);
+    }
+    // The parent of the one that shuts down may die meanwhile, and the other way round.
+    for (ends, mortal) in [(2, 1), (1, 2), (0, 1)] {
+        let ending = Scenario {
+            ends: Some(ends),
+            mortal: Some((mortal, Death::Crash)),
             ..kept(3, &[(1, 2)])
         };
         holds(&ending);
