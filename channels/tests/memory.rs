@@ -103,7 +103,7 @@ fn run(sizes: &[usize], turns: usize, readers: u32) -> Memory {
 
 fn alternate(readers: u32) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let turns = 1_000;
+    let turns = std::env::var("ALTERNATIONS").map_or(100, |text| text.parse().unwrap());
     let small = run(&[KIB, KIB], turns, readers);
     let before = memory();
     let both = run(&[KIB, LARGE], turns, readers);

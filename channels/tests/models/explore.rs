@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
+use std::sync::OnceLock;
 
 use stateright::{Checker, Model, Property};
 
@@ -26,13 +27,22 @@ pub(crate) trait Machine: Sync + Send + 'static {
     fn rest(&self, world: &Self::World) -> Result<(), &'static str>;
 }
 
+/// What a way of actions leads to. Two states are one if an observer sees no difference.
 #[derive(Clone, Debug)]
 pub(crate) struct State<A> {
     path: Vec<A>,
     seen: Vec<u64>,
-    /// The actions that lead to a new state.
-    next: Vec<A>,
+    /// The invariant that the last step has broken.
     broken: Option<&'static str>,
+    /// Found when the state is looked at. Of the many ways to a state, only the first is looked at.
+    next: OnceLock<Next<A>>,
+}
+
+/// The actions that lead to a new state, each with that state, or what is wrong if there is none.
+#[derive(Clone, Debug)]
+struct Next<A> {
+    states: Vec<(A, State<A>)>,
+    stuck: Option<&'static str>,
 }
 
 impl<A> PartialEq for State<A> {
@@ -52,36 +62,41 @@ impl<A> Hash for State<A> {
 pub(crate) struct Explored<M>(pub(crate) M);
 
 impl<M: Machine> Explored<M> {
-    fn walk(&self, path: &[M::Action]) -> (M::World, Option<&'static str>) {
+    /// The world after actions of which only the last may break an invariant, and the state that it is in.
+    fn walk(&self, path: Vec<M::Action>) -> (M::World, State<M::Action>) {
         let mut world = self.0.fresh();
-        for action in path {
-            if let Err(broken) = self.0.step(&mut world, *action) {
-                return (world, Some(broken));
-            }
-        }
-        (world, None)
-    }
-
-    fn state(&self, path: Vec<M::Action>) -> State<M::Action> {
-        let (world, mut broken) = self.walk(&path);
+        let steps = path.iter().map(|action| self.0.step(&mut world, *action));
+        let broken = steps.filter_map(Result::err).next();
         let seen = self.0.seen(&world);
-        let mut next = Vec::new();
-        if broken.is_none() {
-            let leads = |action: &M::Action| {
-                let (mut tried, _) = self.walk(&path);
-                self.0.step(&mut tried, *action).is_err() || self.0.seen(&tried) != seen
-            };
-            next = self.0.actions(&world).into_iter().filter(leads).collect();
-            if next.is_empty() {
-                broken = self.0.rest(&world).err();
-            }
-        }
-        State {
+        let next = OnceLock::new();
+        let state = State {
             path,
             seen,
-            next,
             broken,
-        }
+            next,
+        };
+        (world, state)
+    }
+
+    fn next<'s>(&self, state: &'s State<M::Action>) -> &'s Next<M::Action> {
+        state.next.get_or_init(|| {
+            if state.broken.is_some() {
+                return Next {
+                    states: Vec::new(),
+                    stuck: None,
+                };
+            }
+            let (world, _) = self.walk(state.path.clone());
+            let after = |action| (action, self.walk([&state.path[..], &[action]].concat()).1);
+            let states = self.0.actions(&world).into_iter().map(after);
+            let states: Vec<_> = states.filter(|(_, after)| after != state).collect();
+            let stuck = states.is_empty().then(|| self.0.rest(&world).err()).flatten();
+            Next { states, stuck }
+        })
+    }
+
+    fn broken(&self, state: &State<M::Action>) -> Option<&'static str> {
+        state.broken.or_else(|| self.next(state).stuck)
     }
 }
 
@@ -90,23 +105,24 @@ impl<M: Machine> Model for Explored<M> {
     type Action = M::Action;
 
     fn init_states(&self) -> Vec<Self::State> {
-        vec![self.state(Vec::new())]
+        vec![self.walk(Vec::new()).1]
     }
 
     fn actions(&self, state: &Self::State, actions: &mut Vec<Self::Action>) {
-        actions.extend(&state.next);
+        actions.extend(self.next(state).states.iter().map(|(action, _)| *action));
     }
 
     fn next_state(&self, state: &Self::State, action: Self::Action) -> Option<Self::State> {
-        let mut path = state.path.clone();
-        path.push(action);
-        Some(self.state(path))
+        let mut states = self.next(state).states.iter();
+        states
+            .find(|(taken, _)| *taken == action)
+            .map(|(_, after)| after.clone())
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![Property::always(
             "nothing is broken",
-            |_, state: &State<M::Action>| state.broken.is_none(),
+            |explored: &Self, state: &State<M::Action>| explored.broken(state).is_none(),
         )]
     }
 }
@@ -118,7 +134,9 @@ pub(crate) fn explore<M: Machine>(machine: M) -> (usize, Option<&'static str>) {
         checker.unique_state_count(),
         checker.discovery("nothing is broken"),
     );
-    let broken = found.as_ref().and_then(|path| path.last_state().broken);
+    let broken = found
+        .as_ref()
+        .and_then(|path| checker.model().broken(path.last_state()));
     let way = found.map(|path| path.into_actions()).unwrap_or_default();
     println!("{states} states, {broken:?} {way:?}");
     (states, broken)

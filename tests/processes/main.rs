@@ -1,0 +1,24 @@
+//! Tests that count, limit or fork a whole process: each runs in a process of its own.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used
+)]
+
+#[path = "../actors/mod.rs"]
+mod actors;
+mod alone;
+#[path = "../census/mod.rs"]
+mod census;
+
+mod endings;
+mod fork;
+mod kill;
+mod lending;
+mod memory;
+mod no_leak;
+mod shortage;
+mod undumpable;
