@@ -45,11 +45,7 @@ impl Receiver for Remote {
     }
 
     fn died(&self, peer: Peer, fates: &[(u64, Fate)]) {
-        let mut dead = self.dead.lock();
-        if !dead.contains(&peer.process) {
-            dead.push(peer.process);
-        }
-        drop(dead);
+        self.seen.lock().insert(peer.process);
         let lost = self.asked.lock().died(peer, fates);
         for (waiter, ran) in lost {
             self.settle(&waiter, Err(RemoteError::Died { ran }));

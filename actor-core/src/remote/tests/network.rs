@@ -156,8 +156,8 @@ impl Post for Memory {
             let (bytes, limit) = (bytes as u64, LETTER_MAX);
             return Err(PostError::TooLarge { bytes, limit });
         }
-        if state.dead.contains(&to) {
-            return Err(PostError::Dead(to));
+        if let Some(dead) = [to, self.me].into_iter().find(|peer| state.dead.contains(peer)) {
+            return Err(PostError::Dead(dead));
         }
         state.sent.push((self.me.process, to.process, bytes));
         let number = state.sent.len() as u64;
