@@ -42,6 +42,17 @@ fn halved(x: u32) -> Result<u32, Odd> {
 }
 
 #[remote]
+async fn borrowed(
+    text: &str,
+    numbers: &[u32],
+    cow: std::borrow::Cow<'_, str>,
+    owned: String,
+) -> Result<usize, Odd> {
+    tokio::task::yield_now().await;
+    Ok(text.len() + numbers.len() + cow.len() + owned.len())
+}
+
+#[remote]
 async fn halved_later(x: &u32) -> Result<u32, Odd> {
     tokio::time::sleep(Duration::from_millis(1)).await;
     halved(*x)
@@ -69,17 +80,17 @@ fn address(value: Arc<String>) -> usize {
 }
 
 #[remote]
-async fn until_dropped() {
-    struct Ended;
+async fn until_dropped(counter: usize) {
+    struct Ended(usize);
     impl Drop for Ended {
         fn drop(&mut self) {
-            ENDED.fetch_add(1, Ordering::SeqCst);
+            ENDED[self.0].fetch_add(1, Ordering::SeqCst);
         }
     }
-    let _ended = Ended;
+    let _ended = Ended(counter);
     std::future::pending::<()>().await
 }
-static ENDED: AtomicUsize = AtomicUsize::new(0);
+static ENDED: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
 #[remote]
 fn until_cancelled() -> bool {
@@ -138,6 +149,8 @@ fn parameters_by_reference_take_what_they_borrow_from() {
     ] {
         assert_eq!(runtime.call(call).wait().unwrap(), 10);
     }
+    let borrowed = borrowed::remote("a", [1, 2], "abc", "abcd");
+    assert_eq!(runtime.call(borrowed).wait().unwrap(), 10);
 }
 
 #[test]
@@ -241,17 +254,17 @@ fn jloc_04_copied_arguments_are_others() {
 #[test]
 fn a_dropped_call_is_cancelled_at_its_awaits_and_by_its_token() {
     let runtime = Runtime::new();
-    let mut call = runtime.call(until_dropped::remote());
+    let mut call = runtime.call(until_dropped::remote(0));
     let waited = call.wait_timeout(Duration::from_millis(5)).unwrap_err();
     assert!(
         matches!(waited.remote(), Some(RemoteError::Timeout(_))),
         "{waited}"
     );
     drop(call);
-    let late = runtime.call(until_dropped::remote().deadline(Duration::from_millis(5)));
+    let late = runtime.call(until_dropped::remote(0).deadline(Duration::from_millis(5)));
     let late = late.wait().unwrap_err();
     assert!(matches!(late.remote(), Some(RemoteError::Deadline(_))), "{late}");
-    wait_for(&ENDED, 2);
+    wait_for(&ENDED[0], 2);
     let blocks = runtime.call(until_cancelled::remote().deadline(Duration::from_millis(5)));
     let late = blocks.wait().unwrap_err();
     assert!(matches!(late.remote(), Some(RemoteError::Deadline(_))), "{late}");
@@ -266,7 +279,7 @@ fn a_call_is_awaited() {
     assert_eq!(value.unwrap(), 9.0);
     let late = tokio.block_on(async {
         runtime
-            .call(until_dropped::remote().deadline(Duration::from_millis(5)))
+            .call(until_dropped::remote(1).deadline(Duration::from_millis(5)))
             .await
     });
     assert!(matches!(
@@ -337,11 +350,11 @@ fn jspawn_07_feeders_take_each_index_once() {
 #[test]
 fn a_runtime_that_was_shut_down_refuses_calls() {
     let runtime = Runtime::new();
-    let running = runtime.call(until_dropped::remote());
+    let running = runtime.call(until_dropped::remote(2));
     assert!(runtime.shutdown(Duration::from_secs(5)).stuck_lanes.is_empty());
     for ended in [
         running.wait(),
-        runtime.call(until_dropped::remote()).wait(),
+        runtime.call(until_dropped::remote(2)).wait(),
         runtime.cast(seven::remote()),
     ] {
         let error = ended.unwrap_err();

@@ -216,6 +216,7 @@ impl Drop for Inner {
             // This is a copy in a forked child. The threads behind it, and the locks that they may hold, belong to the
             // parent, so the directory must never be dropped.
             std::mem::forget(Arc::clone(&self.directory));
+            std::mem::forget(Arc::clone(&self.remote));
         }
     }
 }

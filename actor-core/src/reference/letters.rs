@@ -9,7 +9,7 @@ use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::{Bundle, Event, REFERENCES};
 
 use super::content::Content;
-use super::effect::{Effect, Place};
+use super::effect::{Effect, EffectThread};
 use super::fetch::{FETCHES, FetchMessage, Fetched};
 use super::references::References;
 use super::transit;
@@ -26,7 +26,7 @@ impl ReferenceService<'_> {
         let head = &letter.head;
         let read = if letter.service == REFERENCES {
             let bundle = postcard::from_bytes::<Bundle>(head);
-            bundle.map(|bundle| self.0.event(Place::Link, Event::Heard { from, bundle }))
+            bundle.map(|bundle| self.0.event(EffectThread::Link, Event::Heard { from, bundle }))
         } else {
             postcard::from_bytes(head).map(|message| fetch_message(self.0, from, message, letter.body))
         };
@@ -39,7 +39,7 @@ impl ReferenceService<'_> {
     /// A peer is dead.
     pub(crate) fn died(&self, peer: Peer) {
         // Whatever was passed to the peer is struck off in one step, sent or not.
-        self.0.event(Place::Link, Event::Dead(peer));
+        self.0.event(EffectThread::Link, Event::Dead(peer));
     }
 }
 
@@ -48,7 +48,7 @@ fn fetch_message(references: &Arc<References>, from: Peer, message: FetchMessage
     match message {
         FetchMessage::Ask { question, id } => {
             let event = Event::Fetch { from, question, id };
-            references.event(Place::Link, event);
+            references.event(EffectThread::Link, event);
         }
         FetchMessage::Value { question, parcels } => {
             let table = Arc::clone(references);
@@ -71,7 +71,7 @@ fn fetch_message(references: &Arc<References>, from: Peer, message: FetchMessage
 }
 
 /// Performs an effect.
-pub(super) fn perform(table: &Arc<References>, effect: Effect, place: Place) {
+pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThread) {
     match effect {
         Effect::Send { to, bundle } => {
             let letter = Letter {
@@ -115,8 +115,8 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: Place) {
         }
         Effect::Forget(waiting) => drop(waiting),
         Effect::Drop(content) => match place {
-            Place::Caller => dispose(content),
-            Place::Link => table.helpers().run(Box::new(|| dispose(content))),
+            EffectThread::Caller => dispose(content),
+            EffectThread::Link => table.helpers().run(Box::new(|| dispose(content))),
         },
     }
 }

@@ -12,12 +12,12 @@ use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::{Event, Parcel, RefError, RefId, RefStats, RefStatus};
 
 use super::content::Content;
-use super::effect::{Effect, Place};
+use super::effect::{Effect, EffectThread};
 use super::fetch::{FetchMessage, Fetched};
 use super::handle::{Handle, ReferenceTable};
 use super::letters::{perform, say};
-use super::table::{ObjectCell, Question, ReferenceState};
-use super::timer::Timer;
+use super::table::{FetchQuestion, ObjectCell, ReferenceState};
+use super::timer::ReferenceTimer;
 use super::waiting_letter::WaitingLetter;
 use crate::hub::post::Post;
 use crate::promise::{Answer, promise};
@@ -39,7 +39,7 @@ pub(crate) struct References {
     post: Arc<dyn Post>,
     helpers: Arc<dyn Helpers>,
     clock: Clock,
-    timer: Timer,
+    timer: ReferenceTimer,
     table: Mutex<ReferenceState>,
 }
 
@@ -58,7 +58,7 @@ impl References {
             post,
             helpers,
             clock,
-            timer: Timer::default(),
+            timer: ReferenceTimer::default(),
             table: Mutex::new(table),
         })
     }
@@ -72,7 +72,7 @@ impl References {
         Arc::clone(self) as Arc<dyn ReferenceTable>
     }
 
-    pub(super) fn timer(&self) -> &Timer {
+    pub(super) fn timer(&self) -> &ReferenceTimer {
         &self.timer
     }
 
@@ -93,7 +93,7 @@ impl References {
     /// Takes one step under the lock, and performs its effects without it.
     pub(super) fn step(
         self: &Arc<Self>,
-        place: Place,
+        place: EffectThread,
         step: impl FnOnce(&mut ReferenceState, Duration) -> Vec<Effect>,
     ) {
         let effects = self.locked(step);
@@ -102,7 +102,7 @@ impl References {
             .for_each(|effect| perform(self, effect, place));
     }
 
-    pub(super) fn event(self: &Arc<Self>, place: Place, event: Event) {
+    pub(super) fn event(self: &Arc<Self>, place: EffectThread, event: Event) {
         self.step(place, |table, now| {
             let actions = table.refs.step(now, event);
             table.effects(actions)
@@ -148,7 +148,7 @@ impl References {
     pub(crate) fn not_sent(self: &Arc<Self>, to: Peer, parcels: &[Parcel]) {
         for parcel in parcels {
             let parcel = *parcel;
-            self.event(Place::Caller, Event::NotSent { to, parcel });
+            self.event(EffectThread::Caller, Event::NotSent { to, parcel });
         }
     }
 
@@ -180,7 +180,7 @@ impl References {
             ids,
             then: Box::new(then),
         };
-        self.step(Place::Link, |table, now| {
+        self.step(EffectThread::Link, |table, now| {
             let call = table.next_number();
             table.calls.insert(call, letter);
             let actions = table.refs.step(now, Event::Arrived { from, call, parcels });
@@ -195,7 +195,7 @@ impl References {
     /// [`RefError::Freed`], [`RefError::AlreadySet`].
     pub(crate) fn fill(self: &Arc<Self>, id: RefId, content: Content) -> Result<(), RefError> {
         let mut refused = Ok(());
-        self.step(Place::Caller, |table, _| match table.refs.fill(id) {
+        self.step(EffectThread::Caller, |table, _| match table.refs.fill(id) {
             Ok(actions) => {
                 let mut effects: Vec<_> = table.settle(id, content).into_iter().collect();
                 effects.extend(table.effects(actions));
@@ -216,7 +216,7 @@ impl References {
 
     /// Performs what is due, such as repeated questions.
     pub(super) fn tick(self: &Arc<Self>) {
-        self.event(Place::Link, Event::Tick);
+        self.event(EffectThread::Link, Event::Tick);
     }
 
     /// Counts of what this process holds and waits for.
@@ -227,7 +227,7 @@ impl References {
     /// Ends a question, if it was asked of this process.
     pub(super) fn answered(&self, owner: Peer, question: u64, fetched: Fetched) {
         let mut table = self.table.lock();
-        let is_asked = |asked: &Question| asked.id.owner == owner;
+        let is_asked = |asked: &FetchQuestion| asked.id.owner == owner;
         let asked = table.questions.get(&question).is_some_and(is_asked);
         let asked = asked.then(|| table.questions.remove(&question)).flatten();
         drop(table);
@@ -244,7 +244,7 @@ impl ReferenceTable for References {
     }
 
     fn dropped(self: Arc<Self>, id: RefId) {
-        self.event(Place::Caller, Event::Dropped(id));
+        self.event(EffectThread::Caller, Event::Dropped(id));
     }
 
     fn content(&self, id: RefId) -> Answer<Content> {
@@ -282,7 +282,7 @@ impl ReferenceTable for References {
             return answer;
         }
         let question = table.next_number();
-        table.questions.insert(question, Question { id, asker });
+        table.questions.insert(question, FetchQuestion { id, asker });
         drop(table);
         if let Err(error) = say(&self, id.owner, &FetchMessage::Ask { question, id }, Bytes::new()) {
             self.answered(id.owner, question, Fetched::Unreachable(error));

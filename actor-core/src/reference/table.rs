@@ -26,7 +26,7 @@ impl Default for ObjectCell {
 }
 
 /// A question to another process.
-pub(super) struct Question {
+pub(super) struct FetchQuestion {
     pub(super) id: RefId,
     pub(super) asker: Promise<Fetched>,
 }
@@ -36,7 +36,7 @@ pub(super) struct ReferenceState {
     pub(super) refs: Refs,
     pub(super) cells: BTreeMap<RefId, ObjectCell>,
     /// Questions to other processes, by their numbers.
-    pub(super) questions: BTreeMap<u64, Question>,
+    pub(super) questions: BTreeMap<u64, FetchQuestion>,
     /// The promises to tell whether an owner has listed this process.
     pub(super) confirmations: BTreeMap<RefId, Vec<Promise<bool>>>,
     /// Letters that wait for their references.

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::references::References;
 
 #[derive(Default)]
-pub(super) struct Timer {
+pub(super) struct ReferenceTimer {
     state: Mutex<TimerState>,
     earlier: Arc<Notify>,
 }
@@ -24,7 +24,7 @@ struct TimerState {
     is_started: bool,
 }
 
-impl Timer {
+impl ReferenceTimer {
     /// The next moment at which something is due, by the clock of the references.
     pub(super) fn set(&self, due: Option<Duration>, references: &Arc<References>) {
         let mut state = self.state.lock();
@@ -64,7 +64,7 @@ async fn run(references: Weak<References>, earlier: Arc<Notify>) {
     }
 }
 
-impl Drop for Timer {
+impl Drop for ReferenceTimer {
     fn drop(&mut self) {
         self.earlier.notify_one();
     }

@@ -265,13 +265,15 @@ impl Remote {
 
     fn find(&self, process: ProcessId) -> Result<Peer, RemoteError> {
         let peers = self.post.peers();
-        let found = peers.iter().find(|peer| peer.process == process);
-        found.copied().ok_or_else(|| self.missing(process))
+        let found = peers.into_iter().find(|peer| peer.process == process);
+        let peer = found.ok_or_else(|| self.missing(process))?;
+        self.seen.lock().insert(process);
+        Ok(peer)
     }
 
     /// The error of a call to a process that does not live.
     fn missing(&self, process: ProcessId) -> RemoteError {
-        if self.dead.lock().contains(&process) {
+        if self.seen.lock().contains(&process) {
             return RemoteError::Died { ran: Ran::Never };
         }
         let mut living: Vec<_> = self.post.peers().iter().map(|peer| peer.process).collect();

@@ -12,7 +12,7 @@ use tokio::task::{LocalSet, spawn_local};
 
 use crate::cell::async_driver::AsyncDriver;
 use crate::current::{NoBlocking, Place};
-use crate::remote::executor::Refusal;
+use crate::remote::executor::WorkRefusal;
 use crate::remote::threads::Threads;
 
 /// Creates a future on the thread that polls it.
@@ -44,15 +44,15 @@ impl AsyncThread {
     ///
     /// # Errors
     /// The thread has been stopped, or the system refuses it.
-    pub(crate) fn ensure(&self) -> Result<(), Refusal> {
+    pub(crate) fn ensure(&self) -> Result<(), WorkRefusal> {
         let mut queue = self.queue.lock();
         match &*queue {
             FutureQueue::Open(_) => Ok(()),
-            FutureQueue::Stopped => Err(Refusal::Stopped),
+            FutureQueue::Stopped => Err(WorkRefusal::Stopped),
             FutureQueue::NotStarted => {
                 let (sender, receiver) = unbounded_channel();
                 let started = self.threads.start(self.name, move || live(receiver));
-                started.map_err(|error| Refusal::NoThread(error.to_string()))?;
+                started.map_err(|error| WorkRefusal::NoThread(error.to_string()))?;
                 *queue = FutureQueue::Open(sender);
                 Ok(())
             }

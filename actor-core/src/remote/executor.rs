@@ -24,12 +24,12 @@ pub(crate) trait Work: Send + 'static {
     fn run(self);
 
     /// The work will not be done.
-    fn refuse(self, why: Refusal);
+    fn refuse(self, why: WorkRefusal);
 }
 
 /// The reason that work will not be done.
 #[derive(Clone, Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum WorkRefusal {
     /// The executor has stopped.
     Stopped,
     /// Too many pieces wait already.
@@ -75,8 +75,8 @@ impl<W: Work> Executor<W> {
         drop(places);
         match submitted {
             Ok(need) => self.serve(need),
-            Err((work, Refused::Stopped)) => work.refuse(Refusal::Stopped),
-            Err((work, Refused::Full)) => work.refuse(Refusal::Full { limit }),
+            Err((work, Refused::Stopped)) => work.refuse(WorkRefusal::Stopped),
+            Err((work, Refused::Full)) => work.refuse(WorkRefusal::Full { limit }),
         }
     }
 
@@ -89,7 +89,7 @@ impl<W: Work> Executor<W> {
                 let started = self.0.threads.start("selvedge-remote", move || executor.live());
                 if let Err(error) = started {
                     let left = self.0.places.lock().not_started();
-                    let why = Refusal::NoThread(error.to_string());
+                    let why = WorkRefusal::NoThread(error.to_string());
                     left.into_iter().for_each(|work| work.refuse(why.clone()));
                 }
             }
@@ -123,7 +123,8 @@ impl<W: Work> Executor<W> {
     pub(crate) fn stop(&self) {
         let left = self.0.places.lock().stop();
         self.0.work.notify_all();
-        left.into_iter().for_each(|work| work.refuse(Refusal::Stopped));
+        left.into_iter()
+            .for_each(|work| work.refuse(WorkRefusal::Stopped));
     }
 }
 

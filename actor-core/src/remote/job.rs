@@ -10,7 +10,7 @@ use crate::call::remote_error::RemoteError;
 use crate::cancel::{CallCancel, Cancellation, Scope, within};
 use crate::current::{Current, within_current};
 use crate::failure::Failure;
-use crate::remote::executor::{Refusal, Work};
+use crate::remote::executor::{Work, WorkRefusal};
 use crate::remote::function::{FunctionEntry, FunctionFault, Invocation, Running};
 use crate::remote::init::WorkerInit;
 use crate::remote::waiter::Outcome;
@@ -50,12 +50,12 @@ impl Work for RemoteJob {
         }));
     }
 
-    fn refuse(self, why: Refusal) {
+    fn refuse(self, why: WorkRefusal) {
         dispose(self.invocation);
         (self.reply)(Err(match why {
-            Refusal::Stopped => RemoteError::Shutdown,
-            Refusal::Full { limit } => RemoteError::Overloaded { limit },
-            Refusal::NoThread(why) => RemoteError::NoThread(why),
+            WorkRefusal::Stopped => RemoteError::Shutdown,
+            WorkRefusal::Full { limit } => RemoteError::Overloaded { limit },
+            WorkRefusal::NoThread(why) => RemoteError::NoThread(why),
         }));
     }
 }

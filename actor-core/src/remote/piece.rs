@@ -3,7 +3,7 @@
 use selvedge_channels::dispose;
 
 use crate::reference::references::{Errand, Helpers};
-use crate::remote::executor::{Executor, Refusal, Work};
+use crate::remote::executor::{Executor, Work, WorkRefusal};
 use crate::remote::job::RemoteJob;
 
 /// A piece of work.
@@ -22,7 +22,7 @@ impl Work for Piece {
         }
     }
 
-    fn refuse(self, why: Refusal) {
+    fn refuse(self, why: WorkRefusal) {
         match self {
             Piece::Job(job) => job.refuse(why),
             // Nobody waits for a drop, and who waits for a value is told by the end of this process.

@@ -7,10 +7,11 @@
 //! This file has the service itself, its start and its end; `asking` has the caller's side, and `serving` the other.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use selvedge_cluster::peer::ProcessId;
@@ -36,8 +37,9 @@ pub(crate) struct Remote {
     pub(super) asked: Mutex<Asked<Arc<Waiter>>>,
     pub(super) served: Mutex<Served<Arc<CallCancel>>>,
     pub(super) references: Arc<References>,
-    /// The processes that have died.
-    pub(super) dead: Mutex<Vec<ProcessId>>,
+    /// The processes that live or have lived, as far as this process had to do with them: a call to one that is gone fails
+    /// by its death, also before the death is announced.
+    pub(super) seen: Mutex<BTreeSet<ProcessId>>,
     /// The number of calls for which the runtime has chosen a worker.
     pub(super) turn: AtomicUsize,
     pub(super) init: &'static WorkerInit,
@@ -76,7 +78,7 @@ impl Remote {
             references,
             asked: Mutex::default(),
             served: Mutex::default(),
-            dead: Mutex::default(),
+            seen: Mutex::default(),
             turn: AtomicUsize::new(0),
             init,
             this: Weak::clone(this),
@@ -145,22 +147,28 @@ impl Remote {
         }
     }
 
-    /// Wakes a waker, which is user code, on the background thread; if the system refuses that thread, on this one.
+    /// Wakes a waker, which is user code, on the background thread; if there is no such thread any more, on this one.
     fn wake_elsewhere(&self, waker: Waker) {
-        match self.background.ensure() {
-            Ok(()) => self.background.spawn(move || async move { wake(waker) }),
-            Err(_) => wake(waker),
+        let waking = Waking(Some(waker));
+        if self.background.ensure().is_ok() {
+            self.background.spawn(move || {
+                drop(waking);
+                std::future::ready(())
+            });
         }
     }
 
     /// Ends the call at its deadline.
-    pub(super) fn limit(&self, waiter: &Arc<Waiter>, deadline: std::time::Duration) {
+    pub(super) fn limit(&self, waiter: &Arc<Waiter>, deadline: Duration) {
+        let Some(until) = tokio::time::Instant::now().checked_add(deadline) else {
+            return;
+        };
         let Some(answered) = waiter.answered() else { return };
         if let Err(refusal) = self.background.ensure() {
             let why = format!("{refusal:?}");
             return self.settle(waiter, Err(RemoteError::NoThread(why)));
         }
-        let (waiter, until) = (Arc::clone(waiter), tokio::time::Instant::now() + deadline);
+        let waiter = Arc::clone(waiter);
         self.background.spawn(move || async move {
             tokio::select! {
                 () = tokio::time::sleep_until(until) => {
@@ -202,6 +210,17 @@ impl Remote {
     #[cfg(test)]
     pub(crate) fn threads(&self) -> usize {
         self.threads.len()
+    }
+}
+
+/// A waker that is woken by the drop, wherever that happens: no caller sleeps for ever.
+struct Waking(Option<Waker>);
+
+impl Drop for Waking {
+    fn drop(&mut self) {
+        if let Some(waker) = self.0.take() {
+            wake(waker);
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use crate::remote::waiter::Outcome;
 
 /// A call of another process.
 #[derive(Clone, Copy)]
-struct Asked {
+struct PeerCall {
     call: CallId,
     function: FunctionId,
     wants: Wants,
@@ -43,7 +43,7 @@ impl Receiver for Remote {
                 parcels,
             }) => self.serve(
                 from,
-                Asked {
+                PeerCall {
                     call,
                     function,
                     wants,
@@ -70,11 +70,7 @@ impl Receiver for Remote {
 
     fn died(&self, peer: Peer, fates: &[(u64, Fate)]) {
         ReferenceService(&self.references).died(peer);
-        let mut dead = self.dead.lock();
-        if !dead.contains(&peer.process) {
-            dead.push(peer.process);
-        }
-        drop(dead);
+        self.seen.lock().insert(peer.process);
         let lost = self.asked.lock().died(peer, fates);
         for (waiter, ran) in lost {
             self.settle(&waiter, Err(RemoteError::Died { ran }));
@@ -105,7 +101,7 @@ impl Remote {
         });
     }
 
-    fn serve(&self, from: Peer, asked: Asked, parcels: Vec<Parcel>, body: Bytes) {
+    fn serve(&self, from: Peer, asked: PeerCall, parcels: Vec<Parcel>, body: Bytes) {
         let cancel = Arc::<CallCancel>::default();
         let answers = matches!(asked.wants, Wants::Value | Wants::End);
         if answers && !self.served.lock().begin(from, asked.call, Arc::clone(&cancel)) {
@@ -144,13 +140,13 @@ impl Remote {
     fn reply(
         &self,
         from: Peer,
-        asked: Asked,
+        asked: PeerCall,
         kept: Option<RefId>,
     ) -> impl FnOnce(Option<&'static FunctionEntry>, Outcome) + Send + use<> {
         let this = self.this.clone();
         move |function, outcome| {
             let Some(this) = this.upgrade() else { return };
-            let Asked { call, wants, .. } = asked;
+            let PeerCall { call, wants, .. } = asked;
             match (wants, outcome, kept) {
                 (Wants::Value | Wants::End, Ok(returned), _) => this.succeed(from, call, returned),
                 (Wants::Value | Wants::End, Err(error), _) => this.fail(from, call, error.into()),

@@ -216,26 +216,24 @@ fn error(function: &Function<'_>) -> TokenStream {
     if !function.fallible {
         return quote!(|| ::std::option::Option::None);
     }
-    let params = &function.params;
-    let (name, variables, passed) = (&function.signature.ident, variables(params), passed(params));
-    let edges = params.iter().map(|param| &param.edge);
-    let probe = if function.signature.asyncness.is_some() {
+    let (params, signature) = (&function.params, function.signature);
+    let (name, variables, passed) = (&signature.ident, variables(params), passed(params));
+    let is_async = signature.asyncness.is_some();
+    let probe = if is_async {
         quote!(of_async_method)
     } else {
         quote!(of_method)
     };
-    // The future of an async function borrows its arguments.
-    let arguments = match params.iter().any(|param| !matches!(param.pass, Pass::Owned)) {
-        true if function.signature.asyncness.is_some() => {
-            quote!(let (#(#variables,)*): (#(&'static #edges,)*) = ::std::unreachable!();)
-        }
-        _ => quote!(let (#(#variables,)*): (#(#edges,)*) = ::std::unreachable!();),
-    };
+    // The future of an async function borrows from its arguments.
+    let held = params.iter().map(|Param { edge, pass, .. }| match pass {
+        Pass::Reference | Pass::Slice(_) | Pass::Text if is_async => quote!(&'static #edge),
+        _ => quote!(#edge),
+    });
     quote! {
         || {
             #[allow(unreachable_code, unused_variables, clippy::diverging_sub_expression)]
             let probe = ::selvedge::__private::ErrorProbe::#probe(|| {
-                #arguments
+                let (#(#variables,)*): (#(#held,)*) = ::std::unreachable!();
                 #name(#(#passed),*)
             });
             (&probe).codec()

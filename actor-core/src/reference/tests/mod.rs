@@ -13,13 +13,13 @@ use super::content::ObjectValue;
 use super::{FetchError, Ref};
 use crate::Failure;
 use crate::actor::arguments::to_bytes;
-use network::{Network, TestMember};
+use network::{TestMember, TestNetwork};
 
 const AT_ONCE: Duration = Duration::ZERO;
 
 /// Three processes: A, B and C.
-fn three() -> (Network, TestMember, TestMember, TestMember) {
-    let network = Network::new();
+fn three() -> (TestNetwork, TestMember, TestMember, TestMember) {
+    let network = TestNetwork::new();
     let [a, b, c] = [1, 2, 3].map(|number| network.join(number));
     (network, a, b, c)
 }
@@ -38,7 +38,10 @@ fn assert_empty(processes: &[&TestMember]) {
 }
 
 /// Starts a fetch, lets the network run, and returns its outcome.
-fn fetched<T: selvedge_channels::Wire>(network: &Network, reference: &Ref<T>) -> Result<Arc<T>, FetchError> {
+fn fetched<T: selvedge_channels::Wire>(
+    network: &TestNetwork,
+    reference: &Ref<T>,
+) -> Result<Arc<T>, FetchError> {
     let reference = reference.clone();
     let waiting = std::thread::spawn(move || reference.fetch_timeout(Duration::from_secs(60)));
     network.run_until(|| waiting.is_finished());

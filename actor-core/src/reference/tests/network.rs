@@ -15,7 +15,7 @@ use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 use selvedge_objects::refs::{Event, Leak, Parcel, REFERENCES, RefId};
 
 use super::super::content::ObjectValue;
-use super::super::effect::Place;
+use super::super::effect::EffectThread;
 use super::super::fetch::FETCHES;
 use super::super::handle::Handle;
 use super::super::letters::{ReferenceService, encoded};
@@ -47,7 +47,7 @@ struct Gifts {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Network {
+pub(super) struct TestNetwork {
     state: Arc<Mutex<Wires>>,
     now: Arc<AtomicU64>,
 }
@@ -56,12 +56,12 @@ pub(super) struct TestMember {
     pub(super) peer: Peer,
     pub(super) table: Arc<References>,
     gifts: Arc<Gifts>,
-    network: Network,
+    network: TestNetwork,
 }
 
 struct Port {
     me: Peer,
-    network: Network,
+    network: TestNetwork,
 }
 
 impl Post for Port {
@@ -100,13 +100,13 @@ impl Post for Port {
     }
 }
 
-impl Helpers for Network {
+impl Helpers for TestNetwork {
     fn run(&self, errand: Errand) {
         self.state.lock().errands.push_back(errand);
     }
 }
 
-impl Network {
+impl TestNetwork {
     pub(super) fn new() -> Self {
         Self::default()
     }
@@ -271,7 +271,7 @@ impl TestMember {
     /// Ends the references of this process. The answer lists what is left.
     pub(super) fn end(&self, grace: Duration) -> Answer<Vec<Leak>> {
         let (ended, answer) = promise();
-        self.table.step(Place::Caller, |state, now| {
+        self.table.step(EffectThread::Caller, |state, now| {
             state.ending = Some(ended);
             let deadline = now + grace;
             let actions = state.refs.step(now, Event::End { deadline });

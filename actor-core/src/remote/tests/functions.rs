@@ -108,18 +108,18 @@ impl Drop for Telling {
 
 /// Tells, when it is dropped, how many letters were sent by then. Copies tell nothing.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Watched {
+pub(super) struct Observed {
     #[serde(skip)]
     pub(super) original: Option<(Network, u64)>,
 }
 
-impl Clone for Watched {
+impl Clone for Observed {
     fn clone(&self) -> Self {
-        Watched { original: None }
+        Observed { original: None }
     }
 }
 
-impl Drop for Watched {
+impl Drop for Observed {
     fn drop(&mut self) {
         if let Some((network, mark)) = &self.original {
             tell(mark + network.sent().len() as u64);
@@ -160,7 +160,7 @@ registered!(through, THROUGH, THROUGH_REGISTERED, (first: u32, second: u32) -> u
 registered!(prepared, PREPARED, PREPARED_REGISTERED, () -> usize, false, || None, Begun::Done(Ok(
     TOLD.get_or_init(Default::default).lock().iter().filter(|mark| **mark == PREPARED_MARK).count()
 )));
-registered!(watching, WATCHING, WATCHING_REGISTERED, (watched: Watched) -> (), false, || None, Begun::Done({
+registered!(watching, WATCHING, WATCHING_REGISTERED, (watched: Observed) -> (), false, || None, Begun::Done({
     drop(watched);
     Ok(())
 }));

@@ -22,14 +22,14 @@ use crate::runtime::Runtime;
 /// The length of the longest letter, in bytes.
 pub(super) const LETTER_MAX: u64 = 1 << 20;
 
-enum Event {
+enum NetworkEvent {
     Letter(Peer, Letter),
     Died(Peer, Vec<(u64, Outcome)>),
 }
 
 struct Attached {
     peer: Peer,
-    events: Sender<Event>,
+    events: Sender<NetworkEvent>,
     /// While it is held, letters to the process are not handed over: their sender and their number.
     held: Option<Vec<(Peer, u64)>>,
 }
@@ -92,8 +92,8 @@ impl Network {
                     return;
                 };
                 match event {
-                    Event::Letter(from, letter) => receiver.received(from, letter),
-                    Event::Died(peer, fates) => receiver.died(peer, &fates),
+                    NetworkEvent::Letter(from, letter) => receiver.received(from, letter),
+                    NetworkEvent::Died(peer, fates) => receiver.died(peer, &fates),
                 }
             }
         });
@@ -117,7 +117,7 @@ impl Network {
         for node in state.nodes.values() {
             let fates = held.iter().filter(|(from, _)| *from == node.peer);
             let fates = fates.map(|(_, number)| (*number, Outcome::NotSent)).collect();
-            drop(node.events.send(Event::Died(dead.peer, fates)));
+            drop(node.events.send(NetworkEvent::Died(dead.peer, fates)));
         }
     }
 
@@ -126,7 +126,7 @@ impl Network {
         let state = self.0.lock();
         state.nodes[&id(to)]
             .events
-            .send(Event::Letter(from, letter))
+            .send(NetworkEvent::Letter(from, letter))
             .unwrap();
     }
 
@@ -158,8 +158,8 @@ impl Post for Memory {
             let limit = usize::try_from(LETTER_MAX).unwrap();
             return Err(PostError::TooLarge { bytes, limit });
         }
-        if state.dead.contains(&to) {
-            return Err(PostError::Dead(to));
+        if let Some(dead) = [to, self.me].into_iter().find(|peer| state.dead.contains(peer)) {
+            return Err(PostError::Dead(dead));
         }
         state.sent.push((self.me.process, to.process, bytes));
         let number = state.sent.len() as u64;
@@ -168,7 +168,7 @@ impl Post for Memory {
         match &mut node.held {
             Some(held) => held.push((self.me, number)),
             // The test may have ended.
-            None => drop(node.events.send(Event::Letter(self.me, letter))),
+            None => drop(node.events.send(NetworkEvent::Letter(self.me, letter))),
         }
         Ok(number)
     }

@@ -1,19 +1,24 @@
 //! The rows of remote calls, between processes in memory.
 
+use std::future::IntoFuture;
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use selvedge_cluster::frame::Service;
 
 use super::functions::{
-    OddNumber, Watched, blocking, bytes, half, half_later, halv, panicking, pending, prepared, telling,
-    through, watching, whereabouts,
+    Observed, OddNumber, blocking, bytes, half, half_later, halv, panicking, pending, prepared, tell,
+    telling, through, watching, whereabouts,
 };
 use super::network::{LETTER_MAX, Network, TOLD, id, wait_until_told};
-use crate::call::CallError;
 use crate::call::remote_error::{Ran, RemoteError};
+use crate::call::{Call, CallError};
 use crate::remote::asking::Request;
 use crate::remote::message::CALLS;
+use crate::remote::remote_call::RemoteCall;
 
 fn reason<T: std::fmt::Debug>(answer: Result<T, CallError>) -> RemoteError {
     match answer.unwrap_err() {
@@ -223,7 +228,7 @@ fn jcode_03_everywhere_runs_in_all_processes_and_collects_the_errors() {
 #[test]
 fn jcode_05_the_local_function_runs_after_all_messages_are_sent() {
     let (network, processes) = Network::of(3);
-    let watched = Watched {
+    let watched = Observed {
         original: Some((network.clone(), 1000)),
     };
     let values = processes[0].runtime.everywhere(watching::remote(watched));
@@ -233,7 +238,7 @@ fn jcode_05_the_local_function_runs_after_all_messages_are_sent() {
     // A process that runs nothing any more drops the argument at once.
     drop(processes[0].runtime.shutdown(Duration::from_secs(5)));
     let before = network.sent().len() as u64;
-    let call = watching::remote(Watched {
+    let call = watching::remote(Observed {
         original: Some((network.clone(), 2000)),
     });
     let request = Request {
@@ -243,7 +248,9 @@ fn jcode_05_the_local_function_runs_after_all_messages_are_sent() {
         is_copied: false,
     };
     assert_eq!(processes[0].runtime.remote().ask_everywhere(request).len(), 3);
-    wait_until_told(2000 + before + 2);
+    // The others may have answered by then.
+    let first = 2000 + before + 2;
+    assert!((first..first + 3).any(|mark| TOLD.get().unwrap().lock().contains(&mark)));
 }
 
 #[test]
@@ -337,4 +344,83 @@ fn the_shutdown_ends_all_threads_and_calls() {
     }
     assert!(matches!(reason(call.wait()), RemoteError::Shutdown));
     assert!(TOLD.get().unwrap().lock().contains(&701));
+}
+
+#[test]
+fn p2_no_waker_is_woken_on_the_thread_that_brings_letters() {
+    struct Noting(Mutex<Option<String>>);
+    impl Wake for Noting {
+        fn wake(self: Arc<Self>) {
+            *self.0.lock() = std::thread::current().name().map(str::to_owned);
+            tell(810_000);
+        }
+    }
+    let (network, processes) = Network::of(2);
+    let noting = Arc::new(Noting(Mutex::new(None)));
+    let waker = Waker::from(Arc::clone(&noting));
+    let call = processes[0].runtime.call(pending::remote(820, 821));
+    let mut answer = call.into_future();
+    assert!(
+        answer
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    wait_until_told(820);
+    network.kill(2);
+    wait_until_told(810_000);
+    assert_eq!(noting.0.lock().as_deref(), Some("selvedge-deadlines"));
+    let Poll::Ready(answer) = answer.as_mut().poll(&mut Context::from_waker(&waker)) else {
+        panic!("woken without an answer");
+    };
+    assert!(matches!(reason(answer), RemoteError::Died { ran: Ran::Unknown }));
+    drop(processes[1].runtime.shutdown(Duration::from_secs(5)));
+}
+
+#[test]
+fn every_wait_ends_when_a_process_dies_under_load() {
+    let (network, processes) = Network::of(3);
+    let runtime = &processes[0].runtime;
+    let to = |number: u32, call: RemoteCall<u32>| runtime.call(call.on_process(id(number)));
+    let mut calls: Vec<Call<u32>> = Vec::new();
+    // Each process has fewer functions that wait than may wait at a time.
+    for x in 0..60 {
+        calls.push(to(2, half::remote(x)));
+        calls.push(to(2, half_later::remote(x)));
+        calls.push(to(2, through::remote(x, 3)));
+        calls.push(to(3, through::remote(x, 2)));
+        if x == 30 {
+            network.kill(2);
+        }
+    }
+    for (position, call) in calls.into_iter().enumerate() {
+        let error = match call.wait() {
+            Ok(_) => continue,
+            Err(error) => error,
+        };
+        // The function's own error, the death of process 2, or the report of that by process 3. Process 3 may have nothing
+        // to do with process 2 until that is gone, and then knows no process of this number.
+        let text = error.to_string();
+        let expected = [
+            "is odd",
+            "process 2: the process died",
+            "process 2: no process with this number",
+        ];
+        assert!(
+            expected.iter().any(|part| text.contains(part)),
+            "call {position}: {text}"
+        );
+    }
+    assert_eq!(runtime.remote().open_calls(), (0, 0));
+    assert_eq!(processes[2].runtime.remote().open_calls(), (0, 0));
+    drop(processes[1].runtime.shutdown(Duration::from_secs(5)));
+}
+
+#[test]
+fn a_deadline_of_any_length_is_one() {
+    let (_network, processes) = Network::of(1);
+    for deadline in [Duration::MAX, Duration::from_secs(u64::from(u32::MAX))] {
+        let call = half::remote(8).deadline(deadline);
+        assert_eq!(processes[0].runtime.call(call).wait().unwrap(), 4);
+    }
 }
