@@ -136,7 +136,7 @@ impl Supervisor {
             record: Arc::clone(record),
             directory: Arc::clone(&self.directory),
             supervisor: myself.clone(),
-            printer: printer.lines(),
+            printer: printer.queue(),
             launcher,
             launch_threads: Arc::clone(&self.launch_threads),
             incarnation: Incarnation(0),

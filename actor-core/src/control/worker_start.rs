@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_cluster::peer::{Incarnation, Peer};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use crate::control::launch_threads::LaunchThreads;
 use crate::control::messages::WorkerMessage;
@@ -20,7 +20,7 @@ use crate::spawn_error::SpawnError;
 use crate::worker::hello::Hello;
 use crate::worker::launch::{Launched, Launcher};
 use crate::worker::link::{Link, read_frame, write_frames};
-use crate::worker::output::{Line, Pump, Target};
+use crate::worker::output::{LineQueue, Pump, Target};
 use crate::worker::protocol::{FrameError, FromWorker, ToWorker};
 use crate::worker::record::{RunningProcess, WorkerRecord};
 
@@ -29,7 +29,7 @@ pub(crate) struct WorkerArgs {
     pub(crate) record: Arc<WorkerRecord>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) supervisor: NodeRef<SupervisorMessage>,
-    pub(crate) printer: mpsc::Sender<Line>,
+    pub(crate) printer: LineQueue,
     pub(crate) launcher: Arc<dyn Launcher>,
     pub(crate) launch_threads: Arc<LaunchThreads>,
     /// The number of the last process that was started.

@@ -3,7 +3,7 @@
 //!
 //! Printing may block (if a pipe behind the driver's own stdout is full), and the control thread must not, because it
 //! would miss deaths. So one thread prints (`selvedge-output`), behind a bounded queue. While the queue is full, the
-//! worker's pipe is not read, and only that worker waits.
+//! worker's pipe is not read, and only that worker waits. What a dead worker has left in its pipe is printed in any case.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::platform::link::{OutputPipe, OutputReader, has_reader, output};
 
@@ -22,6 +22,8 @@ use crate::platform::link::{OutputPipe, OutputReader, has_reader, output};
 pub(crate) const STDERR_LINES_MAX: usize = 20;
 /// The maximum length of a line. A longer line is printed in pieces.
 const LINE_BYTES_MAX: usize = 8 * 1024;
+/// The most that a pipe may hold: Linux's limit for unprivileged processes.
+const PIPE_BYTES_MAX: usize = 1 << 20;
 /// The maximum number of lines that wait to be printed.
 const LINES_WAITING_MAX: usize = 256;
 
@@ -34,11 +36,21 @@ pub(crate) enum Target {
 pub(crate) struct Line {
     target: Target,
     text: Vec<u8>,
+    /// The line's place among those that wait. Dropped when the line is printed.
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+/// The queue of the printer.
+#[derive(Clone)]
+pub(crate) struct LineQueue {
+    lines: mpsc::UnboundedSender<Line>,
+    /// The places for lines that wait. Lines of dead workers need none: a pipe bounds their number.
+    places: Arc<Semaphore>,
 }
 
 /// The thread that prints.
 pub(crate) struct Printer {
-    lines: mpsc::Sender<Line>,
+    queue: LineQueue,
     /// Disconnected when the thread ends.
     ended: Receiver<()>,
     thread: JoinHandle<()>,
@@ -46,26 +58,28 @@ pub(crate) struct Printer {
 
 impl Printer {
     pub(crate) fn start() -> io::Result<Self> {
-        let (lines, queue) = mpsc::channel(LINES_WAITING_MAX);
+        let (lines, received) = mpsc::unbounded_channel();
+        let places = Arc::new(Semaphore::new(LINES_WAITING_MAX));
         let (running, ended) = bounded(0);
         let run = move || {
             let _running: Sender<()> = running;
-            print_lines(queue);
+            print_lines(received);
         };
         let thread = thread::Builder::new()
             .name("selvedge-output".to_owned())
             .spawn(run)?;
-        Ok(Self { lines, ended, thread })
+        let queue = LineQueue { lines, places };
+        Ok(Self { queue, ended, thread })
     }
 
-    pub(crate) fn lines(&self) -> mpsc::Sender<Line> {
-        self.lines.clone()
+    pub(crate) fn queue(&self) -> LineQueue {
+        self.queue.clone()
     }
 
     /// Waits until everything is printed, once all senders are gone. Returns `false` if the deadline passes first,
     /// because the output of this process is not being read; the thread is then left behind.
     pub(crate) fn finish(self, deadline: Instant) -> bool {
-        drop(self.lines);
+        drop(self.queue);
         if self.ended.recv_deadline(deadline) == Err(RecvTimeoutError::Timeout) {
             return false;
         }
@@ -75,7 +89,7 @@ impl Printer {
     }
 }
 
-fn print_lines(mut queue: mpsc::Receiver<Line>) {
+fn print_lines(mut queue: mpsc::UnboundedReceiver<Line>) {
     while let Some(line) = queue.blocking_recv() {
         print(&line);
     }
@@ -84,7 +98,7 @@ fn print_lines(mut queue: mpsc::Receiver<Line>) {
 /// Prints a line with `print!` or `eprint!`: test harnesses capture these, so a worker's output is shown with the test
 /// that it belongs to, like the output of a thread.
 fn print(line: &Line) {
-    let Line { target, text } = line;
+    let Line { target, text, .. } = line;
     let is_open = match target {
         Target::Out => has_reader(&io::stdout()),
         Target::Err => has_reader(&io::stderr()),
@@ -110,10 +124,11 @@ fn print(line: &Line) {
 /// One of the two output streams of one worker.
 pub(crate) struct Pump {
     pipe: OutputReader,
+    /// Held while a line goes to the printer, so that lines keep their order.
     splitter: Mutex<Splitter>,
     prefix: String,
     target: Target,
-    printer: mpsc::Sender<Line>,
+    printer: LineQueue,
 }
 
 impl Pump {
@@ -122,7 +137,7 @@ impl Pump {
         pipe: OutputPipe,
         prefix: String,
         target: Target,
-        printer: mpsc::Sender<Line>,
+        printer: LineQueue,
     ) -> io::Result<Self> {
         let pipe = output(pipe)?;
         Ok(Self {
@@ -140,25 +155,26 @@ impl Pump {
             if self.pipe.readable().await.is_err() {
                 return;
             }
-            let (lines, end) = self.read_some();
-            for line in lines {
-                if self.printer.send(line).await.is_err() {
+            let is_over = matches!(self.read_some(), Reading::Over);
+            while self.has_lines() {
+                let Ok(place) = Arc::clone(&self.printer.places).acquire_owned().await else {
                     return;
-                }
+                };
+                self.print_next(&mut self.splitter.lock(), Some(place));
             }
-            if end {
+            if is_over {
                 return;
             }
         }
     }
 
-    /// Reads the output that is there, without waiting, because the worker is dead and its last lines are needed. Lines
-    /// that do not fit into the printer's queue are kept in the tail only.
+    /// Moves the output that is there to the printer, without waiting, because the worker is dead and its last lines are
+    /// needed.
     pub(crate) fn drain(&self) {
-        let (lines, _) = self.read_some();
-        for line in lines {
-            let _ = self.printer.try_send(line);
-        }
+        let mut reads = 0..PIPE_BYTES_MAX / LINE_BYTES_MAX;
+        while matches!(self.read_some(), Reading::More) && reads.next().is_some() {}
+        let mut splitter = self.splitter.lock();
+        while self.print_next(&mut splitter, None) {}
     }
 
     /// The last lines, oldest first.
@@ -166,33 +182,41 @@ impl Pump {
         self.splitter.lock().tail.iter().cloned().collect()
     }
 
-    /// Reads until the pipe is empty or many lines are read; returns the lines, and whether the stream has ended.
-    fn read_some(&self) -> (Vec<Line>, bool) {
-        let mut splitter = self.splitter.lock();
-        let mut lines = Vec::new();
-        let mut buffer = [0; LINE_BYTES_MAX];
-        loop {
-            let end = match self.pipe.try_read(&mut buffer) {
-                Ok(0) => true,
-                Ok(read) => {
-                    splitter.push(buffer.get(..read).unwrap_or_default());
-                    false
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return (lines, false),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => true,
-            };
-            if end {
-                splitter.flush();
-            }
-            lines.extend(splitter.take_lines().map(|text| self.line(&text)));
-            if end || lines.len() >= LINES_WAITING_MAX {
-                return (lines, end);
-            }
-        }
+    fn has_lines(&self) -> bool {
+        !self.splitter.lock().ready.is_empty()
     }
 
-    fn line(&self, text: &[u8]) -> Line {
+    /// Moves one line to the printer; returns false if there is none.
+    fn print_next(&self, splitter: &mut Splitter, place: Option<OwnedSemaphorePermit>) -> bool {
+        let Some(text) = splitter.ready.pop_front() else {
+            return false;
+        };
+        // The printer ends after all pumps.
+        let _ = self.printer.lines.send(self.line(&text, place));
+        true
+    }
+
+    /// Reads until the pipe is empty or many lines are read.
+    fn read_some(&self) -> Reading {
+        let mut splitter = self.splitter.lock();
+        let mut buffer = [0; LINE_BYTES_MAX];
+        loop {
+            match self.pipe.try_read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => splitter.push(buffer.get(..read).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Reading::Empty,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+            if splitter.ready.len() >= LINES_WAITING_MAX {
+                return Reading::More;
+            }
+        }
+        splitter.flush();
+        Reading::Over
+    }
+
+    fn line(&self, text: &[u8], place: Option<OwnedSemaphorePermit>) -> Line {
         let mut prefixed = Vec::with_capacity(self.prefix.len() + text.len() + 1);
         prefixed.extend_from_slice(self.prefix.as_bytes());
         prefixed.extend_from_slice(text);
@@ -200,15 +224,26 @@ impl Pump {
         Line {
             target: self.target,
             text: prefixed,
+            _place: place,
         }
     }
+}
+
+/// The state of a pipe after some reads.
+enum Reading {
+    /// Nothing is there now.
+    Empty,
+    /// There may be more.
+    More,
+    /// The stream has ended.
+    Over,
 }
 
 /// Splits a stream into lines and keeps the last ones.
 #[derive(Default)]
 struct Splitter {
     partial: Vec<u8>,
-    ready: Vec<Vec<u8>>,
+    ready: VecDeque<Vec<u8>>,
     tail: VecDeque<String>,
     /// Set while the lines are frames of a backtrace. Frames are printed but not kept, so that the lines before them
     /// stay in the tail.
@@ -241,7 +276,7 @@ impl Splitter {
     fn end_line(&mut self) {
         let line = std::mem::take(&mut self.partial);
         let text = String::from_utf8_lossy(&line).into_owned();
-        self.ready.push(line);
+        self.ready.push_back(line);
         if is_backtrace(&text, &mut self.in_backtrace) {
             return;
         }
@@ -251,6 +286,7 @@ impl Splitter {
         self.tail.push_back(text);
     }
 
+    #[cfg(test)]
     fn take_lines(&mut self) -> impl Iterator<Item = Vec<u8>> {
         std::mem::take(&mut self.ready).into_iter()
     }
