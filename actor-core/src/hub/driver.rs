@@ -15,7 +15,7 @@ use super::peer_table::PeerStatus;
 use super::post::PostError;
 use super::settings::LinkSettings;
 use super::{Hub, Role};
-use crate::platform::peer_socket::{PeerSocket, pair};
+use crate::platform::peer_socket::{pair, register};
 
 /// The time that a worker which has closed its link may take to report the reason and to end.
 const LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(1);
@@ -88,7 +88,7 @@ impl Hub {
         let failed = |why: String| PostError::NoLink { peer, why };
         let no_reactor = || failed("the runtime has no control thread".to_owned());
         let reactor = self.reactor.get().ok_or_else(no_reactor)?;
-        let is_connected = {
+        let source = {
             let _one_at_a_time = driver.linking.lock();
             if link.is_linked() {
                 return Ok(());
@@ -96,12 +96,13 @@ impl Hub {
             let courier = driver.broker.lock().courier(peer).cloned();
             let courier = courier.ok_or(PostError::Dead(peer))?;
             let (ours, theirs) = pair().map_err(|error| failed(error.to_string()))?;
-            let socket = PeerSocket::register(ours, reactor).map_err(|error| failed(error.to_string()))?;
+            let registered = register(ours, reactor);
+            let (source, socket) = registered.map_err(|error| failed(error.to_string()))?;
             courier.tell(Notice::Linked(self.me), Some(theirs));
-            link.connect(socket)
+            link.connect(socket).then_some(source)
         };
-        if is_connected {
-            self.read(link, reactor);
+        if let Some(source) = source {
+            self.read(link, source, reactor);
         }
         Ok(())
     }

@@ -205,15 +205,19 @@ impl LinkState {
         self.transmit(outputs.unwrap_or_default());
     }
 
-    /// Performs what is due.
+    /// The timer has fired. Performs what is due.
     pub(super) fn tick(&mut self, now: Duration) {
+        self.armed = None;
         let outputs = self.session.as_mut().map(|session| session.tick(now));
         self.transmit(outputs.unwrap_or_default());
     }
 
-    /// The moment at which [`tick`](Self::tick) is due next; the caller sets a timer for it.
+    /// The moment for which the caller sets the timer, whose end it reports to [`tick`](Self::tick). A timer that is set for
+    /// an earlier moment stays as it is, because most acknowledgements are sent with other frames before they are due.
     pub(super) fn arm(&mut self) -> Option<Duration> {
-        self.armed = self.deadline();
+        if self.is_due_before_timer() {
+            self.armed = self.deadline();
+        }
         self.armed
     }
 

@@ -65,6 +65,8 @@ pub(crate) use settings::LinkSettings;
 pub(crate) use tap::ServiceTraffic;
 use worker::Ask;
 
+use crate::platform::peer_socket::PeerSource;
+
 /// The hub of a process.
 pub(crate) struct Hub {
     myself: Weak<Hub>,
@@ -171,11 +173,11 @@ impl Hub {
     }
 
     /// Starts the task that reads a link.
-    fn read(&self, link: &Arc<PeerLink>, reactor: &Handle) {
+    fn read(&self, link: &Arc<PeerLink>, source: PeerSource, reactor: &Handle) {
         let Some(hub) = self.myself.upgrade() else { return };
         let on_end = Box::new(move |link: &Arc<PeerLink>, end| hub.finish(link, end));
         let (link, services) = (Arc::clone(link), Arc::clone(&self.services));
-        let reader = PeerReader::new(link, services, self.settings.frame(), on_end);
+        let reader = PeerReader::new(link, source, services, self.settings.frame(), on_end);
         reactor.spawn(reader.run());
     }
 

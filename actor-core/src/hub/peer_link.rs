@@ -110,7 +110,7 @@ impl PeerLink {
         self.write(state);
     }
 
-    /// Performs what is due.
+    /// The reader's timer has fired. Performs what is due.
     pub(super) fn tick(&self) {
         let mut state = self.state.lock();
         state.tick(self.now());

@@ -13,7 +13,7 @@ use super::notice::Notice;
 use super::peer_table::PeerStatus;
 use super::settings::LinkSettings;
 use super::{Hub, Role};
-use crate::platform::peer_socket::{PeerEnd, PeerSocket};
+use crate::platform::peer_socket::{PeerEnd, register};
 
 /// Asks the driver for a link to a peer.
 pub(super) type Ask = Box<dyn Fn(Peer) + Send + Sync>;
@@ -53,17 +53,17 @@ impl Hub {
         };
         let connected = match end {
             Some(end) => self.worker_reactor().and_then(|reactor| {
-                let socket = PeerSocket::register(end, &reactor)?;
-                Ok((link.connect(socket), reactor))
+                let (source, socket) = register(end, &reactor)?;
+                Ok((link.connect(socket).then_some(source), reactor))
             }),
             None => Err(io::Error::other(
                 "its descriptor did not arrive: are too many open?",
             )),
         };
         match connected {
-            Ok((true, reactor)) => self.read(&link, &reactor),
+            Ok((Some(source), reactor)) => self.read(&link, source, &reactor),
             // Another pair is in use, or the peer is about to be buried.
-            Ok((false, _)) => {}
+            Ok((None, _)) => {}
             Err(error) => self.close_link(peer, LinkEnd::NoLink(error.to_string())),
         }
     }

@@ -322,7 +322,6 @@ fn live_a_life() {
 #[test]
 #[ignore = "counts the resources of the whole process: started by the test below, alone"]
 fn census_of_a_process_of_its_own() {
-    let _dog = Watchdog::new("leaks of the hub");
     live_a_life(); // opens what the process itself opens once
     let before = settled(Census::take);
     for _ in 0..4 {
@@ -370,5 +369,9 @@ fn links_leave_no_descriptor_thread_or_child_after_kills() {
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}\n{errors}"
+    );
 }

@@ -1,7 +1,5 @@
 //! Child processes, by their pidfds: how they are ended, awaited and reaped.
 
-#![allow(unsafe_code, reason = "registers a descriptor with the reactor")]
-
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,9 +11,10 @@ use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use selvedge_channels::memory::process::ending_status;
 use tokio::io::Interest;
-use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
+use tokio::io::unix::AsyncFdRegisterError;
 
 use super::sentinel;
+use super::watched::{Watched, watch};
 use crate::death::Exit;
 
 /// A child process, to which signals are sent through its pidfd, because a pid may have been reused.
@@ -64,9 +63,9 @@ impl Drop for Unwatched {
 /// A child process, which is awaited and reaped without blocking the control thread.
 pub(crate) struct Process {
     /// Readable once the process is a zombie.
-    pidfd: AsyncFd<Arc<OwnedFd>>,
+    pidfd: Watched,
     /// Readable once a sentinel has ended, which means that the process is ending.
-    sentinels: Vec<AsyncFd<Arc<OwnedFd>>>,
+    sentinels: Vec<Watched>,
 }
 
 impl Process {
@@ -153,8 +152,6 @@ impl Process {
     }
 }
 
-fn register(pidfd: Arc<OwnedFd>) -> Result<AsyncFd<Arc<OwnedFd>>, AsyncFdRegisterError<Arc<OwnedFd>>> {
-    // SAFETY: an `OwnedFd` names the same open descriptor as long as it exists, the `AsyncFd` holds a share of the
-    // `Arc`, and `Arc` gives out no `&mut` with which other code could replace the descriptor.
-    unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) }
+fn register(pidfd: Arc<OwnedFd>) -> Result<Watched, AsyncFdRegisterError<Arc<OwnedFd>>> {
+    watch(pidfd, Interest::READABLE)
 }

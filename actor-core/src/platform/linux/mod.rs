@@ -13,3 +13,4 @@ pub(crate) mod premain;
 pub(crate) mod restart;
 pub(crate) mod sentinel;
 pub(crate) mod signal;
+mod watched;

@@ -1,14 +1,17 @@
-//! The sockets between two processes that are peers: a pair of Unix sockets, one end of which is registered with a
-//! reactor in each process.
+//! The sockets between two processes that are peers: a pair of Unix sockets, one end of which is watched by a reactor in
+//! each process.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
-use tokio::io::Interest;
+use tokio::io::{Interest, Ready};
 use tokio::runtime::Handle;
+
+use super::watched::{Watched, watch};
 
 /// An end of a pair that no reactor watches yet.
 pub(crate) type PeerEnd = OwnedFd;
@@ -19,47 +22,29 @@ pub(crate) fn pair() -> io::Result<(PeerEnd, PeerEnd)> {
     Ok((one.into(), other.into()))
 }
 
-/// An end of a pair that a reactor watches. Reads and writes never block, and any thread may write.
-pub(crate) struct PeerSocket(tokio::net::UnixStream);
+/// Gives an end to a reactor.
+pub(crate) fn register(end: PeerEnd, reactor: &Handle) -> io::Result<(PeerSource, PeerSocket)> {
+    let socket = Arc::new(end);
+    let _context = reactor.enter();
+    let source = PeerSource {
+        watched: Some(watch(Arc::clone(&socket), Interest::READABLE)?),
+        for_room: false,
+        socket: Arc::clone(&socket),
+    };
+    Ok((source, PeerSocket(socket)))
+}
+
+/// The writing half of an end. Any thread may write; a write never blocks.
+pub(crate) struct PeerSocket(Arc<OwnedFd>);
 
 impl PeerSocket {
-    /// Gives an end to a reactor.
-    pub(crate) fn register(end: PeerEnd, reactor: &Handle) -> io::Result<Self> {
-        let stream = UnixStream::from(end);
-        stream.set_nonblocking(true)?;
-        let _context = reactor.enter();
-        tokio::net::UnixStream::from_std(stream).map(PeerSocket)
-    }
-
-    /// Waits until there is something to read, or the end of the stream.
-    pub(crate) async fn readable(&self) -> io::Result<()> {
-        self.0.readable().await
-    }
-
-    /// Waits until there is room to write, or the other end is closed.
-    pub(crate) async fn writable(&self) -> io::Result<()> {
-        self.0.writable().await
-    }
-
-    /// Reads what is there; 0 is the end of the stream.
-    pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.try_read(buffer)
-    }
-
-    /// Like `try_read`, but asks the system even if the reactor has not reported anything yet.
-    pub(crate) fn read_now(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        let (read, _) = recv(&self.0, buffer, RecvFlags::DONTWAIT)?;
-        Ok(read)
-    }
-
     /// Writes as much of the slices as there is room for. A closed end is an error and never a signal, whatever the
     /// program has decided about SIGPIPE.
     pub(crate) fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.0.try_io(Interest::WRITABLE, || {
-            let mut space: [MaybeUninit<u8>; 0] = [];
-            let mut nothing = SendAncillaryBuffer::new(&mut space);
-            Ok(sendmsg(&self.0, slices, &mut nothing, SendFlags::NOSIGNAL)?)
-        })
+        let mut space: [MaybeUninit<u8>; 0] = [];
+        let mut nothing = SendAncillaryBuffer::new(&mut space);
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        Ok(sendmsg(&self.0, slices, &mut nothing, flags)?)
     }
 
     /// Ends both directions, which the other end sees as the end of the stream.
@@ -67,4 +52,69 @@ impl PeerSocket {
         // An error means that the other end is closed already.
         let _ = shutdown(&self.0, Shutdown::Both);
     }
+}
+
+/// The reading half of an end, for one task.
+///
+/// The reactor watches for room only while somebody waits for it: otherwise each message that the peer reads, which makes
+/// room, would wake the reactor.
+pub(crate) struct PeerSource {
+    socket: Arc<OwnedFd>,
+    watched: Option<Watched>,
+    for_room: bool,
+}
+
+/// An event of an end.
+pub(crate) enum SourceEvent {
+    /// The number of bytes that were read; 0 is the end of the stream.
+    Read(usize),
+    /// Room to write, perhaps.
+    Room,
+}
+
+impl PeerSource {
+    /// Waits for bytes and reads them, or for room if that is wanted. Nothing is lost if the future is dropped.
+    pub(crate) async fn next(&mut self, buffer: &mut [u8], for_room: bool) -> io::Result<SourceEvent> {
+        let interest = if for_room {
+            Interest::READABLE | Interest::WRITABLE
+        } else {
+            Interest::READABLE
+        };
+        if self.for_room != for_room {
+            // A reactor watches a descriptor once.
+            self.watched = None;
+            self.for_room = for_room;
+        }
+        let watched = match &self.watched {
+            Some(watched) => watched,
+            None => self.watched.insert(watch(Arc::clone(&self.socket), interest)?),
+        };
+        loop {
+            let mut ready = watched.ready(interest).await?;
+            if for_room && ready.ready().is_writable() {
+                // Cleared before the write, so that the next room is an event again.
+                ready.clear_ready_matching(Ready::WRITABLE);
+                return Ok(SourceEvent::Room);
+            }
+            let (read, length) = (read_now(&self.socket, buffer), buffer.len());
+            // A short read has emptied the socket, and bytes that arrive from now on are an event again.
+            if !matches!(read, Ok(read) if read == length || read == 0) {
+                ready.clear_ready_matching(Ready::READABLE);
+            }
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read.map(SourceEvent::Read),
+            }
+        }
+    }
+
+    /// Reads what is there, even if the reactor has not reported anything yet.
+    pub(crate) fn read_now(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        read_now(&self.socket, buffer)
+    }
+}
+
+fn read_now(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let (read, _) = recv(socket, buffer, RecvFlags::DONTWAIT)?;
+    Ok(read)
 }

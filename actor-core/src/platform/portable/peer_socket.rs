@@ -12,30 +12,34 @@ pub(crate) fn pair() -> io::Result<(PeerEnd, PeerEnd)> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// An end of a pair that a reactor watches.
+/// The writing half of an end.
 pub(crate) enum PeerSocket {}
 
-impl PeerSocket {
-    pub(crate) fn register(end: PeerEnd, _: &Handle) -> io::Result<Self> {
-        match end {}
-    }
+/// The reading half of an end.
+pub(crate) enum PeerSource {}
 
-    pub(crate) async fn readable(&self) -> io::Result<()> {
-        match *self {}
-    }
+pub(crate) fn register(end: PeerEnd, _: &Handle) -> io::Result<(PeerSource, PeerSocket)> {
+    match end {}
+}
 
-    pub(crate) async fn writable(&self) -> io::Result<()> {
-        match *self {}
-    }
+/// An event of an end.
+#[allow(dead_code, reason = "there is no end")]
+pub(crate) enum SourceEvent {
+    Read(usize),
+    Room,
+}
 
-    pub(crate) fn try_read(&self, _: &mut [u8]) -> io::Result<usize> {
+impl PeerSource {
+    pub(crate) async fn next(&mut self, _: &mut [u8], _: bool) -> io::Result<SourceEvent> {
         match *self {}
     }
 
     pub(crate) fn read_now(&self, _: &mut [u8]) -> io::Result<usize> {
         match *self {}
     }
+}
 
+impl PeerSocket {
     pub(crate) fn try_write(&self, _: &[IoSlice<'_>]) -> io::Result<usize> {
         match *self {}
     }
