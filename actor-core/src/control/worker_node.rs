@@ -24,6 +24,8 @@ const RESTART_PAUSE_MAX: Duration = Duration::from_secs(1);
 pub(crate) struct WorkerNode {
     args: WorkerArgs,
     closing: Option<Instant>,
+    /// Whether the process had died by itself before it was told to end.
+    was_dead: bool,
 }
 
 impl Node for WorkerNode {
@@ -48,14 +50,19 @@ impl Node for WorkerNode {
 
 impl WorkerNode {
     pub(crate) fn new(args: WorkerArgs) -> Self {
-        Self { args, closing: None }
+        Self {
+            args,
+            closing: None,
+            was_dead: false,
+        }
     }
 
     async fn died(&mut self, myself: &NodeRef<WorkerMessage>, exit: &Exit) -> ControlFlow<()> {
         let directory = Arc::clone(&self.args.directory);
         let records = directory.records_in(self.args.record.id());
         if self.closing.is_some() {
-            let killed = is_forced(exit) || *exit == Exit::Code(EXIT_STUCK);
+            let is_late = is_forced(exit) || *exit == Exit::Code(EXIT_STUCK);
+            let killed = is_late && !self.was_dead;
             let name = killed.then(|| self.args.record.name().to_owned());
             self.args.supervisor.send(SupervisorMessage::WorkerGone {
                 worker: self.args.record.id(),
@@ -117,15 +124,15 @@ impl WorkerNode {
     }
 
     fn shut_down(&mut self, deadline: Instant) -> ControlFlow<()> {
+        let is_first = self.closing.is_none();
         let deadline = self.closing.map_or(deadline, |earlier| earlier.min(deadline));
         self.closing = Some(deadline);
         let record = Arc::clone(&self.args.record);
         let Some(link) = record.link() else {
-            self.args.supervisor.send(SupervisorMessage::WorkerGone {
-                worker: record.id(),
-                killed: None,
-            });
-            return self.over(false);
+            // The process is dead, and its watch reports that when the process is reaped. Before that, the control thread
+            // must not end, or a zombie would be left.
+            self.was_dead |= is_first;
+            return ControlFlow::Continue(());
         };
         let left = deadline.saturating_duration_since(Instant::now());
         let grace_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
