@@ -200,6 +200,8 @@ fn hub_2_a_restarted_worker_is_another_peer_with_fresh_sessions() {
     let [other] = stage.peers();
     let spawn = stage.runtime.spawn::<Toy>("phoenix", FINE);
     let toy = spawn.restart(Restart::OnFailure { max: 3 }).in_process().unwrap();
+    stage.report(other);
+    let (_, sockets) = readers_and_sockets(stage.workers[0].pid().unwrap());
     let mut before = None;
     for life in 1..=3 {
         let phoenix = *stage.hub().peers().last().unwrap();
@@ -244,6 +246,9 @@ fn hub_2_a_restarted_worker_is_another_peer_with_fresh_sessions() {
     });
     let lives: Vec<u32> = deaths.iter().map(|(peer, _)| peer.incarnation.0).collect();
     assert_eq!(lives, [1, 2, 3]);
+    eventually("the sockets to earlier lives are closed", || {
+        readers_and_sockets(stage.workers[0].pid().unwrap()) == (1, sockets)
+    });
 }
 
 #[test]
