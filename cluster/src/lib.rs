@@ -9,7 +9,8 @@
 //!
 //! - [`peer`]: the names of processes and of their incarnations;
 //! - [`frame`]: the unit of transport: a header of 40 bytes, an encoded head, and raw parts;
-//! - [`handshake`]: the proof, before anything else, that both sides know the cluster's cookie and run the same build;
+//! - [`handshake`]: the proof, before anything else, that both sides know the cluster's cookie and run the same build (feature
+//!   `handshake`, which is on by default);
 //! - [`session`]: messages between two living incarnations, exactly once and in order, whatever the transport loses.
 //!
 //! ```
@@ -41,9 +42,10 @@ pub mod peer;
 
 pub mod frame;
 
+#[cfg(feature = "handshake")]
 pub mod handshake;
 
 pub mod session;
 
-#[cfg(any(test, fuzzing))]
+#[cfg(all(feature = "handshake", any(test, fuzzing)))]
 pub mod fuzzing;

@@ -161,14 +161,13 @@ fn answer(table: &Arc<References>, to: Peer, question: u64, content: Content) {
     };
     if let Err(error) = say(table, to, &message, body) {
         table.not_sent(to, &parcels);
-        // The peer may be told why, unless it is gone.
         let report = Failure::from_error(error.to_string()).into_report();
-        let _ = say(
-            table,
-            to,
-            &FetchMessage::Unreadable { question, report },
-            Bytes::new(),
-        );
+        let refusal = FetchMessage::Unreadable { question, report };
+        if let Err(error) = say(table, to, &refusal, Bytes::new()) {
+            // Whoever waits for the answer learns that by the end of the link.
+            let why = format!("an answer to it cannot be sent: {error}");
+            table.post().cut(to, why);
+        }
     }
 }
 

@@ -187,9 +187,12 @@ impl Remote {
             return;
         };
         self.references.not_sent(from, &parcels);
-        if let PostError::TooLarge { bytes, limit } = error {
-            let (bytes, limit) = (bytes as u64, limit as u64);
-            self.send_fault(from, call, &Fault::TooLarge { bytes, limit });
+        match error {
+            PostError::TooLarge { bytes, limit } => {
+                let (bytes, limit) = (bytes as u64, limit as u64);
+                self.send_fault(from, call, &Fault::TooLarge { bytes, limit });
+            }
+            other => self.unanswered(from, &other),
         }
     }
 
@@ -200,10 +203,18 @@ impl Remote {
     }
 
     fn send_fault(&self, to: Peer, call: CallId, fault: &Fault) {
-        // A peer that is dead needs no answer.
-        let _ = self
+        let sent = self
             .post
             .send(to, CallMessage::Fault { call }.letter(fault.encode()));
+        if let Err(error) = sent {
+            self.unanswered(to, &error);
+        }
+    }
+
+    /// An answer was not sent. Whoever waits for it learns that by the end of the link.
+    fn unanswered(&self, peer: Peer, error: &PostError) {
+        self.post
+            .cut(peer, format!("an answer to it cannot be sent: {error}"));
     }
 }
 
