@@ -1,44 +1,19 @@
-//! The seam between the links to other processes and the services that speak over them.
-#![cfg_attr(
-    not(test),
-    allow(dead_code, reason = "the links, which use it, are not there yet")
-)]
+//! The seam between the hub and the services above it: letters, the way to other processes, and their receivers.
 
 use bytes::Bytes;
 use selvedge_cluster::frame::{Class, Service};
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_cluster::session::Outcome;
+use thiserror::Error;
 
-/// A message for a service of another process.
-#[derive(Clone, Debug)]
+/// A message for a service of another process. `head` is small and encoded by postcard; `body` is bytes of the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Letter {
-    /// The service that gets the letter.
     pub(crate) service: Service,
-    /// The delivery that the letter asks for.
+    /// `Ordered` or `Loose`; a letter of any other class is sent as a loose one.
     pub(crate) class: Class,
-    /// The small part, encoded by postcard.
     pub(crate) head: Bytes,
-    /// The bytes of the user.
     pub(crate) body: Bytes,
-}
-
-/// The reason that a letter was not sent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum PostError {
-    /// No process has this number.
-    #[error("there is no {0}")]
-    NoSuchPeer(ProcessId),
-    /// The peer is dead.
-    #[error("{0} is dead")]
-    Dead(Peer),
-    /// The letter is longer than a frame may be.
-    #[error("a letter of {bytes} bytes, and {limit} are allowed")]
-    TooLarge {
-        /// The length of the letter in bytes.
-        bytes: u64,
-        /// The limit in bytes.
-        limit: u64,
-    },
 }
 
 /// The way to other processes.
@@ -50,16 +25,37 @@ pub(crate) trait Post: Send + Sync {
     fn peers(&self) -> Vec<Peer>;
 
     /// Sends a letter: exactly once and in order for `Class::Ordered`. Never blocks on the peer. Returns the letter's
-    /// number, by which [`Receiver::died`] reports its fate if the peer dies before it has acknowledged the letter.
+    /// number, by which [`Receiver::died`] reports its outcome, unless the peer has taken it before it died; 0 for a
+    /// loose letter. The peer may die before this returns, so the sender notes the letter under its own lock.
     fn send(&self, to: Peer, letter: Letter) -> Result<u64, PostError>;
+
+    /// Cuts off a peer that violates the protocol of a service, or that cannot be told what it must learn. The peer is
+    /// reported as dead.
+    fn cut(&self, peer: Peer, why: String);
 }
 
 /// A service: the receiver of letters. Called on the thread that reads the link, with no lock of the hub held; must not
 /// block and must not run user code.
 pub(crate) trait Receiver: Send + Sync {
-    /// A letter of a peer has come.
+    /// A letter has arrived.
     fn received(&self, from: Peer, letter: Letter);
 
-    /// `peer` is dead; `fates` are the numbers of its unacknowledged letters with their outcome.
+    /// `peer` is dead; no letter of it follows. `fates` are the numbers of the letters that it has not acknowledged, in
+    /// order, each with its outcome: `NotSent` or `Unknown`. Called once for each incarnation.
     fn died(&self, peer: Peer, fates: &[(u64, Outcome)]);
+}
+
+/// The reason that a letter was not sent.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum PostError {
+    #[error("{0} is no process of this runtime")]
+    NoSuchPeer(ProcessId),
+    #[error("{0} is dead")]
+    Dead(Peer),
+    #[error("a letter of {bytes} bytes, and {limit} are allowed: send it in pieces")]
+    TooLarge { bytes: usize, limit: usize },
+    #[error("{bytes} bytes of letters wait for {peer}, and {limit} are allowed: wait for its answers first")]
+    Full { peer: Peer, bytes: usize, limit: usize },
+    #[error("no link to {peer} can be made: {why}")]
+    NoLink { peer: Peer, why: String },
 }

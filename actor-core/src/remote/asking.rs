@@ -18,6 +18,7 @@ use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionEntry, Invocation, Wants};
 use crate::remote::job::RemoteJob;
 use crate::remote::message::CallMessage;
+use crate::remote::parts::{PART_BYTES_MAX, Whole};
 use crate::remote::remote_call::Destination;
 use crate::remote::service::Remote;
 use crate::remote::waiter::{Outcome, Waiter};
@@ -115,15 +116,9 @@ impl Remote {
             return Ok(());
         }
         let (peer, body) = (self.find(process)?, request.encode()?);
-        let (call, function, wants) = (CallId(0), function.id(), Wants::Nothing);
-        let letter = CallMessage::Call {
-            call,
-            function,
-            wants,
-        }
-        .letter(body);
-        let sent = self.post.send(peer, letter);
-        sent.map(|_| ()).map_err(|error| self.unsent(error))
+        let call = self.asked.lock().number();
+        let sent = self.send_call(peer, call, (function, Wants::Nothing), body);
+        sent.map(|_| ())
     }
 
     /// Makes a call to each process: to the others first, and in this process last, so that it delays no other.
@@ -171,6 +166,8 @@ impl Remote {
             PostError::NoSuchPeer(process) => self.missing(process),
             PostError::Dead(_) => RemoteError::Died { ran: Ran::Never },
             PostError::TooLarge { bytes, limit } => RemoteError::TooLarge { bytes, limit },
+            PostError::Full { bytes, limit, .. } => RemoteError::Backlog { bytes, limit },
+            PostError::NoLink { why, .. } => RemoteError::NoLink(why),
         }
     }
 
@@ -190,21 +187,36 @@ impl Remote {
                 this.abandon(call);
             }
         }));
-        let function = function.id();
-        let letter = CallMessage::Call {
-            call,
-            function,
-            wants,
-        }
-        .letter(body);
-        match self.post.send(peer, letter) {
+        match self.send_call(peer, call, (function, wants), body) {
             Ok(number) => self.asked.lock().sent(call, number),
             Err(error) => {
                 let _ = self.asked.lock().abandon(call);
-                self.settle(&waiter, Err(self.unsent(error)));
+                self.settle(&waiter, Err(error));
             }
         }
         self.limited(peer.process, answer, &waiter, deadline)
+    }
+
+    /// Sends a call. A peer that has a part of it and cannot have the rest is told to forget it.
+    fn send_call(
+        &self,
+        peer: Peer,
+        call: CallId,
+        (function, wants): (&FunctionEntry, Wants),
+        body: Bytes,
+    ) -> Result<u64, RemoteError> {
+        let (function, has_parts) = (function.id(), body.len() > PART_BYTES_MAX);
+        let message = CallMessage::Call {
+            call,
+            function,
+            wants,
+        };
+        let sent = self.send(peer, (call, message), Whole::Arguments, body);
+        if has_parts && sent.is_err() {
+            let forgets = self.cancel(peer, call);
+            self.told(peer, forgets);
+        }
+        sent.map_err(|error| self.unsent(error))
     }
 
     fn ask_here(&self, request: Request, wants: Wants) -> Asking {
@@ -265,11 +277,14 @@ impl Remote {
     fn abandon(&self, call: CallId) {
         let peer = self.asked.lock().abandon(call);
         if let Some(peer) = peer {
-            // A peer that is dead needs no message.
-            let _ = self
-                .post
-                .send(peer, CallMessage::Cancel { call }.letter(Bytes::new()));
+            // A peer that is dead needs no message, and one that takes none in time does its work in vain.
+            let _ = self.cancel(peer, call);
         }
+    }
+
+    fn cancel(&self, peer: Peer, call: CallId) -> Result<u64, PostError> {
+        let letter = CallMessage::Cancel { call }.letter(Bytes::new());
+        self.post.send(peer, letter)
     }
 }
 

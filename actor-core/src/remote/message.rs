@@ -9,6 +9,7 @@ use crate::failure::{Failure, FailureReport};
 use crate::hub::post::Letter;
 use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionId, Wants};
+use crate::remote::parts::Whole;
 
 /// The service of calls.
 pub(crate) const CALLS: Service = Service(16);
@@ -22,6 +23,8 @@ pub(crate) enum CallMessage {
         function: FunctionId,
         wants: Wants,
     },
+    /// A part of a long body that a later letter completes. Body: the part.
+    Part { call: CallId, of: Whole },
     /// The function has returned. Body: the value, or nothing if only the end was wanted.
     Value { call: CallId },
     /// The function gave no value. Body: a [`Fault`].
@@ -41,8 +44,8 @@ pub(crate) enum Fault {
     },
     WorkerInit(FailureReport),
     TooLarge {
-        bytes: u64,
-        limit: u64,
+        bytes: usize,
+        limit: usize,
     },
     Overloaded {
         limit: u32,

@@ -15,6 +15,7 @@ use crate::remote::asking::log;
 use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionId, Wants, find_function, known_functions};
 use crate::remote::message::{CallMessage, Fault};
+use crate::remote::parts::Whole;
 use crate::remote::service::Remote;
 use crate::remote::waiter::Outcome;
 
@@ -25,15 +26,26 @@ impl Receiver for Remote {
                 call,
                 function,
                 wants,
-            }) => self.serve(from, call, function, wants, letter.body),
-            Some(CallMessage::Value { call }) => self.answered(from, call, || {
-                // The body is the only part of its letter, so this moves it.
-                Ok(Returned::Bytes(letter.body.into()))
-            }),
+            }) => {
+                let body = self.complete(from, call, Whole::Arguments, letter.body);
+                self.serve(from, call, function, wants, body);
+            }
+            Some(CallMessage::Part { call, of }) => {
+                let added = self.parts.lock().add(from, call, of, &letter.body);
+                if added.is_err() {
+                    self.post.cut(from, "it sends a body without an end".to_owned());
+                }
+            }
+            Some(CallMessage::Value { call }) => {
+                let body = self.complete(from, call, Whole::Value, letter.body);
+                // Nobody else has these bytes, so this moves them.
+                self.answered(from, call, || Ok(Returned::Bytes(body.into())));
+            }
             Some(CallMessage::Fault { call }) => {
                 self.answered(from, call, || Err(Fault::decode(&letter.body).into()));
             }
             Some(CallMessage::Cancel { call }) => {
+                self.parts.lock().forget(from, call);
                 let cancelled = self.served.lock().cancel(from, call);
                 if let Some(cancel) = cancelled {
                     cancel.cancel();
@@ -46,6 +58,7 @@ impl Receiver for Remote {
 
     fn died(&self, peer: Peer, fates: &[(u64, Fate)]) {
         self.seen.lock().insert(peer.process);
+        self.parts.lock().died(peer);
         let lost = self.asked.lock().died(peer, fates);
         for (waiter, ran) in lost {
             self.settle(&waiter, Err(RemoteError::Died { ran }));
@@ -56,6 +69,10 @@ impl Receiver for Remote {
 }
 
 impl Remote {
+    fn complete(&self, from: Peer, call: CallId, of: Whole, last: Bytes) -> Bytes {
+        self.parts.lock().complete(from, call, of, last)
+    }
+
     fn answered(&self, from: Peer, call: CallId, outcome: impl FnOnce() -> Outcome) {
         let waiter = self.asked.lock().answered(from, call);
         if let Some(waiter) = waiter {
@@ -94,11 +111,12 @@ impl Remote {
         if !self.served.lock().end(from, call) {
             return;
         }
-        let sent = self
-            .post
-            .send(from, CallMessage::Value { call }.letter(bytes.into()));
-        if let Err(PostError::TooLarge { bytes, limit }) = sent {
-            self.send_fault(from, call, &Fault::TooLarge { bytes, limit });
+        let message = (call, CallMessage::Value { call });
+        match self.send(from, message, Whole::Value, bytes.into()) {
+            Err(PostError::TooLarge { bytes, limit }) => {
+                self.send_fault(from, call, &Fault::TooLarge { bytes, limit });
+            }
+            sent => self.told(from, sent),
         }
     }
 
@@ -109,9 +127,20 @@ impl Remote {
     }
 
     fn send_fault(&self, to: Peer, call: CallId, fault: &Fault) {
-        // A peer that is dead needs no answer.
-        let _ = self
+        let sent = self
             .post
             .send(to, CallMessage::Fault { call }.letter(fault.encode()));
+        self.told(to, sent);
+    }
+
+    /// Cuts off a peer that cannot be told what it must learn: its caller would wait for ever. A peer that is dead needs
+    /// to learn nothing.
+    pub(super) fn told(&self, peer: Peer, sent: Result<u64, PostError>) {
+        match sent {
+            Ok(_) | Err(PostError::Dead(_) | PostError::NoSuchPeer(_)) => {}
+            Err(error) => self
+                .post
+                .cut(peer, format!("a letter that it needs cannot be sent: {error}")),
+        }
     }
 }
