@@ -45,16 +45,23 @@ pub enum RemoteError {
     )]
     TooLarge {
         /// The length in bytes.
-        bytes: u64,
+        bytes: usize,
         /// The limit in bytes.
-        limit: u64,
+        limit: usize,
     },
-    /// The call could not be sent.
-    #[error("the call was not sent: {why}")]
-    NotSent {
-        /// The reason.
-        why: String,
+    /// Too many bytes wait for the process, which takes them too slowly.
+    #[error(
+        "{bytes} bytes wait for the process, and {limit} may (help: wait for answers before the next calls)"
+    )]
+    Backlog {
+        /// The number of bytes that wait.
+        bytes: usize,
+        /// The limit in bytes.
+        limit: usize,
     },
+    /// The process lives, and there is no way to it.
+    #[error("no link to the process can be made: {0}")]
+    NoLink(String),
     /// A `#[worker_init]` function of the process failed, so no function runs there.
     #[error("a `#[worker_init]` function failed there: {0}")]
     WorkerInit(#[source] FailureReport),

@@ -20,6 +20,7 @@
         reason = "the services that send letters are registered in `start`"
     )
 )]
+#![allow(dead_code, reason = "the links, which use it, are not there yet")]
 
 pub(crate) mod post;
 

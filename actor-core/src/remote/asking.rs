@@ -22,6 +22,7 @@ use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionEntry, Invocation, Wants};
 use crate::remote::job::RemoteJob;
 use crate::remote::message::CallMessage;
+use crate::remote::parts::{PART_BYTES_MAX, Whole};
 use crate::remote::remote_call::Destination;
 use crate::remote::service::Remote;
 use crate::remote::waiter::{Outcome, Waiter};
@@ -162,21 +163,23 @@ impl Remote {
             return Ok(());
         }
         let (peer, encoded) = (self.find(process)?, request.encode()?);
-        self.send_call(peer, CallId(0), function, Wants::Nothing, encoded, None)
+        let call = self.asked.lock().number();
+        self.send_call(peer, call, (function, Wants::Nothing), encoded, None)
             .map(drop)
     }
 
-    /// Sends a call, with the references in its arguments.
+    /// Sends a call, with the references in its arguments. A peer that has a part of it and cannot have the rest is told
+    /// to forget it.
     fn send_call(
         &self,
         peer: Peer,
         call: CallId,
-        function: &'static FunctionEntry,
-        wants: Wants,
+        (function, wants): (&FunctionEntry, Wants),
         encoded: EncodedArguments,
         kept: Option<Parcel>,
     ) -> Result<u64, RemoteError> {
         let EncodedArguments { body, handles } = encoded;
+        let has_parts = body.len() > PART_BYTES_MAX;
         let mut parcels: Vec<Parcel> = kept.into_iter().collect();
         let passed = self.references.pass(&handles, peer);
         parcels.extend(passed.map_err(not_passed)?);
@@ -186,9 +189,13 @@ impl Remote {
             wants,
             parcels: parcels.clone(),
         };
-        let sent = self.post.send(peer, message.letter(body));
+        let sent = self.send(peer, (call, message), Whole::Arguments, body);
         sent.map_err(|error| {
             self.references.not_sent(peer, &parcels);
+            if has_parts {
+                let forgets = self.cancel(peer, call);
+                self.told(peer, forgets);
+            }
             self.unsent(error)
         })
     }
@@ -202,7 +209,8 @@ impl Remote {
         let sent = self.find(process).and_then(|peer| {
             let encoded = request.encode()?;
             let (handle, parcel) = self.references.keep(peer).map_err(not_passed)?;
-            self.send_call(peer, CallId(0), function, Wants::Kept, encoded, Some(parcel))?;
+            let call = self.asked.lock().number();
+            self.send_call(peer, call, (function, Wants::Kept), encoded, Some(parcel))?;
             Ok(handle)
         });
         sent.unwrap_or_else(|error| {
@@ -286,13 +294,9 @@ impl Remote {
         match error {
             PostError::NoSuchPeer(process) => self.missing(process),
             PostError::Dead(_) => RemoteError::Died { ran: Ran::Never },
-            PostError::TooLarge { bytes, limit } => RemoteError::TooLarge {
-                bytes: bytes as u64,
-                limit: limit as u64,
-            },
-            PostError::Full { .. } | PostError::NoLink { .. } => RemoteError::NotSent {
-                why: error.to_string(),
-            },
+            PostError::TooLarge { bytes, limit } => RemoteError::TooLarge { bytes, limit },
+            PostError::Full { bytes, limit, .. } => RemoteError::Backlog { bytes, limit },
+            PostError::NoLink { why, .. } => RemoteError::NoLink(why),
         }
     }
 
@@ -312,7 +316,7 @@ impl Remote {
                 this.abandon(call);
             }
         }));
-        match self.send_call(peer, call, function, wants, encoded, None) {
+        match self.send_call(peer, call, (function, wants), encoded, None) {
             Ok(number) => self.asked.lock().sent(call, number),
             Err(error) => {
                 let _ = self.asked.lock().abandon(call);
@@ -384,11 +388,14 @@ impl Remote {
     fn abandon(&self, call: CallId) {
         let peer = self.asked.lock().abandon(call);
         if let Some(peer) = peer {
-            // A peer that is dead needs no message.
-            let _ = self
-                .post
-                .send(peer, CallMessage::Cancel { call }.letter(Bytes::new()));
+            // A peer that is dead needs no message, and one that takes none in time does its work in vain.
+            let _ = self.cancel(peer, call);
         }
+    }
+
+    fn cancel(&self, peer: Peer, call: CallId) -> Result<u64, PostError> {
+        let letter = CallMessage::Cancel { call }.letter(Bytes::new());
+        self.post.send(peer, letter)
     }
 }
 

@@ -47,10 +47,16 @@ impl<W> Default for Asked<W> {
 }
 
 impl<W> Asked<W> {
-    /// Lists a call before its letter is sent, because the answer may overtake the return from sending.
-    pub(crate) fn ask(&mut self, peer: Peer, waiter: W) -> CallId {
+    /// A number that no other call has.
+    pub(crate) fn number(&mut self) -> CallId {
         let id = CallId(self.next);
         self.next += 1;
+        id
+    }
+
+    /// Lists a call before its letter is sent, because the answer may overtake the return from sending.
+    pub(crate) fn ask(&mut self, peer: Peer, waiter: W) -> CallId {
+        let id = self.number();
         let letter = None;
         self.calls.insert(id, Question { peer, letter, waiter });
         id

@@ -10,6 +10,7 @@ use crate::failure::{Failure, FailureReport};
 use crate::hub::post::Letter;
 use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionId, Wants};
+use crate::remote::parts::Whole;
 
 /// The service of calls.
 pub(crate) const CALLS: Service = Service(16);
@@ -25,6 +26,8 @@ pub(crate) enum CallMessage {
         /// The references in the arguments, after the one of a value to be kept.
         parcels: Vec<Parcel>,
     },
+    /// A part of a long body that a later letter completes. Body: the part.
+    Part { call: CallId, of: Whole },
     /// The function has returned. Body: the value, or nothing if only the end was wanted.
     Value {
         call: CallId,
@@ -48,8 +51,8 @@ pub(crate) enum Fault {
     },
     WorkerInit(FailureReport),
     TooLarge {
-        bytes: u64,
-        limit: u64,
+        bytes: usize,
+        limit: usize,
     },
     Overloaded {
         limit: u32,

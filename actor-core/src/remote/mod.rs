@@ -4,7 +4,8 @@
 //! - `argument`: what may be written for a parameter
 //! - `remote_call`: the description of a call, and functions as values
 //! - `verbs`: what a runtime does with a described call; `scope`: several calls as one; `composite`: their errors
-//! - `calls`: the table of calls, plain data; `message`: the letters between two services of calls
+//! - `calls`: the table of calls, plain data; `message`: the letters between two services of calls;
+//!   `parts`: bodies that are longer than a letter
 //! - `service`: the service of a process, with `asking` for its own calls and `serving` for those of others
 //! - `waiter`: the promise of an answer; `job`: a call where its function runs
 //! - `piece`: the kinds of work; `executor`: threads for functions that block, with `places` for the rule of how many; `async_thread`: one thread for
@@ -22,6 +23,7 @@ pub(crate) mod init;
 mod job;
 pub(crate) mod message;
 pub(crate) mod near;
+mod parts;
 mod piece;
 mod places;
 pub(crate) mod remote_call;

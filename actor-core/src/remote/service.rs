@@ -13,20 +13,23 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
-use selvedge_cluster::peer::ProcessId;
+use selvedge_cluster::peer::{Peer, ProcessId};
 
 use crate::call::remote_error::RemoteError;
 use crate::cancel::CallCancel;
 use crate::current::{Current, Place};
 use crate::failure::wake;
-use crate::hub::post::{Post, Receiver};
+use crate::hub::post::{Post, PostError, Receiver};
 use crate::reference::references::References;
 use crate::remote::async_thread::{AsyncPlace, AsyncThread};
-use crate::remote::calls::{Asked, Served};
+use crate::remote::calls::{Asked, CallId, Served};
 use crate::remote::executor::{Executor, Work};
 use crate::remote::init::{OF_PROCESS, WorkerInit};
 use crate::remote::job::RemoteJob;
+use crate::remote::message::CallMessage;
+use crate::remote::parts::{BODY_BYTES_MAX, BodyParts, PART_BYTES_MAX, Whole};
 use crate::remote::piece::Piece;
 use crate::remote::threads::Threads;
 use crate::remote::waiter::{Outcome, Waiter};
@@ -35,6 +38,7 @@ use crate::remote::waiter::{Outcome, Waiter};
 pub(crate) struct Remote {
     pub(super) post: Arc<dyn Post>,
     pub(super) asked: Mutex<Asked<Arc<Waiter>>>,
+    pub(super) parts: Mutex<BodyParts>,
     pub(super) served: Mutex<Served<Arc<CallCancel>>>,
     pub(super) references: Arc<References>,
     /// The processes that live or have lived, as far as this process had to do with them: a call to one that is gone fails
@@ -77,6 +81,7 @@ impl Remote {
             post,
             references,
             asked: Mutex::default(),
+            parts: Mutex::default(),
             served: Mutex::default(),
             seen: Mutex::default(),
             turn: AtomicUsize::new(0),
@@ -127,6 +132,25 @@ impl Remote {
         } else {
             &currents.blocking
         })
+    }
+
+    /// Sends a letter about a call, in several parts if its body is long. Returns the number of the letter itself.
+    pub(super) fn send(
+        &self,
+        to: Peer,
+        (call, message): (CallId, CallMessage),
+        of: Whole,
+        mut body: Bytes,
+    ) -> Result<u64, PostError> {
+        if body.len() > BODY_BYTES_MAX {
+            let (bytes, limit) = (body.len(), BODY_BYTES_MAX);
+            return Err(PostError::TooLarge { bytes, limit });
+        }
+        while body.len() > PART_BYTES_MAX {
+            let part = body.split_to(PART_BYTES_MAX);
+            self.post.send(to, CallMessage::Part { call, of }.letter(part))?;
+        }
+        self.post.send(to, message.letter(body))
     }
 
     /// Has a function run.
@@ -203,6 +227,7 @@ impl Remote {
     /// The number of calls that wait for answers of others, and of calls of others that run.
     #[cfg(test)]
     pub(crate) fn open_calls(&self) -> (usize, usize) {
+        assert_eq!(self.parts.lock().len(), 0);
         (self.asked.lock().len(), self.served.lock().len())
     }
 

@@ -19,6 +19,7 @@ use crate::remote::asking::{content_of, log};
 use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionEntry, FunctionId, Invocation, Wants, find_function, known_functions};
 use crate::remote::message::{CALLS, CallMessage, Fault};
+use crate::remote::parts::Whole;
 use crate::remote::service::Remote;
 use crate::remote::waiter::Outcome;
 
@@ -41,23 +42,30 @@ impl Receiver for Remote {
                 function,
                 wants,
                 parcels,
-            }) => self.serve(
-                from,
-                PeerCall {
+            }) => {
+                let body = self.complete(from, call, Whole::Arguments, letter.body);
+                let asked = PeerCall {
                     call,
                     function,
                     wants,
-                },
-                parcels,
-                letter.body,
-            ),
+                };
+                self.serve(from, asked, parcels, body);
+            }
+            Some(CallMessage::Part { call, of }) => {
+                let added = self.parts.lock().add(from, call, of, &letter.body);
+                if added.is_err() {
+                    self.post.cut(from, "it sends a body without an end".to_owned());
+                }
+            }
             Some(CallMessage::Value { call, parcels }) => {
-                self.value_arrived(from, call, parcels, letter.body)
+                let body = self.complete(from, call, Whole::Value, letter.body);
+                self.value_arrived(from, call, parcels, body);
             }
             Some(CallMessage::Fault { call }) => {
                 self.answered(from, call, || Err(Fault::decode(&letter.body).into()));
             }
             Some(CallMessage::Cancel { call }) => {
+                self.parts.lock().forget(from, call);
                 let cancelled = self.served.lock().cancel(from, call);
                 if let Some(cancel) = cancelled {
                     cancel.cancel();
@@ -71,6 +79,7 @@ impl Receiver for Remote {
     fn died(&self, peer: Peer, fates: &[(u64, Fate)]) {
         ReferenceService(&self.references).died(peer);
         self.seen.lock().insert(peer.process);
+        self.parts.lock().died(peer);
         let lost = self.asked.lock().died(peer, fates);
         for (waiter, ran) in lost {
             self.settle(&waiter, Err(RemoteError::Died { ran }));
@@ -81,6 +90,10 @@ impl Receiver for Remote {
 }
 
 impl Remote {
+    fn complete(&self, from: Peer, call: CallId, of: Whole, last: Bytes) -> Bytes {
+        self.parts.lock().complete(from, call, of, last)
+    }
+
     fn answered(&self, from: Peer, call: CallId, outcome: impl FnOnce() -> Outcome) {
         let waiter = self.asked.lock().answered(from, call);
         if let Some(waiter) = waiter {
@@ -183,16 +196,15 @@ impl Remote {
             call,
             parcels: parcels.clone(),
         };
-        let Err(error) = self.post.send(from, message.letter(bytes.into())) else {
-            return;
-        };
-        self.references.not_sent(from, &parcels);
-        match error {
-            PostError::TooLarge { bytes, limit } => {
-                let (bytes, limit) = (bytes as u64, limit as u64);
+        let sent = self.send(from, (call, message), Whole::Value, bytes.into());
+        if sent.is_err() {
+            self.references.not_sent(from, &parcels);
+        }
+        match sent {
+            Err(PostError::TooLarge { bytes, limit }) => {
                 self.send_fault(from, call, &Fault::TooLarge { bytes, limit });
             }
-            other => self.unanswered(from, &other),
+            sent => self.told(from, sent),
         }
     }
 
@@ -206,15 +218,18 @@ impl Remote {
         let sent = self
             .post
             .send(to, CallMessage::Fault { call }.letter(fault.encode()));
-        if let Err(error) = sent {
-            self.unanswered(to, &error);
-        }
+        self.told(to, sent);
     }
 
-    /// An answer was not sent. Whoever waits for it learns that by the end of the link.
-    fn unanswered(&self, peer: Peer, error: &PostError) {
-        self.post
-            .cut(peer, format!("an answer to it cannot be sent: {error}"));
+    /// Cuts off a peer that cannot be told what it must learn: its caller would wait for ever. A peer that is dead needs
+    /// to learn nothing.
+    pub(super) fn told(&self, peer: Peer, sent: Result<u64, PostError>) {
+        match sent {
+            Ok(_) | Err(PostError::Dead(_) | PostError::NoSuchPeer(_)) => {}
+            Err(error) => self
+                .post
+                .cut(peer, format!("a letter that it needs cannot be sent: {error}")),
+        }
     }
 }
 
@@ -223,8 +238,9 @@ fn content(function: Option<&FunctionEntry>, me: ProcessId, outcome: Outcome) ->
     match (function, outcome) {
         (Some(function), outcome) => content_of(function, me, outcome),
         (None, Err(error)) => Err(Arc::new(Failure::from_error(error))),
-        (None, Ok(_)) => Err(Arc::new(Failure::Internal(
-            "a value of an unknown function".to_owned(),
-        ))),
+        (None, Ok(_)) => {
+            let text = "a value of an unknown function".to_owned();
+            Err(Arc::new(Failure::Internal(text)))
+        }
     }
 }

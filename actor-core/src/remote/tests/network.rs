@@ -20,7 +20,7 @@ use crate::remote::service::Remote;
 use crate::runtime::Runtime;
 
 /// The length of the longest letter, in bytes.
-pub(super) const LETTER_MAX: u64 = 1 << 20;
+pub(super) const LETTER_MAX: usize = 1 << 20;
 
 enum NetworkEvent {
     Letter(Peer, Letter),
@@ -38,6 +38,10 @@ struct Attached {
 struct State {
     nodes: BTreeMap<ProcessId, Attached>,
     dead: Vec<Peer>,
+    /// The process that cut another one off, and that one.
+    cut: Vec<(ProcessId, ProcessId)>,
+    /// The number of further letters that are taken for a process.
+    room: BTreeMap<ProcessId, usize>,
     /// Sender, addressee and length of each letter that was sent.
     sent: Vec<(ProcessId, ProcessId, usize)>,
 }
@@ -108,6 +112,19 @@ impl Network {
         self.0.lock().nodes.get_mut(&id(number)).unwrap().held = Some(Vec::new());
     }
 
+    /// Takes only so many further letters for a process.
+    pub(super) fn limit(&self, number: u32, letters: usize) {
+        self.0.lock().room.insert(id(number), letters);
+    }
+
+    /// Who has cut off whom.
+    pub(super) fn cut(&self) -> Vec<(u32, u32)> {
+        let cut = &self.0.lock().cut;
+        cut.iter()
+            .map(|(by, whom)| (by.number(), whom.number()))
+            .collect()
+    }
+
     /// Ends a process, and tells the others.
     pub(super) fn kill(&self, number: u32) {
         let mut state = self.0.lock();
@@ -154,12 +171,19 @@ impl Post for Memory {
         assert!(letter.service != CALLS || letter.class == Class::Ordered);
         let mut state = self.network.0.lock();
         let bytes = letter.body.len();
-        if bytes as u64 > LETTER_MAX {
-            let limit = usize::try_from(LETTER_MAX).unwrap();
+        if bytes > LETTER_MAX {
+            let limit = LETTER_MAX;
             return Err(PostError::TooLarge { bytes, limit });
         }
         if let Some(dead) = [to, self.me].into_iter().find(|peer| state.dead.contains(peer)) {
             return Err(PostError::Dead(dead));
+        }
+        if let Some(room) = state.room.get_mut(&to.process) {
+            let Some(less) = room.checked_sub(1) else {
+                let (peer, limit) = (to, 0);
+                return Err(PostError::Full { peer, bytes, limit });
+            };
+            *room = less;
         }
         state.sent.push((self.me.process, to.process, bytes));
         let number = state.sent.len() as u64;
@@ -173,8 +197,9 @@ impl Post for Memory {
         Ok(number)
     }
 
-    // The letters of a process that breaks the protocol go on, so that a test can send more of them.
-    fn cut(&self, _: Peer, _: String) {}
+    fn cut(&self, peer: Peer, _: String) {
+        self.network.0.lock().cut.push((self.me.process, peer.process));
+    }
 
     // Nothing is due here: letters are not lost.
     fn spawn(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {

@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -319,17 +319,51 @@ fn a_deadline_cancels_the_call_there() {
 }
 
 #[test]
-fn arguments_and_values_that_are_too_long_are_refused_by_name() {
-    let (_network, processes) = Network::of(2);
-    let too_long = usize::try_from(LETTER_MAX).unwrap() + 1;
-    for call in [
-        bytes::remote(too_long, Vec::new()),
-        bytes::remote(0, vec![0; too_long]),
-    ] {
-        let answer = processes[0].runtime.call(call).wait();
-        assert!(matches!(reason(answer), RemoteError::TooLarge { limit, .. } if limit == LETTER_MAX));
+fn long_arguments_and_values_travel_in_parts() {
+    let (network, processes) = Network::of(2);
+    let long = 3 * LETTER_MAX + 5;
+    for (there, back) in [(long, 0), (0, long), (LETTER_MAX, LETTER_MAX), (long, long)] {
+        let call = bytes::remote(back, vec![1; there]);
+        let value = processes[0].runtime.call(call).wait().unwrap();
+        assert!(value.len() == back && value.iter().all(|byte| *byte == 7));
+        processes[0]
+            .runtime
+            .cast(bytes::remote(0, vec![1; there]))
+            .unwrap();
     }
-    assert_eq!(processes[0].runtime.remote().open_calls(), (0, 0));
+    assert!(network.sent().iter().all(|(.., bytes)| *bytes <= LETTER_MAX));
+    for process in &processes {
+        process
+            .runtime
+            .call(half::remote(2).on_process(id(2)))
+            .wait()
+            .unwrap();
+        assert_eq!(process.runtime.remote().open_calls(), (0, 0));
+    }
+}
+
+#[test]
+fn a_call_that_does_not_fit_is_refused_and_an_answer_that_does_not_fit_cuts_the_caller_off() {
+    let (network, processes) = Network::of(2);
+    let runtime = &processes[0].runtime;
+    network.limit(2, 2);
+    let long = runtime.call(bytes::remote(0, vec![1; 3 * LETTER_MAX]));
+    assert!(matches!(reason(long.wait()), RemoteError::Backlog { .. }));
+    assert_eq!(
+        network.cut(),
+        [(1, 2)],
+        "it cannot be told to forget the part that it has"
+    );
+    network.limit(2, 1);
+    network.limit(1, 0);
+    let call = runtime.call(half::remote(8));
+    let late = Instant::now() + Duration::from_secs(60);
+    while network.cut().len() < 2 && Instant::now() < late {
+        std::thread::yield_now();
+    }
+    assert_eq!(network.cut(), [(1, 2), (2, 1)]);
+    network.kill(2);
+    assert!(matches!(reason(call.wait()), RemoteError::Died { .. }));
 }
 
 #[test]
