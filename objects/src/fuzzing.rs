@@ -1,4 +1,4 @@
-//! The function that a fuzz target runs, and, for a short time, every `cargo test`. Bytes of any content are what one process
+//! The functions that fuzz targets run, and, for a short time, every `cargo test`. Bytes of any content are what one process
 //! sends to two others; nobody loses anything by it but the sender.
 
 use std::collections::BTreeMap;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 
+use crate::channel::{Answer, ChannelHome, ChannelSettings, Request, Wish};
 use crate::refs::{Action, Bundle, Event, Parcel, RefId, RefSettings, RefStatus, Refs};
 
 const NOW: Duration = Duration::ZERO;
@@ -123,6 +124,66 @@ impl Victims {
     }
 }
 
+/// Lets the bytes be what one process asks of a channel, in three bytes each, while another one puts and takes.
+pub fn requests(bytes: &[u8]) {
+    let settings = ChannelSettings {
+        capacity: 3,
+        requests_max: LIMIT,
+    };
+    let mut home = ChannelHome::new(settings);
+    let (lawful, hostile) = (peer(2), peer(HOSTILE));
+    let mut answers = 0;
+    for (number, request) in bytes.chunks_exact(3).enumerate() {
+        let [kind, about, own] = request else {
+            continue;
+        };
+        let wish = match kind % 8 {
+            0 => Wish::Put(*about),
+            1 | 2 => Wish::Take,
+            3 => Wish::Peek,
+            4 => Wish::Ready,
+            5 => Wish::Acknowledge,
+            6 => Wish::Cancel,
+            _ => Wish::IsReady,
+        };
+        let number = number as u64;
+        home.request(
+            hostile,
+            Request {
+                number: u64::from(*about),
+                wish,
+            },
+        );
+        assert!(home.waiting() + home.on_their_way() <= 2 * LIMIT, "CHANNEL-8");
+        let wish = if own % 2 == 0 { Wish::Put(*own) } else { Wish::Take };
+        let replies = home.request(lawful, Request { number, wish });
+        answers += replies
+            .iter()
+            .filter(|it| it.to == lawful && it.number == number)
+            .count();
+    }
+    let stored_before = home.len();
+    home.dead(hostile);
+    assert!(home.len() + LIMIT >= stored_before, "CHANNEL-1");
+    home.dead(lawful);
+    home.close();
+    assert_eq!((home.waiting(), home.on_their_way()), (0, 0), "CHANNEL-7");
+    assert!(answers <= bytes.len() / 3, "one answer for each request");
+    let stored = home.snapshot();
+    for (number, value) in stored.into_iter().enumerate() {
+        let (number, wish) = (number as u64, Wish::Take);
+        let replies = home.request(peer(1), Request { number, wish });
+        let answer = replies.into_iter().next().map(|reply| reply.answer);
+        assert_eq!(
+            answer,
+            Some(Answer::Value(value))
+                .filter(|_| number < LIMIT as u64)
+                .or(Some(Answer::TooMany { limit: LIMIT })),
+            "CHANNEL-3"
+        );
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -190,6 +251,7 @@ mod tests {
         #[test]
         fn rser_10_random_bytes_about_references_are_harmless(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
             references(&bytes);
+            requests(&bytes);
         }
 
         #[test]

@@ -91,6 +91,8 @@ proptest! {
     #[test]
     fn requests_survive_their_encoding(number in any::<u64>(), wish in wish()) {
         let request = Request { number, wish };
+        let there_and_back = request.clone().map(u32::from).map(|value| value as u8);
+        prop_assert_eq!(&there_and_back, &request);
         let bytes = postcard::to_stdvec(&request).unwrap();
         prop_assert_eq!(postcard::from_bytes::<Request<u8>>(&bytes).unwrap(), request);
     }

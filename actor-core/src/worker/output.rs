@@ -233,7 +233,7 @@ impl Pump {
 enum Reading {
     /// Nothing is there now.
     Empty,
-    /// There may be more.
+    /// The rest, if any, is read later.
     More,
     /// The stream has ended.
     Over,

@@ -53,3 +53,34 @@ pub enum Answer<V> {
         limit: usize,
     },
 }
+
+impl<V> Request<V> {
+    /// The request with another value in place of the value of a put: an index into the parts of a frame, and back.
+    pub fn map<W>(self, convert: impl FnOnce(V) -> W) -> Request<W> {
+        let wish = match self.wish {
+            Wish::Put(value) => Wish::Put(convert(value)),
+            Wish::Take => Wish::Take,
+            Wish::Peek => Wish::Peek,
+            Wish::IsReady => Wish::IsReady,
+            Wish::Ready => Wish::Ready,
+            Wish::Close => Wish::Close,
+            Wish::Acknowledge => Wish::Acknowledge,
+            Wish::Cancel => Wish::Cancel,
+        };
+        let number = self.number;
+        Request { number, wish }
+    }
+}
+
+impl<V> Answer<V> {
+    /// The answer with another value in place of the value: an index into the parts of a frame, and back.
+    pub fn map<W>(self, convert: impl FnOnce(V) -> W) -> Answer<W> {
+        match self {
+            Answer::Value(value) => Answer::Value(convert(value)),
+            Answer::Stored => Answer::Stored,
+            Answer::Ready(is_ready) => Answer::Ready(is_ready),
+            Answer::Closed => Answer::Closed,
+            Answer::TooMany { limit } => Answer::TooMany { limit },
+        }
+    }
+}

@@ -124,3 +124,23 @@ fn mutants_of_the_channel_are_found() {
     };
     is_found(ChannelMutant::IgnoresLateCancels, &cancelling, "ends");
 }
+
+/// Deaths and cancellations together; `LARGE=1` explores them.
+#[test]
+fn large_channels_hold() {
+    if std::env::var_os("LARGE").is_none() {
+        println!("left out: set LARGE=1");
+        return;
+    }
+    for capacity in 0..3 {
+        let users: &[&[Deed]] = &[&[Put(1), Put(2), Close], &[TakeAll], &[TakeAll]];
+        for (mortal, cancels) in [(1, 2), (2, 0)] {
+            let (mortal, cancels) = (Some(mortal), Some(cancels));
+            holds(&Script {
+                mortal,
+                cancels,
+                ..script(capacity, users)
+            });
+        }
+    }
+}
