@@ -66,7 +66,7 @@ fn dies() -> u64 {
 }
 
 #[test]
-fn jrem_02_a_call_runs_in_the_worker_that_it_names() {
+fn jspawn_01_a_call_runs_in_the_worker_that_it_names() {
     let runtime = Runtime::new();
     let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
     assert_eq!(runtime.call(square::remote(3.0).on(&a)).wait().unwrap(), 9.0);
@@ -135,4 +135,23 @@ fn rref_42_the_death_of_a_worker_ends_calls_and_fetches() {
     let error = runtime.call(sum::remote(&rows).on(&b)).wait().unwrap_err();
     assert!(error.to_string().contains("lost"), "{error}");
     assert_eq!(runtime.call(square::remote(2.0).on(&b)).wait().unwrap(), 4.0);
+}
+
+#[test]
+fn jrem_21_many_threads_in_two_processes_fetch_one_reference() {
+    let runtime = Runtime::new();
+    let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
+    let rows: Ref<Vec<u64>> = a.keep(load::remote(1000));
+    std::thread::scope(|scope| {
+        let here: Vec<_> = (0..10)
+            .map(|_| scope.spawn(|| rows.fetch().unwrap().len()))
+            .collect();
+        let there: Vec<_> = (0..10).map(|_| runtime.call(sum::remote(&rows).on(&b))).collect();
+        for fetched in here {
+            assert_eq!(fetched.join().unwrap(), 1000);
+        }
+        for call in there {
+            assert_eq!(call.wait().unwrap(), 499_500);
+        }
+    });
 }

@@ -155,6 +155,24 @@ fn rref_23_the_owner_lists_a_receiver_before_the_letter_leaves() {
 }
 
 #[test]
+fn jrem_12_a_fetched_value_is_kept_and_jrem_11_its_owner_asks_nobody() {
+    let (network, a, b, _) = three();
+    let x = b.put(vec![1_u8; 1000]);
+    b.give(&x, &a);
+    network.settle();
+    let [at_a]: [Ref<Vec<u8>>; 1] = a.taken().try_into().unwrap();
+    let first = fetched(&network, &at_a).unwrap();
+    let sent = network.letters();
+    let again = [at_a.fetch().unwrap(), at_a.clone().fetch().unwrap()];
+    assert!(again.iter().all(|other| Arc::ptr_eq(other, &first)));
+    assert!(Arc::ptr_eq(&x.fetch().unwrap(), &x.local().unwrap()));
+    assert_eq!(network.letters(), sent);
+    drop((x, at_a));
+    network.settle();
+    assert_empty(&[&a, &b]);
+}
+
+#[test]
 fn rref_24_rref_25_a_call_runs_once_its_references_are_confirmed() {
     let (network, a, b, c) = three();
     let x: Ref<u64> = a.keep_at(&b);
