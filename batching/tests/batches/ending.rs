@@ -1,15 +1,4 @@
 //! The end of a batcher, at any moment: every item is answered, and no resource remains.
-#![allow(
-    missing_docs,
-    unreachable_pub,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod doubling;
-mod gate;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,8 +8,8 @@ use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use doubling::{batcher, graph, one_by_one};
-use gate::{Gate, LONG, until};
+use crate::doubling::{batcher, graph, one_by_one};
+use crate::gate::{Gate, LONG, until};
 use selvedge::ExecError;
 use selvedge::batching::{BatchError, Batcher, Batching, OnBroken, SubmitOptions, Ticket};
 use selvedge::prelude::*;

@@ -1,18 +1,9 @@
 //! Ordinary calls at every placement, and their results when the actor fails.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "helpers of tests"
-)]
-
-mod toys;
-
 use std::time::Duration;
 
+use crate::toys::*;
 use selvedge_core::{CallError, FailureKind, OnPanic, Placement, Runtime, SpawnError};
-use toys::*;
 
 const PLACEMENTS: [Placement; 3] = [Placement::Inline, Placement::Thread, Placement::Process];
 
@@ -349,7 +340,7 @@ fn the_output_of_a_worker_is_captured_with_its_test() {
         (true, &["--exact", "--nocapture"]),
     ] {
         let driver = std::process::Command::new(std::env::current_exe().unwrap())
-            .arg("helper_worker_that_prints")
+            .arg("calls::helper_worker_that_prints")
             .args(flags)
             .env("SELVEDGE_TEST_PRINTS", "1")
             .output()

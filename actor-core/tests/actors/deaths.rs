@@ -1,19 +1,10 @@
 //! Deaths of workers: they are noticed and named, and the restart policy decides what follows.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "helpers of tests"
-)]
-
-mod toys;
-
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::toys::*;
 use selvedge_core::{CallError, Death, Exit, Restart, Runtime, SpawnError};
-use toys::*;
 
 fn died(error: CallError) -> Death {
     match error {

@@ -1,21 +1,11 @@
 //! Items and answers that serde does not know: senders go to the model, and closures come back.
-#![allow(
-    missing_docs,
-    unreachable_pub,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod gate;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use gate::{Gate, LONG};
+use crate::gate::{Gate, LONG};
 use selvedge::batching::{BatchError, Batcher, Batching, Grant, Sequence};
 use selvedge::prelude::*;
 

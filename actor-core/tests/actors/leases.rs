@@ -1,21 +1,12 @@
 //! Leases of lanes: one holder at a time, for programs in this process and in workers, with reports of deaths.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "helpers of tests"
-)]
-
-mod toys;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use crate::toys::*;
 use rustix::process::{Pid, Signal, kill_process};
 use selvedge_core::{ActorRef, CallError, Death, Exit, LaneId, LeaseError, ProcessId, Restart, Runtime};
-use toys::*;
 
 fn refs(toys: &[&ToyHandle]) -> Vec<ActorRef> {
     toys.iter().map(|toy| toy.0.clone()).collect()

@@ -1,14 +1,4 @@
 //! Continuous batching: the members of each step, and the outcome of members that leave, fail or are cancelled.
-#![allow(
-    missing_docs,
-    unreachable_pub,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod gate;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use gate::{Gate, LONG};
+use crate::gate::{Gate, LONG};
 use selvedge::ExecError;
 use selvedge::batching::{
     BatchError, Batcher, Batching, ContinuousBatcher, Grant, OnBroken, Sequence, SubmitOptions, Ticket,

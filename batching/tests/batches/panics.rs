@@ -1,20 +1,10 @@
 //! User code that panics: the panic affects no other item and no other client.
-#![allow(
-    missing_docs,
-    unreachable_pub,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod gate;
 
 use std::ops::ControlFlow;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gate::{Gate, LONG};
+use crate::gate::{Gate, LONG};
 use selvedge::batching::{BatchError, ContinuousBatcher, Grant, Sequence, SubmitOptions};
 use selvedge::prelude::*;
 use serde::{Deserialize, Serialize};

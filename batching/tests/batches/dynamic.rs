@@ -1,20 +1,9 @@
 //! Dynamic batching: the items of an execution, and the outcome of items that fail.
-#![allow(
-    missing_docs,
-    unreachable_pub,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod doubling;
-mod gate;
 
 use std::time::{Duration, Instant};
 
-use doubling::{Model, PANICS, batcher, one_by_one, spawn};
-use gate::{Gate, LONG, until};
+use crate::doubling::{Model, PANICS, batcher, one_by_one, spawn};
+use crate::gate::{Gate, LONG, until};
 use selvedge::batching::{BatchError, Batcher, Batching, SubmitOptions};
 use selvedge::prelude::*;
 

@@ -1,19 +1,10 @@
 //! No worker outlives its driver, for every way in which the driver may end.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "helpers of tests"
-)]
-
-mod toys;
-
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
+use crate::toys::*;
 use selvedge_core::Runtime;
-use toys::*;
 
 const HELPER: &str = "SELVEDGE_TEST_DRIVER";
 
@@ -36,7 +27,12 @@ fn helper_driver() {
 
 fn run(end: &str) {
     let mut driver = Command::new("/proc/self/exe")
-        .args(["--exact", "helper_driver", "--nocapture", "--test-threads=1"])
+        .args([
+            "--exact",
+            "orphans::helper_driver",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env(HELPER, end)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
