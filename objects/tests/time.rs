@@ -219,6 +219,31 @@ fn rref_37_calls_that_arrive_during_a_shutdown_are_refused_and_undone() {
 }
 
 #[test]
+fn every_question_that_is_due_is_repeated_once() {
+    let mut net = Network::new(2);
+    for number in 0..200 {
+        net.keep(2, 1);
+        net.now = Duration::from_millis(number % 50);
+    }
+    net.sent.clear();
+    net.now = Duration::from_secs(10);
+    net.step(2, Event::Tick);
+    let asked = net.sent.iter().flat_map(|it| &it.2.messages);
+    let ids: std::collections::BTreeSet<_> = asked
+        .clone()
+        .filter_map(|it| match it {
+            Message::Fork { id, .. } => Some(*id),
+            _ => None,
+        })
+        .collect();
+    assert_eq!((asked.count(), ids.len()), (200, 200));
+    assert_eq!(net.sent.len(), 4, "in bundles of 64");
+    net.sent.clear();
+    net.step(2, Event::Tick);
+    assert!(net.sent.is_empty(), "{:?}", net.sent);
+}
+
+#[test]
 fn a_message_waits_for_others_before_it_is_sent() {
     let mut net = Network::new(2);
     let ids: Vec<_> = (0..5).map(|_| net.keep(2, 1)).collect();

@@ -26,8 +26,8 @@ pub(super) struct Link {
     flush_due: Option<Duration>,
     /// Unanswered questions, each with the time of its repetition and the pause after that.
     questions: BTreeMap<Message, (Duration, Duration)>,
-    /// The earliest repetition, or a time before that.
-    retry_due: Option<Duration>,
+    /// Unanswered questions by the time of their repetition.
+    repetitions: BTreeSet<(Duration, Message)>,
 }
 
 impl Link {
@@ -92,34 +92,49 @@ impl Link {
 
     /// Repeats a question from some time on until it is answered.
     pub(super) fn ask(&mut self, now: Duration, question: Message, settings: &RefSettings) {
-        let due = now.saturating_add(settings.retry_first);
-        self.questions.insert(question, (due, settings.retry_first));
-        self.retry_due = Some(self.retry_due.map_or(due, |before| before.min(due)));
+        self.settle(&question);
+        self.repeat_after(now, question, settings.retry_first);
+    }
+
+    fn repeat_after(&mut self, now: Duration, question: Message, pause: Duration) {
+        let due = now.saturating_add(pause);
+        self.questions.insert(question, (due, pause));
+        self.repetitions.insert((due, question));
     }
 
     /// Whether a question was unanswered until now.
     pub(super) fn settle(&mut self, question: &Message) -> bool {
-        self.questions.remove(question).is_some()
+        let Some((due, _)) = self.questions.remove(question) else {
+            return false;
+        };
+        self.repetitions.remove(&(due, *question));
+        true
     }
 
     /// Puts the questions that are due into the next bundle.
     pub(super) fn repeat(&mut self, now: Duration, settings: &RefSettings) {
-        if self.retry_due.is_none_or(|due| due > now) {
+        let mut due = Vec::new();
+        while let Some((at, question)) = self.repetitions.first().copied()
+            && at <= now
+        {
+            self.repetitions.pop_first();
+            due.push(question);
+        }
+        if due.is_empty() {
             return;
         }
-        for (question, (due, pause)) in &mut self.questions {
-            if *due <= now {
-                *pause = pause.saturating_mul(2).min(settings.retry_max);
-                *due = now.saturating_add(*pause);
-                if !self.outbox.contains(question) {
-                    self.outbox.push(*question);
-                }
+        let waiting: BTreeSet<_> = self.outbox.iter().copied().collect();
+        for question in due {
+            let pause = self
+                .questions
+                .get(&question)
+                .map_or(settings.retry_first, |(_, pause)| *pause);
+            self.repeat_after(now, question, pause.saturating_mul(2).min(settings.retry_max));
+            if !waiting.contains(&question) {
+                self.outbox.push(question);
             }
         }
-        self.retry_due = self.questions.values().map(|(due, _)| *due).min();
-        if !self.outbox.is_empty() {
-            self.flush_due = Some(now);
-        }
+        self.flush_due = Some(now);
     }
 
     pub(super) fn is_flush_due(&self, now: Duration) -> bool {
@@ -127,7 +142,8 @@ impl Link {
     }
 
     pub(super) fn due(&self) -> Option<Duration> {
-        [self.flush_due, self.retry_due].into_iter().flatten().min()
+        let repetition = self.repetitions.first().map(|(due, _)| *due);
+        [self.flush_due, repetition].into_iter().flatten().min()
     }
 
     /// The waiting messages, in bundles.

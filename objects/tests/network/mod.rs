@@ -114,14 +114,15 @@ impl Network {
 
     /// Delivers everything until nothing is on its way and no message waits.
     pub(crate) fn settle(&mut self) {
-        while self
-            .tables
-            .iter()
-            .any(|it| it.stats().waiting + it.stats().questions > 0)
-            || !self.sent.is_empty()
-        {
-            let bundles = std::mem::take(&mut self.sent);
-            self.arrive(bundles);
+        loop {
+            while !self.sent.is_empty() {
+                let bundles = std::mem::take(&mut self.sent);
+                self.arrive(bundles);
+            }
+            let open = |it: &Refs| it.stats().waiting + it.stats().questions;
+            if self.tables.iter().all(|it| open(it) == 0) {
+                return;
+            }
             self.wait();
         }
     }
