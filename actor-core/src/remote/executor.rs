@@ -9,6 +9,7 @@ use std::thread;
 use parking_lot::{Condvar, Mutex};
 use selvedge_channels::dispose;
 
+use crate::call::remote_error::RemoteError;
 use crate::current::{NoBlocking, Place};
 use crate::remote::places::{Limits, Need, Next, Refused, ThreadPlaces};
 use crate::remote::threads::Threads;
@@ -36,6 +37,16 @@ pub(crate) enum Refusal {
     Full { limit: usize },
     /// The system refused a thread.
     NoThread(String),
+}
+
+impl From<Refusal> for RemoteError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Stopped => RemoteError::Shutdown,
+            Refusal::Full { limit } => RemoteError::Overloaded { limit },
+            Refusal::NoThread(why) => RemoteError::NoThread(why),
+        }
+    }
 }
 
 /// The executor. Clones refer to the same one.

@@ -52,11 +52,7 @@ impl Work for RemoteJob {
 
     fn refuse(self, why: Refusal) {
         dispose(self.invocation);
-        (self.reply)(Err(match why {
-            Refusal::Stopped => RemoteError::Shutdown,
-            Refusal::Full { limit } => RemoteError::Overloaded { limit },
-            Refusal::NoThread(why) => RemoteError::NoThread(why),
-        }));
+        (self.reply)(Err(why.into()));
     }
 }
 
