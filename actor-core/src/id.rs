@@ -97,7 +97,14 @@ impl LaneId {
 impl ProcessId {
     /// The process that made the runtime.
     pub const DRIVER: Self = Self(0);
+
+    /// The number of the process among the peers, where the driver has number 1.
+    pub(crate) fn among_peers(self) -> selvedge_cluster::peer::ProcessId {
+        let number = self.0.saturating_add(1);
+        selvedge_cluster::peer::ProcessId::new(number).unwrap_or(selvedge_cluster::peer::ProcessId::HEAD)
+    }
 }
+
 /// The number of the flight of an async method, which no other flight of its lane has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlightId(pub(crate) u64);

@@ -3,7 +3,7 @@
 
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use parking_lot::{Condvar, Mutex};
@@ -18,6 +18,12 @@ use crate::remote::threads::Threads;
 const BLOCKED_MAX: usize = 64;
 /// The number of calls that may wait for a thread.
 const QUEUED_MAX: usize = 1 << 20;
+
+/// The number of cores that this process may use.
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
+}
 
 /// A piece of work for a thread.
 pub(crate) trait Work: Send + 'static {
@@ -67,7 +73,7 @@ impl<W> Clone for Executor<W> {
 impl<W: Work> Executor<W> {
     pub(crate) fn new(threads: &Threads) -> Self {
         let limits = Limits {
-            places: thread::available_parallelism().map_or(1, NonZero::get),
+            places: cores(),
             blocked: BLOCKED_MAX,
             queued: QUEUED_MAX,
         };
