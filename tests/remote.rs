@@ -5,8 +5,8 @@
     reason = "references are what is tested"
 )]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use selvedge::prelude::*;
@@ -360,4 +360,25 @@ fn a_runtime_that_was_shut_down_refuses_calls() {
         let error = ended.unwrap_err();
         assert!(matches!(error.remote(), Some(RemoteError::Shutdown)), "{error}");
     }
+}
+
+#[test]
+fn a_function_that_does_not_return_is_told_by_the_shutdown() {
+    #[remote]
+    fn stuck() {
+        ENTERED.fetch_add(1, Ordering::SeqCst);
+        drop(GATE.lock());
+    }
+    static ENTERED: AtomicUsize = AtomicUsize::new(0);
+    static GATE: Mutex<()> = Mutex::new(());
+
+    let runtime = Runtime::new();
+    let closed = GATE.lock().unwrap();
+    let call = runtime.call(stuck::remote());
+    wait_for(&ENTERED, 1);
+    let report = runtime.shutdown(Duration::from_millis(10));
+    assert_eq!(report.stuck_lanes, ["remote functions"]);
+    drop(closed);
+    // The function still ends, and its value with it.
+    call.wait().unwrap();
 }

@@ -237,8 +237,7 @@ impl Worker {
     /// The number of the worker's process among the processes of the runtime, from 2.
     #[must_use]
     pub(crate) fn process(&self) -> peer::ProcessId {
-        // Workers are counted from 1 here, and the process of the runtime itself has that number there.
-        peer::ProcessId::new(self.keep.record.id().0.saturating_add(1)).unwrap_or(peer::ProcessId::HEAD)
+        self.keep.record.id().among_peers()
     }
 
     /// Creates a lane of this worker, a thread that several actors may share.

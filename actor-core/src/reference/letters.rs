@@ -80,8 +80,10 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThre
                 head: encoded(&bundle),
                 body: Bytes::new(),
             };
-            // What is not sent is asked again later.
-            let _ = table.post().send(to, letter);
+            // What is not sent is asked again later, unless there is nobody to ask.
+            if let Err(PostError::NoSuchPeer(_)) = table.post().send(to, letter) {
+                table.event(place, Event::Unknown(to));
+            }
         }
         Effect::Run(letter) => letter.run(&table.as_table()),
         Effect::RefuseLetter(letter, error) => letter.refuse(error),

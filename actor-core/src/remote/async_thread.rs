@@ -61,8 +61,9 @@ impl AsyncThread {
 
     /// Runs a future on the thread, if it runs. `start` creates the future there. The end of the thread drops both.
     pub(crate) fn spawn<F: Future<Output = ()> + 'static>(&self, start: impl FnOnce() -> F + Send + 'static) {
-        let FutureQueue::Open(sender) = &*self.queue.lock() else {
-            return;
+        let sender = match &*self.queue.lock() {
+            FutureQueue::Open(sender) => sender.clone(),
+            FutureQueue::NotStarted | FutureQueue::Stopped => return,
         };
         // A thread that has ended meanwhile drops `start`.
         let _ = sender.send(Box::new(move || Box::pin(start())));

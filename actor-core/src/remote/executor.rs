@@ -3,12 +3,13 @@
 
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use parking_lot::{Condvar, Mutex};
 use selvedge_channels::dispose;
 
+use crate::call::remote_error::RemoteError;
 use crate::current::{NoBlocking, Place};
 use crate::remote::places::{Limits, Need, Next, Refused, ThreadPlaces};
 use crate::remote::threads::Threads;
@@ -17,6 +18,12 @@ use crate::remote::threads::Threads;
 const BLOCKED_MAX: usize = 64;
 /// The number of calls that may wait for a thread.
 const QUEUED_MAX: usize = 1 << 20;
+
+/// The number of cores that this process may use.
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
+}
 
 /// A piece of work for a thread.
 pub(crate) trait Work: Send + 'static {
@@ -38,6 +45,16 @@ pub(crate) enum WorkRefusal {
     NoThread(String),
 }
 
+impl From<WorkRefusal> for RemoteError {
+    fn from(refusal: WorkRefusal) -> Self {
+        match refusal {
+            WorkRefusal::Stopped => RemoteError::Shutdown,
+            WorkRefusal::Full { limit } => RemoteError::Overloaded { limit },
+            WorkRefusal::NoThread(why) => RemoteError::NoThread(why),
+        }
+    }
+}
+
 /// The executor. Clones refer to the same one.
 pub(crate) struct Executor<W>(Arc<SharedPlaces<W>>);
 
@@ -56,7 +73,7 @@ impl<W> Clone for Executor<W> {
 impl<W: Work> Executor<W> {
     pub(crate) fn new(threads: &Threads) -> Self {
         let limits = Limits {
-            places: thread::available_parallelism().map_or(1, NonZero::get),
+            places: cores(),
             blocked: BLOCKED_MAX,
             queued: QUEUED_MAX,
         };

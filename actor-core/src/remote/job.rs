@@ -52,11 +52,7 @@ impl Work for RemoteJob {
 
     fn refuse(self, why: WorkRefusal) {
         dispose(self.invocation);
-        (self.reply)(Err(match why {
-            WorkRefusal::Stopped => RemoteError::Shutdown,
-            WorkRefusal::Full { limit } => RemoteError::Overloaded { limit },
-            WorkRefusal::NoThread(why) => RemoteError::NoThread(why),
-        }));
+        (self.reply)(Err(why.into()));
     }
 }
 

@@ -1,4 +1,6 @@
-//! Remote functions: a call runs a function in another process, or in this one.
+//! Remote functions: a call runs a function in another process, or in this one. The
+//! [README](https://github.com/selvedge-rs/selvedge/tree/main/actor-core/src/remote) of this folder has the letters, the states
+//! of a call, and the threads.
 //!
 //! - `function`: a function as plain data, found by number in every process; `near`: similar names, for errors
 //! - `argument`: what may be written for a parameter

@@ -189,8 +189,8 @@ impl Remote {
         };
         let Some(answered) = waiter.answered() else { return };
         if let Err(refusal) = self.background.ensure() {
-            let why = format!("{refusal:?}");
-            return self.settle(waiter, Err(RemoteError::NoThread(why)));
+            waiter.cancel.cancel();
+            return self.settle(waiter, Err(refusal.into()));
         }
         let waiter = Arc::clone(waiter);
         self.background.spawn(move || async move {
