@@ -45,8 +45,7 @@ pub(crate) struct Inner {
     pub(crate) directory: Arc<Directory>,
     control: OnceLock<Control>,
     pub(crate) starting: Mutex<()>,
-    /// The service of remote functions, made for the first call.
-    remote: OnceLock<Arc<Remote>>,
+    remote: Arc<Remote>,
     made_in: MadeIn,
 }
 
@@ -65,16 +64,25 @@ impl Runtime {
     /// Creates a runtime. Nothing is started before the first actor needs it, so this cannot fail.
     #[must_use]
     pub fn new() -> Self {
-        let directory = Arc::new(Directory::new());
-        Self {
-            inner: Arc::new(Inner {
-                directory,
-                control: OnceLock::new(),
-                starting: Mutex::new(()),
-                remote: OnceLock::new(),
-                made_in: MadeIn::here(),
-            }),
-        }
+        Self::build(Arc::new(Directory::new()), Remote::new(Arc::new(Alone)))
+    }
+
+    /// Creates a runtime whose calls of functions are made by this service: in a worker process, and in tests.
+    #[cfg_attr(not(test), allow(dead_code, reason = "workers have no service yet"))]
+    pub(crate) fn with_remote(remote: Arc<Remote>) -> Self {
+        Self::build(Arc::new(Directory::new()), remote)
+    }
+
+    fn build(directory: Arc<Directory>, remote: Arc<Remote>) -> Self {
+        let inner = Arc::new(Inner {
+            directory,
+            control: OnceLock::new(),
+            starting: Mutex::new(()),
+            remote,
+            made_in: MadeIn::here(),
+        });
+        inner.remote.set_owner(Arc::new(Arc::downgrade(&inner)));
+        Self { inner }
     }
 
     /// Sets the time limit for a worker's new process to say hello, from now on; default 5 s. A large program on a slow
@@ -102,18 +110,6 @@ impl Runtime {
         Runtime { inner }
     }
 
-    /// Creates a runtime whose functions are called by this service.
-    #[cfg_attr(
-        not(test),
-        allow(dead_code, reason = "the way of a worker process to its runtime")
-    )]
-    pub(crate) fn with_remote(remote: Arc<Remote>) -> Self {
-        let runtime = Runtime::new();
-        remote.set_owner(Arc::new(Arc::downgrade(&runtime.inner)));
-        let _ = runtime.inner.remote.set(remote);
-        runtime
-    }
-
     /// Whether calls can be made: the runtime was not shut down, and was made in this process.
     pub(crate) fn is_open(&self) -> bool {
         self.inner.made_in.is_here() && !self.inner.directory.is_closed()
@@ -121,11 +117,7 @@ impl Runtime {
 
     /// The service of remote functions. After the shutdown, that service refuses all calls.
     pub(crate) fn remote(&self) -> &Arc<Remote> {
-        self.inner.remote.get_or_init(|| {
-            let remote = Remote::new(Arc::new(Alone));
-            remote.set_owner(Arc::new(Arc::downgrade(&self.inner)));
-            remote
-        })
+        &self.inner.remote
     }
 
     /// All actors that are alive or restarting.
@@ -178,8 +170,7 @@ impl Inner {
         self.directory.announce_shutdown();
         let lanes = self.directory.lanes();
         lanes.iter().for_each(|lane| lane.stop());
-        let remote = self.remote.get();
-        let functions_ended = remote.is_none_or(|remote| remote.shutdown(deadline));
+        let functions_ended = self.remote.shutdown(deadline);
         let mut report = ShutdownReport::default();
         let mut ended = None;
         if let Some(control) = self.control.get() {
@@ -218,7 +209,7 @@ impl Drop for Inner {
             // This is a copy in a forked child. The threads behind it, and the locks that they may hold, belong to the
             // parent, so the directory must never be dropped.
             std::mem::forget(Arc::clone(&self.directory));
-            std::mem::forget(self.remote.get().cloned());
+            std::mem::forget(Arc::clone(&self.remote));
         }
     }
 }

@@ -25,7 +25,7 @@ mod executor;
 pub(crate) mod function;
 pub(crate) mod init;
 mod job;
-mod message;
+pub(crate) mod message;
 pub(crate) mod near;
 mod parts;
 mod places;
