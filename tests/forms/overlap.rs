@@ -476,6 +476,22 @@ fn a_dropped_call_ends_where_it_awaits_and_a_detached_one_goes_on() -> Result<()
 }
 
 #[test]
+fn a_call_that_is_dropped_before_its_async_method_begins_does_not_begin() -> Result<()> {
+    for placement in REMOTE {
+        let (runtime, log) = (Runtime::new(), Log::new());
+        let one = runtime.spawn::<OneByOne>("one", (log.path(),)).place(placement)?;
+        let first = one.call().for_ever(1);
+        log.reaches('b', 1);
+        let queued: Vec<_> = (2..10).map(|x| one.call().for_ever(x)).collect();
+        drop(queued);
+        drop(first);
+        assert_eq!(one.call().soon(7).wait()?, 7, "{placement}");
+        assert_eq!((log.count('b'), log.count('d')), (1, 1), "{placement}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_method_that_blocks_sees_that_its_execution_or_call_is_cancelled() -> Result<()> {
     for placement in REMOTE {
         let (runtime, log) = (Runtime::new(), Log::new());

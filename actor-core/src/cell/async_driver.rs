@@ -140,8 +140,12 @@ impl AsyncDriver {
     /// (no descriptors left), the future is still polled, without timers and sockets.
     ///
     /// # Errors
-    /// [`Interrupted`] if the future awaited and was no longer wanted, or if it exceeded the time limit.
+    /// [`Interrupted`] if the future awaited and was no longer wanted, or if it exceeded the time limit. The future of a
+    /// call that was cancelled before is not polled at all.
     pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Interrupted> {
+        if self.call.as_ref().is_some_and(|call| call.is_cancelled()) {
+            return Err(Interrupted::Unwanted);
+        }
         let mut future = pin!(future);
         let Some(wanted) = self.engines.wanted.as_deref() else {
             return self.drive(poll_fn(|context| match future.as_mut().poll(context) {

@@ -103,7 +103,12 @@ fn mistake(graph: &GraphIr, id: ValueId, readers: &Readers<'_>) -> Option<Diagno
         None => "an input of the graph".to_owned(),
     };
     if let (Some((reader, place, line)), false) = (&readers.far, traits.wire) {
-        let message = format!("{made} crosses to {place}, and its type `{type_name}` is not known to serde");
+        let lacks = match (traits.clone, traits.shared) {
+            (_, true) => "is not known to serde",
+            (true, false) => "is not `Sync`, or not known to serde",
+            (false, false) => "is not `Clone`, or not known to serde",
+        };
+        let message = format!("{made} crosses to {place}, and its type `{type_name}` {lacks}");
         let label = format!("{reader} reads a `{type_name}` from another process");
         return Some(Diagnostic::new(Code::NotWire, message, (*line).clone()).labelled(label));
     }
