@@ -155,3 +155,43 @@ fn jrem_21_many_threads_in_two_processes_fetch_one_reference() {
         }
     });
 }
+
+/// The frames of a service between this process and the worker, in both directions.
+fn frames(runtime: &Runtime, service: &str) -> u64 {
+    let traffic = runtime.traffic().into_iter();
+    let of_service = traffic.filter(|entry| entry.service == service);
+    of_service
+        .map(|entry| entry.counts.frames_sent + entry.counts.frames_received)
+        .sum()
+}
+
+#[test]
+fn the_tap_counts_the_frames_of_calls_fetches_and_references() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    assert_eq!(runtime.traffic(), []);
+    runtime.call(square::remote(3.0).on(&worker)).wait().unwrap();
+    assert_eq!(frames(&runtime, "calls"), 2, "a call is two frames");
+    let rows: Ref<Vec<u64>> = worker.keep(load::remote(100));
+    assert!(rows.confirmed(Duration::from_secs(60)).unwrap());
+    assert_eq!(
+        (frames(&runtime, "calls"), frames(&runtime, "references")),
+        (3, 1)
+    );
+    for _ in 0..2 {
+        rows.fetch().unwrap();
+        assert_eq!(frames(&runtime, "fetches"), 2, "the second fetch asks nobody");
+    }
+    drop(rows);
+    let limit = std::time::Instant::now() + Duration::from_secs(60);
+    while frames(&runtime, "references") < 3 {
+        assert!(std::time::Instant::now() < limit, "the release is answered");
+        // Each call is a point at which the other frames have passed.
+        runtime.call(square::remote(1.0).on(&worker)).wait().unwrap();
+    }
+    assert_eq!(
+        frames(&runtime, "references"),
+        3,
+        "from `keep` to the last drop: four frames with the call"
+    );
+}

@@ -69,6 +69,7 @@ pub use error_codec::{ErrorCodec, SharedError};
 pub use failure::{Failure, FailureKind, FailureReport, panic_message, wake};
 pub use home::handles::{EndError, Lane, Worker};
 pub use home::placement::{OnPanic, Placement, PlacementLabel, Restart, UnknownPlacement};
+pub use hub::{LinkTraffic, ServiceTraffic};
 pub use id::{ActorId, Address, FlightId, HostId, LaneId, ProcessId};
 #[doc(hidden)] // used by the compiler
 pub use id_map::{IdKey, IdMap, IdSet, InOrder};

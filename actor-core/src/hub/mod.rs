@@ -13,15 +13,6 @@
 //! - `driver`, `worker`: the two kinds of hub.
 //! - `start`: the place where the services of a process are registered.
 
-#![cfg_attr(
-    not(test),
-    allow(
-        dead_code,
-        reason = "the services that send letters are registered in `start`"
-    )
-)]
-#![allow(dead_code, reason = "the links, which use it, are not there yet")]
-
 pub(crate) mod post;
 
 mod link_end;
@@ -65,7 +56,7 @@ use peer_table::{PeerStatus, PeerTable};
 use post::{Letter, Post, PostError, Receiver};
 use services::Services;
 pub(crate) use settings::LinkSettings;
-pub(crate) use tap::ServiceTraffic;
+pub use tap::{LinkTraffic, ServiceTraffic};
 use worker::Ask;
 
 use crate::platform::peer_socket::PeerSource;
@@ -106,11 +97,13 @@ impl Hub {
         self.services.register(service, receiver);
     }
 
+    #[cfg(test)]
     /// The reason that a peer counts as dead; `None` while it lives, and after a later incarnation of it has died.
     pub(crate) fn end_of(&self, peer: Peer) -> Option<LinkEnd> {
         self.table.lock().end_of(peer)
     }
 
+    #[cfg(test)]
     /// The frames and bytes that the link to a peer has carried, by service. Empty for a peer without a link.
     pub(crate) fn traffic(&self, peer: Peer) -> Vec<(Service, ServiceTraffic)> {
         let known = self.table.lock().find(peer);
@@ -227,6 +220,15 @@ impl Post for Hub {
 
     fn cut(&self, peer: Peer, why: String) {
         self.close_link(peer, LinkEnd::CutOff(why));
+    }
+
+    fn traffic(&self) -> Vec<(Peer, Service, ServiceTraffic)> {
+        let links = self.table.lock().links();
+        let of_link = |link: Arc<PeerLink>| {
+            let counts = link.traffic().into_iter();
+            counts.map(move |(service, counts)| (link.peer(), service, counts))
+        };
+        links.into_iter().flat_map(of_link).collect()
     }
 
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {

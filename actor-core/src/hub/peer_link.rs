@@ -59,6 +59,7 @@ impl PeerLink {
         self.peer
     }
 
+    #[cfg(test)]
     pub(super) fn socket(&self) -> Option<&PeerSocket> {
         self.socket.get()
     }

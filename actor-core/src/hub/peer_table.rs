@@ -56,6 +56,7 @@ impl PeerTable {
         self.links.remove(&peer)
     }
 
+    #[cfg(test)]
     /// How a peer ended, if it is the last incarnation of its process that has.
     pub(super) fn end_of(&self, peer: Peer) -> Option<LinkEnd> {
         let (last, why) = self.graves.get(&peer.process)?;

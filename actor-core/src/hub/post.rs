@@ -9,6 +9,8 @@ use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_cluster::session::Outcome;
 use thiserror::Error;
 
+use super::tap::ServiceTraffic;
+
 /// A message for a service of another process. `head` is small and encoded by postcard; `body` is bytes of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Letter {
@@ -35,6 +37,11 @@ pub(crate) trait Post: Send + Sync {
     /// Cuts off a peer that violates the protocol of a service, or that cannot be told what it must learn. The peer is
     /// reported as dead.
     fn cut(&self, peer: Peer, why: String);
+
+    /// The frames and bytes of all links, by peer and service.
+    fn traffic(&self) -> Vec<(Peer, Service, ServiceTraffic)> {
+        Vec::new()
+    }
 
     /// Runs the task on the thread that reads links. Returns false if there is no such thread: then there are no peers.
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool;

@@ -6,11 +6,27 @@ use selvedge_cluster::frame::Service;
 
 /// Frames and bytes of one service on one link, in both directions. A frame counts with its header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ServiceTraffic {
-    pub(crate) frames_sent: u64,
-    pub(crate) bytes_sent: u64,
-    pub(crate) frames_received: u64,
-    pub(crate) bytes_received: u64,
+pub struct ServiceTraffic {
+    /// Frames that were handed to the link.
+    pub frames_sent: u64,
+    /// Bytes that were handed to the link.
+    pub bytes_sent: u64,
+    /// Frames that have arrived.
+    pub frames_received: u64,
+    /// Bytes that have arrived.
+    pub bytes_received: u64,
+}
+
+/// The traffic of one service between this process and another one: an entry of
+/// [`Runtime::traffic`](crate::Runtime::traffic).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkTraffic {
+    /// The number of the other process.
+    pub process: u32,
+    /// The service: `calls`, `fetches`, `references` or `acknowledgements`.
+    pub service: &'static str,
+    /// The counts.
+    pub counts: ServiceTraffic,
 }
 
 /// The counts of a link. A frame counts as sent when it is handed to the link.

@@ -15,20 +15,24 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use selvedge_cluster::frame::Service;
 use selvedge_cluster::peer::{Peer, ProcessId};
+use selvedge_objects::refs::REFERENCES;
 
 use crate::call::remote_error::RemoteError;
 use crate::cancel::CallCancel;
 use crate::current::{Current, Place};
 use crate::failure::wake;
 use crate::hub::post::{Post, PostError, Receiver};
+use crate::hub::{LinkTraffic, ServiceTraffic};
+use crate::reference::fetch::FETCHES;
 use crate::reference::references::References;
 use crate::remote::async_thread::{AsyncPlace, AsyncThread};
 use crate::remote::calls::{Asked, CallId, Served};
 use crate::remote::executor::{Executor, Work};
 use crate::remote::init::{OF_PROCESS, WorkerInit};
 use crate::remote::job::RemoteJob;
-use crate::remote::message::CallMessage;
+use crate::remote::message::{CALLS, CallMessage};
 use crate::remote::parts::{BODY_BYTES_MAX, BodyParts, PART_BYTES_MAX, Whole};
 use crate::remote::piece::Piece;
 use crate::remote::threads::Threads;
@@ -153,6 +157,17 @@ impl Remote {
         self.post.send(to, message.letter(body))
     }
 
+    /// The traffic of all links.
+    pub(super) fn traffic(&self) -> Vec<LinkTraffic> {
+        let entries = self.post.traffic().into_iter();
+        let named = |(peer, service, counts): (Peer, Service, ServiceTraffic)| LinkTraffic {
+            process: peer.process.number(),
+            service: name_of(service),
+            counts,
+        };
+        entries.map(named).collect()
+    }
+
     /// Has a function run.
     pub(super) fn start(&self, job: RemoteJob) {
         if !job.function.is_async() {
@@ -235,6 +250,16 @@ impl Remote {
     #[cfg(test)]
     pub(crate) fn threads(&self) -> usize {
         self.threads.len()
+    }
+}
+
+fn name_of(service: Service) -> &'static str {
+    match service {
+        CALLS => "calls",
+        FETCHES => "fetches",
+        REFERENCES => "references",
+        Service::SESSION => "acknowledgements",
+        _ => "others",
     }
 }
 

@@ -8,6 +8,7 @@ use crate::call::remote_error::RemoteError;
 use crate::call::{Call, CallError, Callee};
 use crate::current::current;
 use crate::home::handles::Worker;
+use crate::hub::LinkTraffic;
 use crate::reference::Ref;
 use crate::remote::asking::{Asking, Request};
 use crate::remote::composite::Composite;
@@ -58,6 +59,13 @@ impl Runtime {
         let remote = self.remote();
         let process = remote.choose(call.destination);
         Ref::of(remote.keep(process, request(call)))
+    }
+
+    /// The frames and bytes that this process has exchanged with others, by process and service. A process without an entry
+    /// has exchanged nothing. Links of processes that are dead are not counted any more.
+    #[must_use]
+    pub fn traffic(&self) -> Vec<LinkTraffic> {
+        self.remote().traffic()
     }
 
     /// Runs a remote function whose value nobody wants. A success says that the call was accepted; an error of the function
