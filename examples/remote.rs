@@ -18,17 +18,16 @@ fn inside(from: u64, to: u64) -> u64 {
 #[remote]
 fn estimate(points: u64) -> Result<f64> {
     let runtime = Runtime::current()?;
-    let parts: Vec<_> = (0..8).map(|i| i * points / 8..(i + 1) * points / 8).collect();
-    let calls: Vec<_> = parts
-        .iter()
-        .map(|part| runtime.call(inside::remote(part.start, part.end)))
+    let calls: Vec<_> = (0..8)
+        .map(|i| runtime.call(inside::remote(i * points / 8, (i + 1) * points / 8)))
         .collect();
     let counts: Result<Vec<u64>, _> = calls.into_iter().map(|call| call.wait()).collect();
     Ok(4.0 * counts?.iter().sum::<u64>() as f64 / points as f64)
 }
 
 fn main() -> Result<()> {
-    let runtime = Runtime::new(); // without workers, functions run in this process
+    let runtime = Runtime::new();
+    let _workers = [runtime.worker("one")?, runtime.worker("two")?]; // without them, functions run in this process
     let pi = runtime.call(estimate::remote(400_000)).wait()?;
     println!("pi is about {pi:.2}");
 

@@ -9,6 +9,12 @@ pub mod async_methods {}
 #[doc = include_str!("../docs/guide/remote.md")]
 pub mod remote_functions {}
 
+#[doc = include_str!("../docs/guide/from-pytorch-rpc.md")]
+pub mod from_pytorch_rpc {}
+
+#[doc = include_str!("../docs/guide/from-julia.md")]
+pub mod from_julia {}
+
 #[doc = include_str!("../docs/guide/collectives.md")]
 pub mod collectives {}
 
