@@ -17,6 +17,7 @@ mod census;
 mod endings;
 mod fork;
 mod kill;
+mod killed_peers;
 mod lending;
 mod memory;
 mod no_leak;
