@@ -195,3 +195,58 @@ fn the_tap_counts_the_frames_of_calls_fetches_and_references() {
         "from `keep` to the last drop: four frames with the call"
     );
 }
+
+#[remote]
+async fn cubed(x: f64) -> f64 {
+    x * x * x
+}
+
+#[remote]
+fn joined(text: &str, numbers: &[u64]) -> String {
+    format!("{text}{}", numbers.len())
+}
+
+#[remote]
+fn text() -> String {
+    "rows: ".to_owned()
+}
+
+#[test]
+fn rref_08_a_reference_stands_for_its_value_where_a_function_takes_the_value() {
+    let runtime = Runtime::new();
+    let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
+    let nine: Ref<f64> = a.keep(square::remote(3.0));
+    let eighty_one: Ref<f64> = b.keep(square::remote(&nine));
+    assert_eq!(*eighty_one.fetch().unwrap(), 81.0);
+    assert_eq!(
+        runtime.call(cubed::remote(nine.clone()).on(&b)).wait().unwrap(),
+        729.0
+    );
+    let (text, rows) = (a.keep(text::remote()), b.keep(load::remote(5)));
+    assert_eq!(
+        runtime.call(joined::remote(&text, &rows).on(&a)).wait().unwrap(),
+        "rows: 5"
+    );
+    let scaled = remote_fn!([nine: f64] |x: f64| -> f64 { nine * x });
+    assert_eq!(runtime.call(scaled.remote(2.0).on(&b)).wait().unwrap(), 18.0);
+    // Within this process.
+    let here = eighty_one.id().creator.process;
+    let four: Ref<f64> = runtime.keep(square::remote(2.0).on_process(here));
+    assert_eq!(
+        runtime
+            .call(square::remote(&four).on_process(here))
+            .wait()
+            .unwrap(),
+        16.0
+    );
+    // The failure of the function that was to make the value is that of the call.
+    let failed: Ref<u64> = a.keep(fails::remote("no rows"));
+    let rows: Ref<Vec<u64>> = b.keep(load_as::remote(&failed));
+    let error = rows.fetch().unwrap_err();
+    assert!(error.to_string().contains("no rows"), "{error}");
+}
+
+#[remote]
+fn load_as(rows: u64) -> Vec<u64> {
+    (0..rows).collect()
+}

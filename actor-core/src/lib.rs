@@ -80,7 +80,7 @@ pub use lease::{Lease, LeaseError, Loading};
 #[doc(hidden)] // used by the floors above
 pub use promise::{Answer, NoAnswer, Promise, promise};
 pub use reference::{FetchError, Ref};
-pub use remote::argument::IntoArgument;
+pub use remote::argument::{Argument, ArgumentTuple, IntoArgument};
 pub use remote::composite::Composite;
 pub use remote::function::{
     Begun, FUNCTIONS, FunctionEntry, InitEntry, RemoteBody, TypedEntry, WORKER_INITS,

@@ -64,6 +64,28 @@ pub enum FetchError {
         /// The time that the wait lasted.
         waited: Duration,
     },
+    /// The runtime was shut down.
+    #[error("{id} was not fetched: the runtime was shut down")]
+    Shutdown {
+        /// The reference.
+        id: RefId,
+    },
+    /// An async remote function waited by blocking, which would stop all other async functions of its process.
+    #[error("{id} was not fetched: an async remote function cannot block (help: write `(&reference).await`)")]
+    WouldBlock {
+        /// The reference.
+        id: RefId,
+    },
+    /// So many remote functions of this process wait already that the wait is refused.
+    #[error(
+        "{id} was not fetched: {limit} functions of this process wait already (help: write `async fn` and `.await`)"
+    )]
+    TooManyBlocked {
+        /// The reference.
+        id: RefId,
+        /// The number of functions of a process that may wait at a time.
+        limit: usize,
+    },
     /// The question could not be sent.
     #[error("{id} cannot be fetched from {owner}: {reason}")]
     Unreachable {

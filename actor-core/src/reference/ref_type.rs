@@ -18,7 +18,8 @@ use super::error::FetchError;
 use super::fetch::Fetched;
 use super::handle::{Handle, ReferenceTable};
 use super::transit;
-use crate::promise::NoAnswer;
+use crate::current::{NoBlocking, blocking};
+use crate::promise::{Answer, NoAnswer};
 
 /// The limit of [`Ref::fetch`] and [`Ref::ready`].
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
@@ -90,15 +91,31 @@ impl<T> Ref<T> {
     pub fn confirmed(&self, timeout: Duration) -> Result<bool, FetchError> {
         let started = Instant::now();
         let mut answer = self.table()?.confirmation(self.id());
-        match answer.wait(started.checked_add(timeout)) {
-            Some(answer) => Ok(answer.unwrap_or(false)),
-            None => Err(self.timed_out(started)),
-        }
+        let answer = self.waited(&mut answer, started, started.checked_add(timeout))?;
+        Ok(answer.unwrap_or(false))
     }
 
     /// The table of this process. A made-up reference has none, and nothing to fetch.
     fn table(&self) -> Result<&Arc<dyn ReferenceTable>, FetchError> {
         self.handle.table().ok_or(FetchError::Freed { id: self.id() })
+    }
+
+    /// Waits for an answer. A remote function that waits gives its place to another call meanwhile.
+    fn waited<A>(
+        &self,
+        answer: &mut Answer<A>,
+        started: Instant,
+        deadline: Option<Instant>,
+    ) -> Result<Result<A, NoAnswer>, FetchError> {
+        if let Some(answer) = answer.wait(Some(started)) {
+            return Ok(answer);
+        }
+        let id = self.id();
+        let waited = blocking(|| answer.wait(deadline)).map_err(|refused| match refused {
+            NoBlocking::Async => FetchError::WouldBlock { id },
+            NoBlocking::TooMany { limit } => FetchError::TooManyBlocked { id, limit },
+        })?;
+        waited.ok_or_else(|| self.timed_out(started))
     }
 
     fn timed_out(&self, started: Instant) -> FetchError {
@@ -174,14 +191,14 @@ impl<T: Wire> Ref<T> {
         let deadline = started.checked_add(timeout);
         if let Some(table) = self.handle.owner_table() {
             let mut answer = table.content(self.id());
-            let content = answer.wait(deadline).ok_or_else(|| self.timed_out(started))?;
+            let content = self.waited(&mut answer, started, deadline)?;
             return self.of_content(content.map_err(|_| self.failed(Failed::Freed))?);
         }
         if let Some(value) = self.handle.fetched() {
             return self.typed(Arc::clone(value));
         }
         let mut answer = Arc::clone(self.table()?).ask(self.id());
-        let fetched = answer.wait(deadline).ok_or_else(|| self.timed_out(started))?;
+        let fetched = self.waited(&mut answer, started, deadline)?;
         self.read(fetched)
     }
 
@@ -200,7 +217,8 @@ impl<T: Wire> Ref<T> {
                 failure: of_report(report),
             }),
             Ok(Fetched::Freed) | Err(NoAnswer::Taken) => Err(FetchError::Freed { id }),
-            Ok(Fetched::OwnerLost) | Err(NoAnswer::Broken) => Err(FetchError::OwnerLost { id }),
+            Ok(Fetched::OwnerLost) => Err(FetchError::OwnerLost { id }),
+            Err(NoAnswer::Broken) => Err(FetchError::Shutdown { id }),
             Ok(Fetched::CreateTimedOut) => Err(FetchError::CreateTimedOut { id }),
             Ok(Fetched::Unreachable(error)) => Err(FetchError::Unreachable {
                 id,

@@ -224,6 +224,19 @@ impl References {
         self.table.lock().refs.stats()
     }
 
+    /// Ends all waits: the process ends. Promises are broken outside of the lock.
+    pub(crate) fn stop(self: &Arc<Self>) {
+        let left = self.locked(|table, _| {
+            let questions = std::mem::take(&mut table.questions);
+            (
+                questions,
+                std::mem::take(&mut table.confirmations),
+                table.waiting(),
+            )
+        });
+        drop(left);
+    }
+
     /// Ends a question, if it was asked of this process.
     pub(super) fn answered(&self, owner: Peer, question: u64, fetched: Fetched) {
         let mut table = self.table.lock();

@@ -129,6 +129,15 @@ impl ReferenceState {
         askers.into_iter()
     }
 
+    /// Takes the promises of contents that are not there yet.
+    pub(super) fn waiting(&mut self) -> Vec<Promise<Content>> {
+        let waiting = self.cells.values_mut().filter_map(|cell| match cell {
+            ObjectCell::Empty(waiting) => Some(std::mem::take(waiting)),
+            ObjectCell::Full(_) => None,
+        });
+        waiting.flatten().collect()
+    }
+
     /// Puts the content into its cell.
     pub(super) fn settle(&mut self, id: RefId, content: Content) -> Option<Effect> {
         let cell = self.cells.entry(id).or_default();

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
@@ -19,6 +20,7 @@ use crate::fnv::{FNV_OFFSET, fnv1a};
 use crate::reference::content::ObjectValue;
 use crate::reference::handle::Handle;
 use crate::reference::transit::{arriving, leaving};
+use crate::remote::argument::ArgumentTuple;
 
 /// All remote functions of the program. `#[remote]` adds to the list at link time.
 #[distributed_slice]
@@ -58,8 +60,8 @@ pub struct FunctionEntry {
 
 /// A remote function for generic code. `#[remote]` implements the trait for a type with the function's name.
 pub trait RemoteBody {
-    /// The arguments, a tuple of owned values. [`TypedEntry::of`] asks for [`Wire`], at one place of the generated code, so that
-    /// an argument that cannot be sent is one error.
+    /// The arguments, a tuple of owned values. [`TypedEntry::of`] asks for [`ArgumentTuple`], at one place of the generated
+    /// code, so that an argument that cannot be sent is one error.
     type Arguments;
     /// The value; of a `Result`, the value of `Ok`.
     type Output: Payload + Sync;
@@ -119,13 +121,14 @@ pub(crate) enum Running {
     Future(Pin<Box<dyn Future<Output = Ended>>>),
 }
 
-/// A remote function that takes the arguments `A`, a tuple.
-pub struct TypedEntry<A> {
+/// A remote function that takes the arguments `A`, a tuple, which are `P` on their way.
+pub struct TypedEntry<A, P> {
     entry: FunctionEntry,
-    pass: fn(A) -> Arguments,
+    pass: fn(P) -> Arguments,
+    arguments: PhantomData<fn(A)>,
 }
 
-impl<A: Wire> TypedEntry<A> {
+impl<A: ArgumentTuple<Passed = P>, P: Wire> TypedEntry<A, P> {
     /// Describes the function `F`.
     #[must_use]
     pub const fn of<F: RemoteBody<Arguments = A>>(
@@ -140,22 +143,25 @@ impl<A: Wire> TypedEntry<A> {
             place,
             error,
             is_async: F::IS_ASYNC,
-            encode: |arguments| arguments.encoded::<A>(const { &Traits::WIRE }),
+            encode: |arguments| arguments.encoded::<P>(const { &Traits::WIRE }),
             run: run::<F>,
         };
-        let pass = Arguments::local::<A>;
-        TypedEntry { entry, pass }
+        TypedEntry {
+            entry,
+            pass: Arguments::local::<P>,
+            arguments: PhantomData,
+        }
     }
 }
 
-impl<A> TypedEntry<A> {
+impl<A, P> TypedEntry<A, P> {
     /// The function without the type of its arguments.
     #[must_use]
     pub const fn entry(&self) -> &FunctionEntry {
         &self.entry
     }
 
-    pub(crate) fn pass(&self, arguments: A) -> Arguments {
+    pub(crate) fn pass(&self, arguments: P) -> Arguments {
         (self.pass)(arguments)
     }
 }
@@ -194,23 +200,34 @@ impl FunctionEntry {
     }
 }
 
-fn run<F: RemoteBody<Arguments: Wire>>(invocation: Invocation) -> Running {
+fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Running {
     let Invocation {
         arguments,
         handles,
         wants,
     } = invocation;
     let kind = arguments.kind();
-    let decode = || arguments.into::<F::Arguments>(const { &Traits::WIRE });
-    let arguments = match Failure::catch(|| arriving(handles, decode)) {
-        Ok(arguments) => arguments,
+    let decode = || arguments.into::<<F::Arguments as ArgumentTuple>::Passed>(const { &Traits::WIRE });
+    let passed = match Failure::catch(|| arriving(handles, decode)) {
+        Ok(passed) => passed,
         Err(failure) => return Running::Done(Err(FunctionFault::Arguments(failure))),
     };
-    match F::start(arguments) {
-        Begun::Done(result) => Running::Done(returned::<F>(result, kind, wants)),
-        Begun::Future(future) => {
+    if F::IS_ASYNC {
+        return Running::Future(Box::pin(async move {
+            let result = match F::Arguments::resolved(passed).await.map(F::start) {
+                Ok(Begun::Future(future)) => future.await,
+                Ok(Begun::Done(result)) => result,
+                Err(failure) => Err(failure),
+            };
+            returned::<F>(result, kind, wants)
+        }));
+    }
+    match F::Arguments::resolve(passed).map(F::start) {
+        Ok(Begun::Done(result)) => Running::Done(returned::<F>(result, kind, wants)),
+        Ok(Begun::Future(future)) => {
             Running::Future(Box::pin(async move { returned::<F>(future.await, kind, wants) }))
         }
+        Err(failure) => Running::Done(Err(FunctionFault::Failed(failure))),
     }
 }
 

@@ -228,6 +228,7 @@ impl Remote {
     }
 
     fn stop(&self) {
+        self.references.stop();
         self.executor.stop();
         self.functions.stop();
         let waiters = self.asked.lock().take_all();

@@ -17,9 +17,11 @@ use crate::remote::remote_call::RemoteCall;
 use crate::runtime::{Inner, Runtime};
 
 /// An error: the thread runs no remote function, or the function's runtime has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no runtime here: only the thread of a remote function has a current one")]
 pub struct NoRuntime;
+
+selvedge_channels::debug_is_report!(NoRuntime);
 
 impl Runtime {
     /// The runtime of the remote function that runs on this thread. A runtime that the function has made itself is another

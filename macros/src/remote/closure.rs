@@ -108,7 +108,7 @@ fn expanded(captures: &[Capture], closure: &ExprClosure) -> syn::Result<TokenStr
             #described
 
             #[derive(Clone, Debug)]
-            struct __SelvedgeCaptures { #(#fields: #of_fields,)* }
+            struct __SelvedgeCaptures { #(#fields: ::selvedge::__private::Argument<#of_fields>,)* }
 
             #[allow(dead_code)]
             impl __SelvedgeCaptures {

@@ -176,7 +176,7 @@ pub(super) fn described(function: &Function<'_>) -> TokenStream {
                 type Output = #result;
 
                 fn describe(&self, (#(#variables,)*): Self::Arguments) -> ::selvedge::RemoteCall<#result> {
-                    ::selvedge::RemoteCall::new(&__SELVEDGE_ENTRY, (#(#variables,)*))
+                    ::selvedge::RemoteCall::new(&__SELVEDGE_ENTRY, (#(::selvedge::__private::Argument::Value(#variables),)*))
                 }
             }
         };
@@ -198,11 +198,11 @@ fn names(params: &[Param]) -> Vec<&Ident> {
 fn entry(function: &Function<'_>) -> TokenStream {
     let (signature, name, path) = (function.signature, &function.signature.ident, &function.path);
     let (text, place, error) = (quote!(#signature).to_string(), place(), error(function));
-    let edges = function.params.iter().map(|param| &param.edge);
+    let edges: Vec<_> = function.params.iter().map(|param| &param.edge).collect();
     // An argument that cannot be sent is an error at the parameters.
     let of = quote_spanned!(signature.paren_token.span.join()=> ::selvedge::__private::TypedEntry::of::<#name>(#path, #text, #place, #error));
     quote! {
-        static __SELVEDGE_ENTRY: ::selvedge::__private::TypedEntry<(#(#edges,)*)> = #of;
+        static __SELVEDGE_ENTRY: ::selvedge::__private::TypedEntry<(#(#edges,)*), (#(::selvedge::__private::Argument<#edges>,)*)> = #of;
 
         #[::selvedge::__private::linkme::distributed_slice(::selvedge::__private::FUNCTIONS)]
         #[linkme(crate = ::selvedge::__private::linkme)]

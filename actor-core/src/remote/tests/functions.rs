@@ -13,6 +13,7 @@ use crate::actor::error_probe::{ErrorProbe, TypedError};
 use crate::cancel::cancellation;
 use crate::error_codec::ErrorCodec;
 use crate::failure::Failure;
+use crate::remote::argument::Argument;
 use crate::remote::function::{
     Begun, FUNCTIONS, FunctionEntry, InitEntry, RemoteBody, TypedEntry, WORKER_INITS,
 };
@@ -25,12 +26,12 @@ macro_rules! function {
         #[allow(non_camel_case_types)]
         pub(super) struct $name {}
 
-        pub(super) static $entry: TypedEntry<($($ty,)*)> =
+        pub(super) static $entry: TypedEntry<($($ty,)*), ($(Argument<$ty>,)*)> =
             TypedEntry::of::<$name>(concat!(module_path!(), "::", stringify!($name)), stringify!(($($ty),*) -> $output), "here", $error);
 
         impl $name {
             pub(super) fn remote($($argument: $ty),*) -> RemoteCall<$output> {
-                RemoteCall::new(&$entry, ($($argument,)*))
+                RemoteCall::new(&$entry, ($(Argument::Value($argument),)*))
             }
         }
 

@@ -9,6 +9,7 @@ use selvedge_cluster::peer::{Incarnation, Peer};
 use super::functions::{HALF, TELLING, half, pending};
 use super::network::{Network, TOLD, id, wait_until_told};
 use crate::hub::post::Letter;
+use crate::remote::argument::Argument;
 use crate::remote::calls::CallId;
 use crate::remote::function::Wants;
 use crate::remote::message::{CALLS, CallMessage, Fault};
@@ -98,7 +99,7 @@ fn a_call_that_comes_twice_runs_once_while_it_runs() {
 }
 
 fn arguments() -> crate::actor::arguments::Arguments {
-    crate::actor::arguments::Arguments::local((810_u64, 811_u64))
+    crate::actor::arguments::Arguments::local((Argument::Value(810_u64), Argument::Value(811_u64)))
 }
 
 proptest! {
