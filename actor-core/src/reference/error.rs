@@ -76,7 +76,7 @@ pub enum FetchError {
         /// The reference.
         id: RefId,
     },
-    /// So many remote functions of this process wait already that the wait is refused.
+    /// The wait is refused, because many remote functions of this process wait already.
     #[error(
         "{id} was not fetched: {limit} functions of this process wait already (help: write `async fn` and `.await`)"
     )]
