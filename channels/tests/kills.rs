@@ -281,6 +281,35 @@ fn trial(dice: &mut Dice) -> (Duration, Culprit) {
     (slowest, expected)
 }
 
+/// A writer that dies after it has set a reader's bell to awake, and before it has woken the reader, leaves nobody asleep.
+#[test]
+#[cfg(feature = "fault-points")]
+fn chan_25_a_writer_that_dies_while_it_rings_leaves_no_reader_asleep() {
+    for count in 1..=10 {
+        let channel = options().shared::<Vec<u8>>().unwrap();
+        let mut kids = Kids(vec![start(
+            &channel,
+            End::Writer,
+            Some(("bell: before the wake", count)),
+        )]);
+        channel.expect(End::Writer, kids.0[0].id()).unwrap();
+        let readers = [0, 1].map(|index| channel.reader(index).unwrap());
+        let known = thread::scope(|scope| {
+            let readers = readers.map(|reader| scope.spawn(|| read_on(reader, Way::Waits(Waiting::Park))));
+            let dead = died(&mut kids.0[0]);
+            let errors = readers.map(|it| it.join().unwrap());
+            assert!(
+                errors
+                    .iter()
+                    .all(|it| matches!(it, ChannelError::Poisoned { .. })),
+                "{errors:?}"
+            );
+            dead.elapsed()
+        });
+        assert!(known < LATE / 2, "ring {count}: known after {known:?}");
+    }
+}
+
 #[test]
 fn chan_25_every_death_is_heard_of_by_name_and_leaves_nothing() {
     let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().unwrap());

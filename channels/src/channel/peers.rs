@@ -34,7 +34,7 @@ impl std::fmt::Debug for ChannelHandle {
 }
 
 impl ChannelHandle {
-    /// Poisons the channel in the name of `end` if `process` still holds that endpoint. Rings all bells in any case.
+    /// Poisons the channel in the name of `end` if `process` still holds that endpoint. Rouses all waiters in any case.
     fn died(&self, end: End, process: Process) {
         if self.claims.holder(end) == Some(process) {
             let culprit = Culprit {
@@ -47,7 +47,8 @@ impl ChannelHandle {
                 on_death(end);
             }
         }
-        self.ring_all();
+        // The process may have died while it rang (`BELL-4`).
+        self.bells.iter().for_each(Doorbell::rouse);
     }
 
     fn ring_all(&self) {

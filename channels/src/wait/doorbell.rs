@@ -9,6 +9,8 @@
 //! - `BELL-2` a ringer that finds the word "asleep" sets it to awake before it wakes the waiter, so the futex call
 //!   returns.
 //! - `BELL-3` a ringer never waits: neither for the waiter, nor for another ringer, nor for a dead process.
+//! - `BELL-4` a ringer that dies after it has set the word to awake, and before it has woken the waiter, leaves a waiter
+//!   asleep that no ring wakes. So who tells of the death of a process rouses the waiter, whatever the word says.
 //!
 //! A ringer that wakes the waiter also stores the number of its own core beside the word. So the waiter can tell
 //! whether both run on one core.
@@ -187,6 +189,8 @@ impl Doorbell {
         }
         // Of several concurrent ringers, one makes the system call (BELL-2). SYNC bell-word.
         if word.swap(AWAKE, Ordering::AcqRel) == ASLEEP {
+            #[cfg(not(loom))]
+            crate::fault_point::at("bell: before the wake");
             futex::wake(word, self.reach());
         }
     }
@@ -233,12 +237,14 @@ impl Doorbell {
         }
     }
 
-    /// Ends a `sleep` even if nobody has rung.
+    /// Wakes the waiter whatever the word says: at the end of a `sleep`, and after the death of a process that may have
+    /// rung (`BELL-4`). Call this after publishing the change that the waiter waits for.
     #[cfg(not(loom))]
-    pub(crate) fn rouse(&self) {
+    pub fn rouse(&self) {
         if let Some(word) = self.word() {
-            // SYNC bell-word: pairs with the load in `sleep`.
-            word.store(AWAKE, Ordering::Release);
+            // SYNC bell-word: pairs with the load in `sleep`, and with the swap in `park`: a waiter that goes to sleep after
+            // this sees the caller's publication in its check.
+            word.swap(AWAKE, Ordering::AcqRel);
             futex::wake(word, self.reach());
         }
     }

@@ -88,6 +88,11 @@ impl GroupState {
         (*kept == nonce).then(|| segment.clone())
     }
 
+    /// Wakes all ranks, also one whose ringer has died before it woke the rank.
+    fn rouse_all(&self) {
+        self.bells.iter().for_each(Doorbell::rouse);
+    }
+
     pub(crate) fn ring_all(&self) {
         self.bells.iter().for_each(Doorbell::ring);
     }
@@ -112,8 +117,11 @@ impl GroupState {
         let group = Arc::clone(self);
         let pid = process.pid;
         Arc::new(move || match group.words.has_left(rank) {
-            Ok(true) => group.ring_all(),
-            _ => group.end(GroupEnd::Died { rank, pid }),
+            Ok(true) => group.rouse_all(),
+            _ => {
+                group.words.set_end(GroupEnd::Died { rank, pid });
+                group.rouse_all();
+            }
         })
     }
 
