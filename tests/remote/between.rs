@@ -1,11 +1,4 @@
 //! Remote functions and references between real processes.
-#![allow(
-    missing_docs,
-    unreachable_pub,
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic
-)] // a test may panic
 
 use std::sync::Mutex;
 use std::time::Duration;

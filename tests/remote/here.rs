@@ -1,9 +1,4 @@
 //! Remote functions in a runtime without workers, which run in the process itself.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-#![allow(
-    clippy::needless_borrows_for_generic_args,
-    reason = "references are what is tested"
-)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

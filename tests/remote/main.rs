@@ -1,0 +1,15 @@
+//! Remote functions and references: in one process, and between processes.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)] // a test may panic
+#![allow(
+    clippy::needless_borrows_for_generic_args,
+    reason = "references are what is tested"
+)]
+
+mod between;
+mod here;
