@@ -9,6 +9,8 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use selvedge_channels::Scope;
+
 /// The reason that a function must not wait by blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoBlocking {
@@ -38,19 +40,9 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<Current>>> = const { RefCell::new(None) };
 }
 
-/// Puts back what was there before.
-struct Outer(Option<Arc<Current>>);
-
-impl Drop for Outer {
-    fn drop(&mut self) {
-        let before = self.0.take();
-        drop(CURRENT.replace(before));
-    }
-}
-
 /// Runs `act` with `current` noted for this thread.
 pub(crate) fn within_current<R>(current: &Arc<Current>, act: impl FnOnce() -> R) -> R {
-    let _outer = Outer(CURRENT.replace(Some(Arc::clone(current))));
+    let _scope = Scope::open(&CURRENT, Arc::clone(current));
     act()
 }
 

@@ -68,15 +68,15 @@ pub use memory::region::Region;
 #[cfg(not(loom))]
 pub use memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 #[cfg(not(loom))]
-#[doc(hidden)] // for the crates above this one
-pub use payload::is_trial;
-#[cfg(not(loom))]
 pub use payload::{
     DType, Element, Encoded, Payload, SerdeError, Tensor, TensorError, TensorLayout, Travels, Wire, bytes_of,
     decode, encode, view_slice, view_str,
 };
 #[cfg(all(feature = "dlpack", not(loom)))]
 pub use payload::{DlPack, DlPackError, dlpack};
+#[cfg(not(loom))]
+#[doc(hidden)] // for the crates above this one
+pub use payload::{Scope, is_trial};
 #[cfg(not(loom))]
 pub use port::outlet::{AnyOutlet, Outlet, Routes};
 #[cfg(not(loom))]

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use selvedge_cluster::frame::{Class, Service};
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_cluster::session::Outcome;
+use serde::Serialize;
 use thiserror::Error;
 
 use super::tap::ServiceTraffic;
@@ -19,6 +20,18 @@ pub(crate) struct Letter {
     pub(crate) class: Class,
     pub(crate) head: Bytes,
     pub(crate) body: Bytes,
+}
+
+impl Letter {
+    /// A letter with this head. Heads are plain data, which always encodes.
+    pub(crate) fn new(service: Service, class: Class, head: &impl Serialize, body: Bytes) -> Self {
+        Letter {
+            service,
+            class,
+            head: postcard::to_allocvec(head).unwrap_or_default().into(),
+            body,
+        }
+    }
 }
 
 /// The way to other processes.
@@ -37,6 +50,15 @@ pub(crate) trait Post: Send + Sync {
     /// Cuts off a peer that violates the protocol of a service, or that cannot be told what it must learn. The peer is
     /// reported as dead.
     fn cut(&self, peer: Peer, why: String);
+
+    /// Cuts off a peer to which a letter that it must have was not sent: whoever waits there would wait for ever. A peer
+    /// that is dead needs to learn nothing.
+    fn told(&self, peer: Peer, sent: Result<u64, PostError>) {
+        match sent {
+            Ok(_) | Err(PostError::Dead(_) | PostError::NoSuchPeer(_)) => {}
+            Err(error) => self.cut(peer, format!("a letter that it needs cannot be sent: {error}")),
+        }
+    }
 
     /// The frames and bytes of all links, by peer and service.
     fn traffic(&self) -> Vec<(Peer, Service, ServiceTraffic)> {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use selvedge_objects::refs::REFERENCES;
 
 use super::Hub;
-use super::post::Receiver;
 use crate::reference::fetch::FETCHES;
 use crate::remote::message::CALLS;
 use crate::remote::service::Remote;
@@ -14,7 +13,7 @@ use crate::remote::service::Remote;
 /// driver has welcomed it.
 pub(crate) fn register_services(hub: &Arc<Hub>, remote: &Arc<Remote>) {
     for service in [CALLS, FETCHES, REFERENCES] {
-        hub.register(service, Arc::clone(remote) as Arc<dyn Receiver>);
+        hub.register(service, remote.receiver());
     }
     #[cfg(test)]
     super::tests::register(hub);

@@ -74,12 +74,7 @@ fn fetch_message(references: &Arc<References>, from: Peer, message: FetchMessage
 pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThread) {
     match effect {
         Effect::Send { to, bundle } => {
-            let letter = Letter {
-                service: REFERENCES,
-                class: Class::Loose,
-                head: encoded(&bundle),
-                body: Bytes::new(),
-            };
+            let letter = Letter::new(REFERENCES, Class::Loose, &bundle, Bytes::new());
             // What is not sent is asked again later, unless there is nobody to ask.
             if let Err(PostError::NoSuchPeer(_)) = table.post().send(to, letter) {
                 table.event(place, Event::Unknown(to));
@@ -104,16 +99,10 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThre
             table.helpers().run(Box::new(errand));
         }
         Effect::Refuse { to, question } => {
-            let _ = say(table, to, &FetchMessage::Freed { question }, Bytes::new());
+            tell(table, to, &FetchMessage::Freed { question });
         }
         Effect::RefuseFetch { to, question, error } => {
-            let report = Failure::from_error(error).into_report();
-            let _ = say(
-                table,
-                to,
-                &FetchMessage::Unreadable { question, report },
-                Bytes::new(),
-            );
+            tell(table, to, &unreadable(question, Failure::from_error(error)));
         }
         Effect::Forget(waiting) => drop(waiting),
         Effect::Drop(content) => match place {
@@ -125,52 +114,46 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThre
 
 /// Encodes the content for another process, with the references in it, and sends it.
 fn answer(table: &Arc<References>, to: Peer, question: u64, content: Content) {
-    let (message, body, parcels) = match content {
-        Err(failure) => (
-            FetchMessage::Failed {
-                question,
-                report: failure.report(),
-            },
-            Bytes::new(),
-            Vec::new(),
-        ),
-        Ok(value) => {
-            let (bytes, handles) = transit::leaving(|| value.to_bytes());
-            let passed = bytes.and_then(|bytes| {
-                let parcels = table.pass(&handles, to);
-                parcels
-                    .map(|parcels| (bytes, parcels))
-                    .map_err(Failure::from_error)
-            });
-            match passed {
-                Ok((bytes, parcels)) => {
-                    let message = FetchMessage::Value {
-                        question,
-                        parcels: parcels.clone(),
-                    };
-                    (message, Bytes::from(bytes), parcels)
-                }
-                Err(failure) => {
-                    let report = failure.into_report();
-                    (
-                        FetchMessage::Unreadable { question, report },
-                        Bytes::new(),
-                        Vec::new(),
-                    )
-                }
-            }
+    let value = match content {
+        Ok(value) => value,
+        Err(failure) => {
+            let report = failure.report();
+            return tell(table, to, &FetchMessage::Failed { question, report });
         }
     };
-    if let Err(error) = say(table, to, &message, body) {
+    let (bytes, handles) = transit::leaving(|| value.to_bytes());
+    let passed = bytes.and_then(|bytes| {
+        let parcels = table.pass(&handles, to).map_err(Failure::from_error)?;
+        Ok((bytes, parcels))
+    });
+    let (bytes, parcels) = match passed {
+        Ok(passed) => passed,
+        Err(failure) => return tell(table, to, &unreadable(question, failure)),
+    };
+    let message = FetchMessage::Value {
+        question,
+        parcels: parcels.clone(),
+    };
+    if let Err(error) = say(table, to, &message, bytes.into()) {
         table.not_sent(to, &parcels);
-        let report = Failure::from_error(error.to_string()).into_report();
-        let refusal = FetchMessage::Unreadable { question, report };
-        if let Err(error) = say(table, to, &refusal, Bytes::new()) {
-            // Whoever waits for the answer learns that by the end of the link.
-            let why = format!("an answer to it cannot be sent: {error}");
-            table.post().cut(to, why);
-        }
+        tell(
+            table,
+            to,
+            &unreadable(question, Failure::from_error(error.to_string())),
+        );
     }
+}
+
+/// The answer that a value cannot be read.
+fn unreadable(question: u64, failure: Failure) -> FetchMessage {
+    let report = failure.into_report();
+    FetchMessage::Unreadable { question, report }
+}
+
+/// Sends an answer without a value.
+fn tell(table: &References, to: Peer, message: &FetchMessage) {
+    let sent = say(table, to, message, Bytes::new());
+    table.post().told(to, sent);
 }
 
 /// Sends a message of a fetch.
@@ -179,17 +162,7 @@ pub(super) fn say(
     to: Peer,
     message: &FetchMessage,
     body: Bytes,
-) -> Result<(), PostError> {
-    let letter = Letter {
-        service: FETCHES,
-        class: Class::Ordered,
-        head: encoded(message),
-        body,
-    };
-    table.post().send(to, letter).map(drop)
-}
-
-/// Encodes a head. These types cannot fail to be encoded.
-pub(super) fn encoded<T: serde::Serialize>(head: &T) -> Bytes {
-    postcard::to_allocvec(head).unwrap_or_default().into()
+) -> Result<u64, PostError> {
+    let letter = Letter::new(FETCHES, Class::Ordered, message, body);
+    table.post().send(to, letter)
 }

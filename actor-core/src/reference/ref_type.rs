@@ -18,11 +18,9 @@ use super::error::FetchError;
 use super::fetch::Fetched;
 use super::handle::{Handle, ReferenceTable};
 use super::transit;
+use crate::call::request::CALL_TIMEOUT;
 use crate::current::{NoBlocking, blocking};
 use crate::promise::{Answer, NoAnswer};
-
-/// The limit of [`Ref::fetch`] and [`Ref::ready`].
-const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A reference to a value of type `T` that lives in one process, its owner: an `Arc<T>` across processes.
 ///
@@ -124,22 +122,16 @@ impl<T> Ref<T> {
             waited: started.elapsed(),
         }
     }
-
-    fn failed(&self, reason: Failed) -> FetchError {
-        let id = self.id();
-        match reason {
-            Failed::Freed => FetchError::Freed { id },
-            Failed::WrongType(wanted) => FetchError::WrongType { id, wanted },
-            Failed::Value(failure) => FetchError::Failed { id, failure },
-        }
-    }
 }
 
-/// A part of the reasons for [`FetchError`].
-enum Failed {
-    Freed,
-    WrongType(&'static str),
-    Value(crate::Failure),
+/// The source of a value.
+enum ValueSource {
+    /// The owner is this process.
+    Here(Answer<Content>),
+    /// The value was fetched before.
+    Fetched(AnyShared),
+    /// The owner was asked.
+    Owner(Answer<Fetched>),
 }
 
 impl<T: Send + Sync + 'static> Ref<T> {
@@ -156,18 +148,36 @@ impl<T: Send + Sync + 'static> Ref<T> {
         self.handle.fetched().is_some() || self.handle.owner_table().and_then(content).is_some()
     }
 
-    fn typed(&self, value: AnyShared) -> Result<Arc<T>, FetchError> {
-        value
-            .downcast()
-            .map_err(|_| self.failed(Failed::WrongType(type_name::<T>())))
+    fn source(&self) -> Result<ValueSource, FetchError> {
+        if let Some(table) = self.handle.owner_table() {
+            return Ok(ValueSource::Here(table.content(self.id())));
+        }
+        if let Some(value) = self.handle.fetched() {
+            return Ok(ValueSource::Fetched(Arc::clone(value)));
+        }
+        Ok(ValueSource::Owner(Arc::clone(self.table()?).ask(self.id())))
     }
 
-    fn of_content(&self, content: Content) -> Result<Arc<T>, FetchError> {
+    fn typed(&self, value: AnyShared) -> Result<Arc<T>, FetchError> {
+        value.downcast().map_err(|_| self.wrong_type())
+    }
+
+    fn of_content(&self, content: Result<Content, NoAnswer>) -> Result<Arc<T>, FetchError> {
+        let id = self.id();
         match content {
-            Ok(value) => value
-                .get()
-                .ok_or_else(|| self.failed(Failed::WrongType(type_name::<T>()))),
-            Err(failure) => Err(self.failed(Failed::Value(again(&failure)))),
+            Ok(Ok(value)) => value.get().ok_or_else(|| self.wrong_type()),
+            Ok(Err(failure)) => Err(FetchError::Failed {
+                id,
+                failure: again(&failure),
+            }),
+            Err(_) => Err(FetchError::Freed { id }),
+        }
+    }
+
+    fn wrong_type(&self) -> FetchError {
+        FetchError::WrongType {
+            id: self.id(),
+            wanted: type_name::<T>(),
         }
     }
 }
@@ -179,7 +189,7 @@ impl<T: Wire> Ref<T> {
     /// # Errors
     /// [`FetchError`].
     pub fn fetch(&self) -> Result<Arc<T>, FetchError> {
-        self.fetch_timeout(FETCH_TIMEOUT)
+        self.fetch_timeout(CALL_TIMEOUT)
     }
 
     /// Returns the value like [`fetch`](Self::fetch), and waits at most `timeout`.
@@ -189,17 +199,11 @@ impl<T: Wire> Ref<T> {
     pub fn fetch_timeout(&self, timeout: Duration) -> Result<Arc<T>, FetchError> {
         let started = Instant::now();
         let deadline = started.checked_add(timeout);
-        if let Some(table) = self.handle.owner_table() {
-            let mut answer = table.content(self.id());
-            let content = self.waited(&mut answer, started, deadline)?;
-            return self.of_content(content.map_err(|_| self.failed(Failed::Freed))?);
+        match self.source()? {
+            ValueSource::Here(mut answer) => self.of_content(self.waited(&mut answer, started, deadline)?),
+            ValueSource::Fetched(value) => self.typed(value),
+            ValueSource::Owner(mut answer) => self.read(self.waited(&mut answer, started, deadline)?),
         }
-        if let Some(value) = self.handle.fetched() {
-            return self.typed(Arc::clone(value));
-        }
-        let mut answer = Arc::clone(self.table()?).ask(self.id());
-        let fetched = self.waited(&mut answer, started, deadline)?;
-        self.read(fetched)
     }
 
     /// Decodes what the owner has answered, and keeps it. User code runs here: `Deserialize`.
@@ -211,7 +215,10 @@ impl<T: Wire> Ref<T> {
                     .map_err(|failure| FetchError::Unreadable { id, failure })?;
                 self.typed(self.handle.keep(Arc::new(value)))
             }
-            Ok(Fetched::Failed(report)) => Err(self.failed(Failed::Value(of_report(report)))),
+            Ok(Fetched::Failed(report)) => Err(FetchError::Failed {
+                id,
+                failure: of_report(report),
+            }),
             Ok(Fetched::Unreadable(report)) => Err(FetchError::Unreadable {
                 id,
                 failure: of_report(report),
@@ -236,18 +243,11 @@ impl<T: Wire> IntoFuture for &Ref<T> {
     fn into_future(self) -> Self::IntoFuture {
         let this = self.clone();
         Box::pin(async move {
-            if let Some(table) = this.handle.owner_table() {
-                let answer = table.content(this.id());
-                return match answer.await {
-                    Ok(content) => this.of_content(content),
-                    Err(_) => Err(this.failed(Failed::Freed)),
-                };
+            match this.source()? {
+                ValueSource::Here(answer) => this.of_content(answer.await),
+                ValueSource::Fetched(value) => this.typed(value),
+                ValueSource::Owner(answer) => this.read(answer.await),
             }
-            if let Some(value) = this.handle.fetched() {
-                return this.typed(Arc::clone(value));
-            }
-            let answer = Arc::clone(this.table()?).ask(this.id());
-            this.read(answer.await)
         })
     }
 }

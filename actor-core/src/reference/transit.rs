@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use selvedge_channels::is_trial;
+use selvedge_channels::{Scope, is_trial};
 use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -29,33 +29,11 @@ thread_local! {
     static TRANSIT: RefCell<Option<Transit>> = const { RefCell::new(None) };
 }
 
-/// Puts back what was there, also after a panic.
-struct Restored(Option<Transit>);
-
-impl Restored {
-    fn enter(transit: Transit) -> Self {
-        Restored(TRANSIT.replace(Some(transit)))
-    }
-
-    fn leave(mut self) -> Option<Transit> {
-        let before = self.0.take();
-        let transit = TRANSIT.replace(before);
-        std::mem::forget(self);
-        transit
-    }
-}
-
-impl Drop for Restored {
-    fn drop(&mut self) {
-        TRANSIT.set(self.0.take());
-    }
-}
-
 /// Encodes something for another process. Returns the references in it as well, in the order of their indices.
 pub(crate) fn leaving<R>(encode: impl FnOnce() -> R) -> (R, Vec<Arc<Handle>>) {
-    let scope = Restored::enter(Transit::Leaving(Vec::new()));
+    let scope = Scope::open(&TRANSIT, Transit::Leaving(Vec::new()));
     let encoded = encode();
-    match scope.leave() {
+    match scope.close() {
         Some(Transit::Leaving(handles)) => (encoded, handles),
         _ => (encoded, Vec::new()),
     }
@@ -63,9 +41,9 @@ pub(crate) fn leaving<R>(encode: impl FnOnce() -> R) -> (R, Vec<Arc<Handle>>) {
 
 /// Decodes something from another process, beside which these references came.
 pub(crate) fn arriving<R>(handles: Vec<Arc<Handle>>, decode: impl FnOnce() -> R) -> R {
-    let scope = Restored::enter(Transit::Arriving(handles));
+    let scope = Scope::open(&TRANSIT, Transit::Arriving(handles));
     let decoded = decode();
-    drop(scope.leave());
+    drop(scope.close());
     decoded
 }
 

@@ -69,13 +69,19 @@ impl Request {
         })
     }
 
-    /// The arguments for a function of this process.
-    pub(super) fn here(self) -> Result<(Arguments, Vec<Arc<Handle>>), RemoteError> {
-        if !self.is_copied {
-            return Ok((self.arguments, Vec::new()));
-        }
-        let (bytes, handles) = self.function.encode(&self.arguments).map_err(refused)?;
-        Ok((Arguments::Bytes(bytes), handles))
+    /// The invocation of a function of this process.
+    fn here(self, wants: Wants) -> Result<Invocation, RemoteError> {
+        let (arguments, handles) = if self.is_copied {
+            let (bytes, handles) = self.function.encode(&self.arguments).map_err(refused)?;
+            (Arguments::Bytes(bytes), handles)
+        } else {
+            (self.arguments, Vec::new())
+        };
+        Ok(Invocation {
+            arguments,
+            handles,
+            wants,
+        })
     }
 }
 
@@ -152,13 +158,7 @@ impl Remote {
         let function = request.function;
         if process == self.me() {
             let reply = Box::new(move |outcome| log(function, process, outcome));
-            let (arguments, handles) = request.here()?;
-            let wants = Wants::Nothing;
-            let invocation = Invocation {
-                arguments,
-                handles,
-                wants,
-            };
+            let invocation = request.here(Wants::Nothing)?;
             self.run(function, invocation, Arc::default(), reply);
             return Ok(());
         }
@@ -194,7 +194,7 @@ impl Remote {
             self.references.not_sent(peer, &parcels);
             if has_parts {
                 let forgets = self.cancel(peer, call);
-                self.told(peer, forgets);
+                self.post.told(peer, forgets);
             }
             self.unsent(error)
         })
@@ -228,16 +228,8 @@ impl Remote {
                 this.fill(id, content_of(function, me, outcome));
             }
         });
-        match request.here() {
-            Ok((arguments, handles)) => {
-                let wants = Wants::Kept;
-                let invocation = Invocation {
-                    arguments,
-                    handles,
-                    wants,
-                };
-                self.run(function, invocation, Arc::default(), reply);
-            }
+        match request.here(Wants::Kept) {
+            Ok(invocation) => self.run(function, invocation, Arc::default(), reply),
             Err(error) => reply(Err(error)),
         }
         handle
@@ -328,8 +320,8 @@ impl Remote {
 
     fn ask_here(&self, request: Request, wants: Wants) -> Asking {
         let (me, function, deadline) = (self.me(), request.function, request.deadline);
-        let (arguments, handles) = match request.here() {
-            Ok(here) => here,
+        let invocation = match request.here(wants) {
+            Ok(invocation) => invocation,
             Err(error) => return Asking::failed(me, error),
         };
         let (waiter, answer) = Waiter::new();
@@ -340,11 +332,6 @@ impl Remote {
                 wake(waker);
             }
         });
-        let invocation = Invocation {
-            arguments,
-            handles,
-            wants,
-        };
         self.run(function, invocation, Arc::clone(&waiter.cancel), reply);
         self.limited(me, answer, &waiter, deadline)
     }

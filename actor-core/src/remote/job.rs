@@ -43,7 +43,7 @@ impl Work for RemoteJob {
             return reply(Err(RemoteError::Failed(Failure::Interrupted)));
         }
         let scope = Scope::Of(Cancellation::of_call(cancel));
-        let running = within_current(&current, || within(&scope, || begin(function, invocation, init)));
+        let running = begin(function, invocation, init, &current, &scope);
         reply(running.and_then(|running| match running {
             Running::Done(outcome) => outcome.map_err(fault),
             Running::Future(_) => Err(internal("an async function on a thread that blocks")),
@@ -68,7 +68,7 @@ impl RemoteJob {
             reply,
         } = self;
         let scope = Scope::Of(Cancellation::of_call(Arc::clone(&cancel)));
-        let running = within_current(&current, || within(&scope, || begin(function, invocation, init)));
+        let running = begin(function, invocation, init, &current, &scope);
         let mut future = match running {
             Ok(Running::Future(future)) => future,
             Ok(Running::Done(outcome)) => return reply(outcome.map_err(fault)),
@@ -94,9 +94,15 @@ fn begin(
     function: &'static FunctionEntry,
     invocation: Invocation,
     init: &WorkerInit,
+    current: &Arc<Current>,
+    scope: &Scope,
 ) -> Result<Running, RemoteError> {
-    init.ensure().map_err(RemoteError::WorkerInit)?;
-    Ok(function.run(invocation))
+    within_current(current, || {
+        within(scope, || {
+            init.ensure().map_err(RemoteError::WorkerInit)?;
+            Ok(function.run(invocation))
+        })
+    })
 }
 
 fn fault(fault: FunctionFault) -> RemoteError {

@@ -63,14 +63,7 @@ pub(crate) enum Fault {
 impl CallMessage {
     /// The letter with this head.
     pub(crate) fn letter(&self, body: Bytes) -> Letter {
-        // Plain data always encodes.
-        let head = postcard::to_allocvec(self).unwrap_or_default();
-        Letter {
-            service: CALLS,
-            class: Class::Ordered,
-            head: head.into(),
-            body,
-        }
+        Letter::new(CALLS, Class::Ordered, self, body)
     }
 
     /// The head of a letter; `None` if its bytes are none.

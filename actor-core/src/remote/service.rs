@@ -100,11 +100,7 @@ impl Remote {
         })
     }
 
-    /// The service as the receiver of letters for [`CALLS`](crate::remote::message::CALLS).
-    #[cfg_attr(
-        not(test),
-        allow(dead_code, reason = "for the links, which are not there yet")
-    )]
+    /// The service as the receiver of letters about calls, fetches and references.
     pub(crate) fn receiver(self: &Arc<Self>) -> Arc<dyn Receiver> {
         Arc::clone(self) as Arc<dyn Receiver>
     }

@@ -204,7 +204,7 @@ impl Remote {
             Err(PostError::TooLarge { bytes, limit }) => {
                 self.send_fault(from, call, &Fault::TooLarge { bytes, limit });
             }
-            sent => self.told(from, sent),
+            sent => self.post.told(from, sent),
         }
     }
 
@@ -218,18 +218,7 @@ impl Remote {
         let sent = self
             .post
             .send(to, CallMessage::Fault { call }.letter(fault.encode()));
-        self.told(to, sent);
-    }
-
-    /// Cuts off a peer that cannot be told what it must learn: its caller would wait for ever. A peer that is dead needs
-    /// to learn nothing.
-    pub(super) fn told(&self, peer: Peer, sent: Result<u64, PostError>) {
-        match sent {
-            Ok(_) | Err(PostError::Dead(_) | PostError::NoSuchPeer(_)) => {}
-            Err(error) => self
-                .post
-                .cut(peer, format!("a letter that it needs cannot be sent: {error}")),
-        }
+        self.post.told(to, sent);
     }
 }
 

@@ -26,23 +26,24 @@ thread_local! {
     static IN: RefCell<Option<Incoming>> = const { RefCell::new(None) };
 }
 
-/// A scope with the parts of one value. When it is closed, or dropped because the value's own code panics, the parts of
-/// the enclosing value are restored.
-pub(crate) struct Scope<T: 'static> {
+/// A scope with something of this thread, such as the parts of one value. When it is closed, or dropped because the code
+/// in it panics, what the enclosing scope holds is restored.
+pub struct Scope<T: 'static> {
     place: &'static LocalKey<RefCell<Option<T>>>,
     before: Option<T>,
 }
 
 impl<T> Scope<T> {
+    /// Begins a scope, with `parts` in `place`.
     #[inline]
-    pub(crate) fn open(place: &'static LocalKey<RefCell<Option<T>>>, parts: T) -> Self {
+    pub fn open(place: &'static LocalKey<RefCell<Option<T>>>, parts: T) -> Self {
         let before = place.replace(Some(parts));
         Scope { place, before }
     }
 
     /// Ends the scope. Returns the parts it holds.
     #[inline]
-    pub(crate) fn close(mut self) -> Option<T> {
+    pub fn close(mut self) -> Option<T> {
         let parts = self.place.replace(self.before.take());
         std::mem::forget(self);
         parts

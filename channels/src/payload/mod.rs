@@ -36,8 +36,7 @@ mod tensor;
 pub use codec::SerdeError;
 pub use codec::is_trial;
 pub(crate) use codec::{Way, way_of};
-#[cfg(feature = "cuda")]
-pub(crate) use collector::Scope;
+pub use collector::Scope;
 pub(crate) use decode::decode_in_place;
 pub use decode::{decode, view_slice, view_str};
 pub(crate) use direct::{Whole, is_plain, write_short};

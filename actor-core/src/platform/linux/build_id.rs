@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-use crate::fnv::fnv1a;
+use crate::fnv::{FNV_OFFSET, fnv1a};
 
 /// Returns the build id as text; computed once.
 pub(crate) fn of_this_program() -> String {
@@ -72,7 +72,7 @@ fn build_id_note(mut notes: &[u8]) -> Option<String> {
 fn hash_of_ends(file: &File) -> io::Result<String> {
     const END_BYTES: u64 = 64 * 1024;
     let len = file.metadata()?.len();
-    let mut hash = len.to_le_bytes().into_iter().fold(0xcbf2_9ce4_8422_2325, fnv1a);
+    let mut hash = len.to_le_bytes().into_iter().fold(FNV_OFFSET, fnv1a);
     for start in [0, len.saturating_sub(END_BYTES)] {
         let mut bytes = vec![0; 64 * 1024];
         let read = file.read_at(&mut bytes, start)?;

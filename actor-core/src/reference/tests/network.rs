@@ -18,7 +18,7 @@ use super::super::content::ObjectValue;
 use super::super::effect::EffectThread;
 use super::super::fetch::FETCHES;
 use super::super::handle::Handle;
-use super::super::letters::{ReferenceService, encoded};
+use super::super::letters::ReferenceService;
 use super::super::references::{Errand, Helpers, References};
 use super::Ref;
 use crate::Failure;
@@ -300,12 +300,7 @@ impl TestMember {
     }
 
     fn send(&self, to: &TestMember, parcels: &[Parcel]) {
-        let letter = Letter {
-            service: GIFTS,
-            class: Class::Ordered,
-            head: encoded(&parcels),
-            body: Bytes::new(),
-        };
+        let letter = Letter::new(GIFTS, Class::Ordered, &parcels, Bytes::new());
         let port = Port {
             me: self.peer,
             network: self.network.clone(),
