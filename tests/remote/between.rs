@@ -243,3 +243,34 @@ fn rref_08_a_reference_stands_for_its_value_where_a_function_takes_the_value() {
 fn load_as(rows: u64) -> Vec<u64> {
     (0..rows).collect()
 }
+
+#[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+struct OutOfStock {
+    left: u32,
+}
+
+impl std::fmt::Display for OutOfStock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "only {} left", self.left)
+    }
+}
+
+impl std::error::Error for OutOfStock {}
+
+#[remote]
+fn order(count: u32) -> std::result::Result<u32, OutOfStock> {
+    if count > 3 {
+        Err(OutOfStock { left: 3 })
+    } else {
+        Ok(count)
+    }
+}
+
+#[test]
+fn rref_29_the_error_of_a_fetch_keeps_its_type_across_processes() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    let failed: Ref<u32> = worker.keep(order::remote(9));
+    let error = failed.fetch().unwrap_err();
+    assert_eq!(error.downcast_ref(), Some(&OutOfStock { left: 3 }), "{error}");
+}

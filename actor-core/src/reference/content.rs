@@ -7,7 +7,7 @@ use std::sync::Arc;
 use selvedge_channels::{Payload, Traits};
 
 use crate::actor::arguments::to_bytes;
-use crate::failure::{Failure, FailureReport};
+use crate::failure::Failure;
 
 /// Any shared value.
 pub(crate) type AnyShared = Arc<dyn Any + Send + Sync>;
@@ -83,13 +83,8 @@ pub(crate) fn again(failure: &Failure) -> Failure {
         Failure::Panic { message } => Failure::Panic {
             message: message.clone(),
         },
-        other => of_report(other.report()),
+        other => Failure::from_error(other.report()),
     }
-}
-
-/// The failure that another process reports.
-pub(crate) fn of_report(report: FailureReport) -> Failure {
-    Failure::from_error(report)
 }
 
 /// Decodes a value. This runs user code.

@@ -13,13 +13,15 @@ use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::RefId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::content::{AnyShared, Content, again, decoded, of_report};
+use super::content::{AnyShared, Content, again, decoded};
 use super::error::FetchError;
 use super::fetch::Fetched;
 use super::handle::{Handle, ReferenceTable};
 use super::transit;
+use crate::actor::registry::typed;
 use crate::call::request::CALL_TIMEOUT;
 use crate::current::{NoBlocking, blocking};
+use crate::failure::{Failure, FailureReport};
 use crate::promise::{Answer, NoAnswer};
 
 /// A reference to a value of type `T` that lives in one process, its owner: an `Arc<T>` across processes.
@@ -217,11 +219,11 @@ impl<T: Wire> Ref<T> {
             }
             Ok(Fetched::Failed(report)) => Err(FetchError::Failed {
                 id,
-                failure: of_report(report),
+                failure: reported(report),
             }),
             Ok(Fetched::Unreadable(report)) => Err(FetchError::Unreadable {
                 id,
-                failure: of_report(report),
+                failure: reported(report),
             }),
             Ok(Fetched::Freed) | Err(NoAnswer::Taken) => Err(FetchError::Freed { id }),
             Ok(Fetched::OwnerLost) => Err(FetchError::OwnerLost { id }),
@@ -250,4 +252,9 @@ impl<T: Wire> IntoFuture for &Ref<T> {
             }
         })
     }
+}
+
+/// The failure that another process reports, with the user's own error in it if serde knows the error's type.
+fn reported(report: FailureReport) -> Failure {
+    typed(Failure::from_error(report))
 }
