@@ -174,6 +174,18 @@ impl CallCancel {
         self.is_cancelled()
     }
 
+    /// Passes the call on with `send`, and sets the callback that `send` returns. A cancelled call is not passed on.
+    ///
+    /// A cancellation waits for `send` and then calls the callback on its own thread. So the callback's message follows
+    /// the call, and precedes all that the thread sends after the cancellation.
+    pub(crate) fn pass_on<E>(&self, send: impl FnOnce() -> Result<OnCancel, E>) -> Result<(), E> {
+        let mut listeners = self.listeners.lock();
+        if !self.is_cancelled() {
+            listeners.on_cancel = Some(send()?);
+        }
+        Ok(())
+    }
+
     /// Sets the callback; calls it at once if the call is cancelled.
     pub(crate) fn on_cancel(&self, tell: OnCancel) {
         let before = self.listeners.lock().on_cancel.replace(tell);
@@ -229,6 +241,27 @@ mod tests {
             });
             assert!(!cancellation().is_cancelled(), "the lane's scope is back");
         });
+    }
+
+    #[test]
+    fn a_call_is_passed_on_with_its_callback_or_not_at_all() {
+        let told = Arc::new(AtomicU64::new(0));
+        let pass_on = |call: &CallCancel| {
+            let told = Arc::clone(&told);
+            call.pass_on::<()>(move || {
+                told.fetch_add(1, Ordering::Relaxed);
+                Ok(Box::new(move || {
+                    told.fetch_add(10, Ordering::Relaxed);
+                }))
+            })
+        };
+        let (passed, late) = (CallCancel::default(), CallCancel::default());
+        assert_eq!(pass_on(&passed), Ok(()));
+        passed.cancel();
+        assert_eq!(told.load(Ordering::Relaxed), 11);
+        late.cancel();
+        assert_eq!(pass_on(&late), Ok(()));
+        assert_eq!(told.load(Ordering::Relaxed), 11, "neither passed on nor told");
     }
 
     #[test]

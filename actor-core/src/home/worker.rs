@@ -96,35 +96,33 @@ impl Home for WorkerHome {
         let Some(link) = self.worker.link() else {
             return reply(Err(CallFault::NoActor));
         };
-        let (lane, mut sent, index) = (self.lane, None, method.index);
+        let (lane, index) = (self.lane, method.index);
         let extension = method.extension.map(Extension::key);
         let answered = Arc::clone(&cancel);
-        link.request(
-            |request| {
-                sent = Some(request);
-                ToWorker::Call {
-                    request,
-                    lane,
-                    actor,
-                    method: index,
-                    extension,
+        let on_response: OnResponse = Box::new(move |response| {
+            answered.answered();
+            reply(returned(response));
+        });
+        let message = |request| ToWorker::Call {
+            request,
+            lane,
+            actor,
+            method: index,
+            extension,
+        };
+        let sent = cancel.pass_on(|| {
+            let request = link.submit(message, body, on_response)?;
+            let link = Arc::downgrade(&link);
+            Ok(Box::new(move || {
+                if let Some(link) = link.upgrade() {
+                    // A worker that is gone has no calls, and one that has answered forgets the request.
+                    let _ = link.tell(&ToWorker::Cancel { request });
                 }
-            },
-            body,
-            Box::new(move |response| {
-                answered.answered();
-                reply(returned(response));
-            }),
-        );
-        let Some(request) = sent else { return };
-        // Set after the call was sent, so that its cancellation follows it.
-        let link = Arc::downgrade(&link);
-        cancel.on_cancel(Box::new(move || {
-            if let Some(link) = link.upgrade() {
-                // A worker that is gone has no calls, and one that has answered forgets the request.
-                let _ = link.tell(&ToWorker::Cancel { request });
-            }
-        }));
+            }))
+        });
+        if let Err((on_response, lost)) = sent {
+            on_response(Err(lost));
+        }
     }
 
     fn remove(&self, actor: ActorId) {

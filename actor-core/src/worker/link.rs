@@ -86,21 +86,35 @@ impl Link {
         body: Vec<u8>,
         on_response: OnResponse,
     ) {
+        if let Err((on_response, lost)) = self.submit(message, body, on_response) {
+            on_response(Err(lost));
+        }
+    }
+
+    /// Sends a request as [`request`](Self::request) does, and returns the request's number. If the request cannot be sent,
+    /// returns `on_response`, which was not called, with the reason.
+    pub(crate) fn submit(
+        &self,
+        message: impl FnOnce(RequestId) -> ToWorker,
+        body: Vec<u8>,
+        on_response: OnResponse,
+    ) -> Result<RequestId, (OnResponse, LinkLost)> {
         let id = {
             let mut pending = self.pending.lock();
             if let Some(death) = pending.lost.clone() {
-                drop(pending);
-                return on_response(Err(LinkLost::Died(death)));
+                return Err((on_response, LinkLost::Died(death)));
             }
             let id = pending.next;
             pending.next += 1;
             pending.handlers.insert(id, on_response);
             id
         };
-        if let Err(lost) = self.send(&message(id), body, None)
-            && let Some(on_response) = self.take(id)
-        {
-            on_response(Err(lost));
+        match self.send(&message(id), body, None) {
+            Ok(()) => Ok(id),
+            // A handler that is not there any more was called with the worker's death.
+            Err(lost) => self
+                .take(id)
+                .map_or(Ok(id), |on_response| Err((on_response, lost))),
         }
     }
 
