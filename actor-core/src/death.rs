@@ -1,6 +1,7 @@
 //! Deaths: how a process or a lane ended, as far as it is known.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,8 @@ pub enum Exit {
     /// No process ended: an actor was killed, a lane did not return, or a constructor failed. The text gives the
     /// reason.
     Ended(String),
+    /// The process was killed by the runtime, because it was stopped or frozen: it gave no sign of life for this time.
+    Silent(Duration),
     /// The runtime was shut down.
     Shutdown,
     /// The process is gone, and the system did not report how it ended.
@@ -33,6 +36,11 @@ impl fmt::Display for Exit {
                 None => write!(f, "signal {signal}"),
             },
             Exit::Ended(why) => f.write_str(why),
+            Exit::Silent(limit) => write!(
+                f,
+                "it was killed, because it gave no sign of life for {limit:?} (was it stopped, or frozen? \
+                 help: Runtime::silence_timeout sets this time)"
+            ),
             Exit::Shutdown => f.write_str("the runtime was shut down"),
             Exit::Unknown => f.write_str("unknown cause"),
         }

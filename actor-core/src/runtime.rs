@@ -94,6 +94,15 @@ impl Runtime {
         self
     }
 
+    /// Sets the time for which a worker process may give no sign of life before it is killed, for workers that start from
+    /// now on; default 10 s. Only a process that is stopped or frozen as a whole gives none, however busy its actors are. A
+    /// worker in a debugger needs more: `Duration::MAX` is no limit.
+    #[must_use]
+    pub fn silence_timeout(self, limit: Duration) -> Self {
+        self.inner.directory.set_limits(|limits| limits.silence = limit);
+        self
+    }
+
     /// Sets the time limit for an actor's constructor, from now on; default one minute. A constructor that loads a
     /// large model may need more.
     #[must_use]

@@ -8,7 +8,7 @@ use crate::actors::{self, Gate, counter, until};
 use crate::census;
 use rustix::process::{Pid, Signal, kill_process};
 use selvedge::prelude::*;
-use selvedge::{Cause, Phase};
+use selvedge::{Cause, FetchError, Phase};
 
 /// Asserts that the wait ended within a minute. Benchmarks measure shorter times.
 fn in_time(started: Instant) {
@@ -180,6 +180,55 @@ fn stop(pid: Pid) -> Result<()> {
             .count()
     };
     assert_eq!(census::wait_until(&0, running), 0);
+    Ok(())
+}
+
+#[remote]
+fn numbers(many: u64) -> Vec<u64> {
+    (0..many).collect()
+}
+
+#[remote]
+fn total(numbers: Vec<u64>) -> u64 {
+    numbers.iter().sum()
+}
+
+#[test]
+fn a_worker_that_stays_stopped_is_killed_and_every_wait_for_it_ends() -> Result<()> {
+    let runtime = Runtime::new().silence_timeout(Duration::from_secs(3));
+    let (frozen, asks) = (runtime.worker("frozen")?, runtime.worker("asks")?);
+    let actor = counter(&runtime, "a", Placement::Process);
+    let kept: Ref<Vec<u64>> = frozen.keep(numbers::remote(3));
+    assert_eq!(runtime.call(total::remote(&kept).on(&asks)).wait()?, 3);
+    let graph = runtime.compile_with(Options::new().timeout(None), |x: Edge<i64>| actor.echo(&x))?;
+    assert_eq!(graph.execute(1).wait()?, 1);
+    let pids = [frozen.pid(), actor.actor().pid()].map(|pid| Pid::from_raw(pid.expect("a process") as i32));
+    let pids = pids.map(|pid| pid.expect("pid"));
+    for pid in pids {
+        stop(pid)?;
+    }
+    let there = runtime.call(numbers::remote(4).on(&frozen));
+    let between = runtime.call(total::remote(&kept).on(&asks));
+    let (called, executed) = (actor.call().echo(2), graph.execute(2));
+    assert!(matches!(kept.fetch(), Err(FetchError::OwnerLost { .. })));
+    let errors = [
+        there.wait().expect_err("it is dead").to_string(),
+        between.wait().expect_err("its argument is lost").to_string(),
+    ];
+    assert!(
+        errors[0].contains("died") && errors[1].contains("lost"),
+        "{errors:?}"
+    );
+    let called = called.wait().expect_err("it is dead");
+    assert!(called.to_string().contains("no sign of life for 3s"), "{called}");
+    let ExecError::ActorDied(died) = executed.wait().expect_err("it is dead") else {
+        panic!("another error")
+    };
+    assert_eq!(died.death.exit, selvedge::Exit::Silent(Duration::from_secs(3)));
+    for pid in pids {
+        assert_eq!(kill_process(pid, Signal::CONT), Err(rustix::io::Errno::SRCH));
+    }
+    assert_eq!(runtime.call(total::remote(vec![1, 2]).on(&asks)).wait()?, 3);
     Ok(())
 }
 

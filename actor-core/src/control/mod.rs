@@ -17,6 +17,7 @@ pub(crate) mod actor_node;
 pub(crate) mod launch_threads;
 pub(crate) mod messages;
 pub(crate) mod node;
+pub(crate) mod silence;
 pub(crate) mod supervisor;
 pub(crate) mod supervisor_message;
 pub(crate) mod watch;

@@ -10,7 +10,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::control::messages::WorkerMessage;
 use crate::control::node::NodeRef;
-use crate::death::Death;
+use crate::control::silence::Silence;
+use crate::death::{Death, Exit};
 use crate::directory::Directory;
 pub(crate) use crate::platform::child::Process;
 use crate::platform::link::LinkReader;
@@ -43,9 +44,12 @@ impl Watch {
     /// Reads the link until the worker is dead, then announces the death.
     pub(crate) async fn run(self, socket: LinkReader) {
         let Directory { leases, hub, .. } = &*self.directory;
+        let (silence, limit) = (Silence::new(), self.directory.limits().silence);
+        let mut is_silent = false;
         let mut frames = pin!(read_frames(
             socket,
             &self.link,
+            || silence.hear(),
             |lane, panic| leases.ended(&[lane], panic.as_deref()),
             |about| hub.asked(self.peer, about),
         ));
@@ -64,6 +68,10 @@ impl Watch {
                 let _ = timeout_at(until, frames).await;
                 until
             }
+            () = silence.lasts(limit, &self.record, &self.link) => {
+                is_silent = true;
+                soon()
+            }
         };
         // The process is dead, or of no use without its link.
         self.process.kill();
@@ -73,6 +81,7 @@ impl Watch {
             Some(exit) => timeout_at(until, self.process.reap()).await.unwrap_or(exit),
             None => self.process.reap().await,
         };
+        let exit = if is_silent { Exit::Silent(limit) } else { exit };
         self.stdout.drain();
         self.stderr.drain();
         let records = self.directory.records_in(self.record.id());

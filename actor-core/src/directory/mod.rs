@@ -140,6 +140,8 @@ pub(crate) struct TimeLimits {
     pub(crate) hello: Duration,
     /// The time limit for an actor's constructor.
     pub(crate) build: Duration,
+    /// The time after which a process without a sign of life is killed.
+    pub(crate) silence: Duration,
 }
 
 impl Default for TimeLimits {
@@ -147,6 +149,7 @@ impl Default for TimeLimits {
         Self {
             hello: Duration::from_secs(5),
             build: Duration::from_secs(60),
+            silence: Duration::from_secs(10),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::home::{BuildReply, Home};
 use crate::id::{ActorId, Address, LaneId};
 use crate::promise::promise;
 use crate::spawn_error::SpawnError;
-use crate::worker::link::{LinkLost, OnResponse, Response};
+use crate::worker::link::{LinkLost, OnResponse, Response, Unsent};
 use crate::worker::protocol::{CreateActor, ToWorker};
 use crate::worker::record::WorkerRecord;
 
@@ -110,7 +110,7 @@ impl Home for WorkerHome {
             method: index,
             extension,
         };
-        let sent = cancel.pass_on(|| {
+        let sent: Result<(), Box<Unsent>> = cancel.pass_on(|| {
             let request = link.submit(message, body, on_response)?;
             let link = Arc::downgrade(&link);
             Ok(Box::new(move || {
@@ -120,8 +120,8 @@ impl Home for WorkerHome {
                 }
             }))
         });
-        if let Err((on_response, lost)) = sent {
-            on_response(Err(lost));
+        if let Err(unsent) = sent {
+            unsent.tell();
         }
     }
 

@@ -1,5 +1,7 @@
 //! The driver's end of a worker's link: requests are sent in order, and each answer is matched with its request.
 
+use std::collections::BTreeSet;
+
 use parking_lot::Mutex;
 use selvedge_cluster::peer::Peer;
 use serde::de::DeserializeOwned;
@@ -36,6 +38,23 @@ pub(crate) enum LinkLost {
 
 pub(crate) type OnResponse = Box<dyn FnOnce(Result<Response, LinkLost>) + Send>;
 
+/// A request that could not be sent, and whose callback was not called.
+pub(crate) struct Unsent {
+    on_response: OnResponse,
+    lost: LinkLost,
+}
+
+impl Unsent {
+    fn new(on_response: OnResponse, lost: LinkLost) -> Box<Self> {
+        Box::new(Unsent { on_response, lost })
+    }
+
+    /// Calls the callback with the reason.
+    pub(crate) fn tell(self) {
+        (self.on_response)(Err(self.lost));
+    }
+}
+
 pub(crate) struct Outgoing {
     pub(crate) front: Vec<u8>,
     body: Vec<u8>,
@@ -47,6 +66,8 @@ pub(crate) struct Outgoing {
 struct Pending {
     next: RequestId,
     handlers: IdMap<RequestId, OnResponse>,
+    /// The requests to load programs, which occupy the thread that reads the link there.
+    loads: BTreeSet<RequestId>,
     lost: Option<Death>,
 }
 
@@ -86,36 +107,45 @@ impl Link {
         body: Vec<u8>,
         on_response: OnResponse,
     ) {
-        if let Err((on_response, lost)) = self.submit(message, body, on_response) {
-            on_response(Err(lost));
+        if let Err(unsent) = self.submit(message, body, on_response) {
+            unsent.tell();
         }
     }
 
     /// Sends a request as [`request`](Self::request) does, and returns the request's number. If the request cannot be sent,
-    /// returns `on_response`, which was not called, with the reason.
+    /// `on_response` is not called, and comes back with the reason.
     pub(crate) fn submit(
         &self,
         message: impl FnOnce(RequestId) -> ToWorker,
         body: Vec<u8>,
         on_response: OnResponse,
-    ) -> Result<RequestId, (OnResponse, LinkLost)> {
-        let id = {
+    ) -> Result<RequestId, Box<Unsent>> {
+        let (id, message) = {
             let mut pending = self.pending.lock();
             if let Some(death) = pending.lost.clone() {
-                return Err((on_response, LinkLost::Died(death)));
+                return Err(Unsent::new(on_response, LinkLost::Died(death)));
             }
             let id = pending.next;
             pending.next += 1;
             pending.handlers.insert(id, on_response);
-            id
+            let message = message(id);
+            if matches!(message, ToWorker::Load { .. }) {
+                pending.loads.insert(id);
+            }
+            (id, message)
         };
-        match self.send(&message(id), body, None) {
+        match self.send(&message, body, None) {
             Ok(()) => Ok(id),
             // A handler that is not there any more was called with the worker's death.
             Err(lost) => self
                 .take(id)
-                .map_or(Ok(id), |on_response| Err((on_response, lost))),
+                .map_or(Ok(id), |on_response| Err(Unsent::new(on_response, lost))),
         }
+    }
+
+    /// Whether the worker cannot read its link at present, because it loads programs.
+    pub(crate) fn is_occupied(&self) -> bool {
+        !self.pending.lock().loads.is_empty()
     }
 
     fn send(&self, message: &ToWorker, body: Vec<u8>, descriptor: Option<PeerEnd>) -> Result<(), LinkLost> {
@@ -131,7 +161,9 @@ impl Link {
     }
 
     fn take(&self, id: RequestId) -> Option<OnResponse> {
-        self.pending.lock().handlers.remove(&id)
+        let mut pending = self.pending.lock();
+        pending.loads.remove(&id);
+        pending.handlers.remove(&id)
     }
 
     /// Passes an answer to its request. An answer without a request is dropped.
@@ -202,18 +234,19 @@ pub(crate) async fn read_frame<M: DeserializeOwned>(
 }
 
 /// Dispatches a worker's messages: answers go to their requests, ends of programs to `on_end`, and questions for a link to
-/// a peer to `on_ask`. Returns at the end of
-/// the stream, or at an invalid frame.
+/// a peer to `on_ask`. Calls `on_any` for each message. Returns at the end of the stream, or at an invalid frame.
 pub(crate) async fn read_frames(
     mut socket: LinkReader,
     link: &Link,
+    on_any: impl Fn(),
     mut on_end: impl FnMut(LaneId, Option<String>),
     on_ask: impl Fn(Peer),
 ) {
     while let Ok(Some((message, body))) = read_frame::<FromWorker>(&mut socket).await {
+        on_any();
         match message {
             // Only the first message may be a hello; another one is ignored.
-            FromWorker::Hello { .. } => {}
+            FromWorker::Hello { .. } | FromWorker::Pong => {}
             FromWorker::Created { request, result } => link.answer(request, Response::Created(result)),
             FromWorker::Returned { request, result } => {
                 link.answer(request, Response::Returned(result.map(|()| body)));

@@ -54,6 +54,8 @@ pub(crate) enum ToWorker {
     WakeAsync,
     /// Tells the hub about a peer. No body; a descriptor comes with [`Notice::Linked`].
     Notice(Notice),
+    /// Asks for a sign of life. No body.
+    Ping,
     /// Ends the worker: it drops the actors, waits this long for busy lanes, and exits. No body.
     Shutdown { grace_ms: u64 },
 }
@@ -103,6 +105,8 @@ pub(crate) enum FromWorker {
     LaneEnded { request: RequestId },
     /// Asks for a link to a peer. No body.
     AskLink { peer: Peer },
+    /// Answers `Ping`. No body.
+    Pong,
     /// A program has ended, with the text of its panic if it panicked. No body.
     Ended { lane: LaneId, panic: Option<String> },
 }

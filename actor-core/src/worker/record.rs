@@ -131,6 +131,10 @@ impl WorkerRecord {
         }
     }
 
+    pub(crate) fn is_told_to_end(&self) -> bool {
+        *self.told.borrow()
+    }
+
     /// Waits until the worker is told to end.
     pub(crate) async fn told_to_end(&self) {
         // The sender lives as long as this record, so there is no error.

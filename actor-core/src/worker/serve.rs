@@ -194,6 +194,7 @@ impl WorkerLanes {
                 .values()
                 .chain(&self.ending)
                 .for_each(|lane| lane.wake_async()),
+            ToWorker::Ping => self.writer.send(&FromWorker::Pong),
             ToWorker::Shutdown { grace_ms } => self.shut_down(Duration::from_millis(grace_ms)),
         }
     }

@@ -1,0 +1,118 @@
+//! Silence: how a worker is found that runs no more and has not ended, because it is stopped or frozen.
+//!
+//! The driver asks each worker for a sign of life, ten times within the time limit, so a silent worker is found at most a
+//! tenth of the limit late. A worker whose main thread loads
+//! programs, or waits for busy lanes at its end, cannot answer meanwhile, and need not.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::worker::link::Link;
+use crate::worker::protocol::ToWorker;
+use crate::worker::record::WorkerRecord;
+
+/// The number of questions in a row that a silent worker leaves unanswered. A pause of the driver itself, of any length,
+/// looks like one.
+const QUESTIONS: u32 = 10;
+
+/// The signs of life of one process.
+pub(super) struct Silence {
+    heard: AtomicBool,
+}
+
+impl Silence {
+    pub(super) fn new() -> Self {
+        Silence {
+            heard: AtomicBool::new(true),
+        }
+    }
+
+    /// The worker has sent something.
+    pub(super) fn hear(&self) {
+        // Relaxed: the flag stands alone.
+        self.heard.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until the worker has been silent for `limit`.
+    pub(super) async fn lasts(&self, limit: Duration, record: &WorkerRecord, link: &Link) {
+        let mut unanswered = 0;
+        while unanswered < QUESTIONS {
+            tokio::time::sleep(limit / QUESTIONS).await;
+            // Relaxed: the flag stands alone.
+            let heard = self.heard.swap(false, Ordering::Relaxed);
+            unanswered = if heard || link.is_occupied() || record.is_told_to_end() {
+                0
+            } else {
+                unanswered + 1
+            };
+            // A worker that is gone answers nothing; its death is noticed in another way.
+            let _ = link.tell(&ToWorker::Ping);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+    use crate::id::ProcessId;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    /// Runs a test in virtual time, which passes when all tasks sleep.
+    fn in_virtual_time(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build();
+        runtime.unwrap().block_on(test);
+    }
+
+    fn worker() -> WorkerRecord {
+        WorkerRecord::new(ProcessId::next(), "w", Vec::new())
+    }
+
+    #[test]
+    fn a_worker_is_silent_after_the_limit_and_a_tenth_at_most() {
+        in_virtual_time(async {
+            let (silence, record, (link, _queue)) = (Silence::new(), worker(), Link::new());
+            let began = Instant::now();
+            silence.lasts(LIMIT, &record, &link).await;
+            assert_eq!(began.elapsed(), LIMIT + LIMIT / QUESTIONS);
+        });
+    }
+
+    #[test]
+    fn a_worker_that_answers_or_loads_or_ends_is_not_silent() {
+        in_virtual_time(async {
+            let (silence, record, (link, mut queue)) = (Silence::new(), worker(), Link::new());
+            let mut lasts = std::pin::pin!(silence.lasts(LIMIT, &record, &link));
+            let answers = async {
+                // Every ninth question only.
+                for asked in 1..200 {
+                    assert!(queue.recv().await.is_some());
+                    if asked % 9 == 0 {
+                        silence.hear();
+                    }
+                }
+            };
+            tokio::select! {
+                () = lasts.as_mut() => panic!("it answers"),
+                () = answers => {}
+            }
+            link.request(
+                |request| ToWorker::Load {
+                    request,
+                    kind: String::new(),
+                },
+                Vec::new(),
+                Box::new(|_| {}),
+            );
+            assert!(timeout(LIMIT * 5, lasts.as_mut()).await.is_err(), "it loads");
+            link.answer(0, crate::worker::link::Response::Loaded(Ok(Vec::new())));
+            record.end(std::time::Instant::now());
+            assert!(timeout(LIMIT * 5, lasts.as_mut()).await.is_err(), "it ends");
+        });
+    }
+}
