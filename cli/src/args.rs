@@ -166,6 +166,8 @@ pub enum Case {
     Waiting,
     /// Actors in a row by a graph, beside plain calls of one after the other.
     Calls,
+    /// A remote function in a worker process, beside a bare socket and a server of tokio and postcard.
+    Call,
 }
 
 /// A loop that `waiting` starts.
@@ -398,6 +400,7 @@ impl fmt::Display for Case {
             Case::Allreduce => "allreduce",
             Case::Waiting => "waiting",
             Case::Calls => "calls",
+            Case::Call => "call",
         })
     }
 }

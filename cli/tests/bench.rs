@@ -245,6 +245,26 @@ fn dag_02_a_graph_stands_beside_plain_calls_of_the_same_actors() {
 }
 
 #[test]
+fn remote_calls_stand_beside_a_bare_socket() {
+    let rows = rows(&[
+        "bench",
+        "call",
+        "--payload",
+        "100000",
+        "--seconds",
+        "0.1",
+        "--json",
+    ]);
+    let modes: Vec<_> = rows.iter().map(|row| row["mode"].as_str().unwrap()).collect();
+    assert_eq!(modes, ["one", "tokio_postcard", "in_flight", "large"]);
+    let limits: Vec<_> = rows.iter().map(|row| row["limit"].as_str()).collect();
+    assert_eq!(limits, [Some("socket"), Some("socket"), None, Some("socket")]);
+    assert_eq!(rows[2]["inflight"], 256);
+    assert_eq!(rows[3]["payload_bytes"], 100_000);
+    assert!(rows.iter().all(|row| row["p50_ns"].as_f64().unwrap() > 0.0));
+}
+
+#[test]
 fn idle_inputs_stand_beside_one() {
     let rows = rows(&["bench", "idle", "--wait", "park", "--seconds", "0.05", "--json"]);
     let inputs: Vec<u64> = rows.iter().filter_map(|row| row["inputs"].as_u64()).collect();

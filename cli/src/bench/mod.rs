@@ -4,8 +4,8 @@
 //! - [`record`]: one row, as JSON or as a line of a table.
 //! - [`limits`]: the machine alone.
 //! - `versus`: a graph and its limit, alternating.
-//! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`, `idle`, `allreduce`, `waiting`, `calls`:
-//!   one case each.
+//! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`, `idle`, `allreduce`, `waiting`, `calls`,
+//!   `call`: one case each.
 
 pub mod measure;
 
@@ -16,6 +16,7 @@ pub mod limits;
 pub mod versus;
 
 pub mod allreduce;
+mod call;
 mod calls;
 mod chain;
 pub mod channel;
@@ -51,6 +52,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         Case::Allreduce => allreduce::run(args, &mut report),
         Case::Waiting => waiting::run(args, &mut report),
         Case::Calls => calls::run(args, &mut report),
+        Case::Call => call::run(args, &mut report),
     }
 }
 

@@ -1,0 +1,270 @@
+//! Calls of a remote function in a worker process, beside servers in workers of their own, over a Unix socket each: one
+//! that blocks, and one made of tokio and postcard.
+//!
+//! - `one`: one call after the other, 8 bytes there and back. `limit` is the blocking server.
+//! - `tokio_postcard`: the server of tokio and postcard, beside the same limit.
+//! - `in_flight`: 256 calls at a time; times are those of all, divided by their number. No limit.
+//! - `large`: a tensor there, 8 bytes back. `limit` is the blocking server, which gets as many bytes.
+//!
+//! Calls park: there is no other way to wait for one.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use selvedge::prelude::*;
+use selvedge::{DType, Worker};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::measure::{REPEATS, Summary, measure};
+use super::record::{Record, Report};
+use super::versus::median_ratio;
+use crate::args::{BenchArgs, Placement, Wait};
+
+/// The calls of `in_flight`.
+const IN_FLIGHT: usize = 256;
+/// The tensor of `large` if the command line names no payload.
+const LARGE_BYTES: u64 = 64 << 20;
+/// The time that a server may take to connect.
+const CONNECT_MAX: Duration = Duration::from_secs(60);
+
+#[remote]
+fn returns(x: u64) -> u64 {
+    x
+}
+
+#[remote]
+fn counts(bytes: Tensor) -> u64 {
+    bytes.len() as u64
+}
+
+/// Connects to `path` and answers each message of `bytes` bytes with 8 bytes, until the peer closes its end.
+#[remote]
+fn serves_blocking(path: &str, bytes: u64) -> Result<()> {
+    let mut peer = UnixStream::connect(path)?;
+    let mut message = vec![0; bytes as usize];
+    while peer.read_exact(&mut message).is_ok() {
+        peer.write_all(message.get(..8).unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize, Deserialize)]
+struct Request {
+    number: u64,
+    function: String,
+    argument: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Answer {
+    number: u64,
+    result: std::result::Result<u64, String>,
+}
+
+/// Connects to `path` and answers requests as a small server of tokio and postcard does, until the peer closes its end.
+#[remote]
+fn serves_tokio(path: &str) -> Result<()> {
+    reactor()?.block_on(async {
+        let mut peer = tokio::net::UnixStream::connect(path).await?;
+        while let Ok(request) = received::<Request>(&mut peer).await {
+            let result = match request.function.as_str() {
+                "returns" => Ok(request.argument),
+                other => Err(format!("no function `{other}`")),
+            };
+            let number = request.number;
+            sent(&mut peer, &Answer { number, result }).await?;
+        }
+        Ok(())
+    })
+}
+
+fn reactor() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_io().build()
+}
+
+/// Writes a message behind its length.
+async fn sent(peer: &mut tokio::net::UnixStream, message: &impl Serialize) -> Result<()> {
+    let body = postcard::to_stdvec(message)?;
+    let mut frame = (body.len() as u32).to_le_bytes().to_vec();
+    frame.extend(body);
+    Ok(peer.write_all(&frame).await?)
+}
+
+async fn received<M: for<'de> Deserialize<'de>>(peer: &mut tokio::net::UnixStream) -> Result<M> {
+    let mut body = vec![0; peer.read_u32_le().await? as usize];
+    peer.read_exact(&mut body).await?;
+    Ok(postcard::from_bytes(&body)?)
+}
+
+/// A client of the blocking server.
+struct Blocking {
+    stream: UnixStream,
+    message: Vec<u8>,
+    /// The server's worker, which ends with its handle.
+    _server: Worker,
+}
+
+impl Blocking {
+    fn ask(&mut self) -> anyhow::Result<()> {
+        let mut answer = [0; 8];
+        self.stream.write_all(&self.message)?;
+        Ok(self.stream.read_exact(&mut answer)?)
+    }
+}
+
+/// The folder of the sockets, which is removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> anyhow::Result<Self> {
+        let path = std::env::temp_dir().join(format!("selvedge-call-{}", std::process::id()));
+        std::fs::create_dir(&path)?;
+        Ok(Folder(path))
+    }
+
+    /// Has `start` start a server, which connects to the path that `start` gets, and waits for the connection.
+    fn server(
+        &self,
+        name: &str,
+        start: impl FnOnce(&str) -> anyhow::Result<()>,
+    ) -> anyhow::Result<UnixStream> {
+        let path = self.0.join(name);
+        let listener = UnixListener::bind(&path)?;
+        start(&path.to_string_lossy())?;
+        let limit = Timespec::try_from(CONNECT_MAX)?;
+        let mut fds = [PollFd::new(&listener, PollFlags::IN)];
+        if poll(&mut fds, Some(&limit))? == 0 {
+            anyhow::bail!("the server `{name}` has not connected within {CONNECT_MAX:?}");
+        }
+        Ok(listener.accept()?.0)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A folder that is left does no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Prints the case's rows.
+pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
+    let budget = super::budget(args);
+    let runtime = Runtime::new();
+    let worker = runtime.worker("calls")?;
+    let folder = Folder::new()?;
+    let large = args.payload.unwrap_or(LARGE_BYTES).max(8);
+    // A server occupies its worker.
+    let serve = |name: &str, bytes| -> anyhow::Result<Blocking> {
+        let server = runtime.worker(name)?;
+        let start = |path: &str| Ok(runtime.cast(serves_blocking::remote(path, bytes).on(&server))?);
+        Ok(Blocking {
+            stream: folder.server(name, start)?,
+            message: vec![0; bytes as usize],
+            _server: server,
+        })
+    };
+    let mut small = serve("small", 8)?;
+    let server = runtime.worker("tokio")?;
+    let accepted = folder.server("tokio", |path| {
+        Ok(runtime.cast(serves_tokio::remote(path).on(&server))?)
+    })?;
+    accepted.set_nonblocking(true)?;
+    let reactor = reactor()?;
+    let mut peer = {
+        let _entered = reactor.enter();
+        tokio::net::UnixStream::from_std(accepted)?
+    };
+
+    let call = |x: u64| -> anyhow::Result<()> {
+        runtime.call(returns::remote(x).on(&worker)).wait()?;
+        Ok(())
+    };
+    let mut number = 0;
+    let mut ask_tokio = || -> Result<()> {
+        number += 1;
+        let (function, argument) = ("returns".to_owned(), number);
+        reactor.block_on(async {
+            sent(
+                &mut peer,
+                &Request {
+                    number,
+                    function,
+                    argument,
+                },
+            )
+            .await?;
+            let answer: Answer = received(&mut peer).await?;
+            answer.result.map(drop).map_err(|error| error.into())
+        })
+    };
+    let (mut one, mut tokio, mut limit) = (Vec::new(), Vec::new(), Vec::new());
+    let mut in_flight = Vec::new();
+    for _ in 0..REPEATS {
+        limit.push(measure(budget, || small.ask())?);
+        tokio.push(measure(budget, || {
+            ask_tokio().map_err(|error| anyhow::anyhow!("{error}"))
+        })?);
+        one.push(measure(budget, || call(8))?);
+        in_flight.push(each(measure(budget, || {
+            let calls: Vec<_> = (0..IN_FLIGHT)
+                .map(|x| runtime.call(returns::remote(x as u64).on(&worker)))
+                .collect();
+            calls.into_iter().try_for_each(|call| call.wait().map(drop))?;
+            Ok(())
+        })?));
+    }
+    for (mode, found) in [("one", &one), ("tokio_postcard", &tokio)] {
+        report.row(&row(args, mode, 8, found, Some(&limit))?)?;
+    }
+    let mut many = row(args, "in_flight", 8, &in_flight, None)?;
+    many.inflight = Some(IN_FLIGHT as u32);
+    report.row(&many)?;
+
+    let mut raw = serve("large", large)?;
+    let tensor = Tensor::from_raw(DType::U8, &[large as usize], &vec![0; large as usize])?;
+    let (mut found, mut limit) = (Vec::new(), Vec::new());
+    for _ in 0..REPEATS {
+        limit.push(measure(budget, || raw.ask())?);
+        found.push(measure(budget, || {
+            runtime.call(counts::remote(&tensor).on(&worker)).wait()?;
+            Ok(())
+        })?);
+    }
+    report.row(&row(args, "large", large, &found, Some(&limit))?)
+}
+
+/// The summary of one of [`IN_FLIGHT`] calls.
+fn each(all: Summary) -> Summary {
+    let many = IN_FLIGHT as f64;
+    Summary {
+        iterations: all.iterations * IN_FLIGHT as u64,
+        p50_ns: all.p50_ns / many,
+        p90_ns: all.p90_ns / many,
+        p99_ns: all.p99_ns / many,
+        p999_ns: all.p999_ns / many,
+        per_second: all.per_second * many,
+    }
+}
+
+fn row(
+    args: &BenchArgs,
+    mode: &str,
+    bytes: u64,
+    found: &[Summary],
+    limit: Option<&[Summary]>,
+) -> anyhow::Result<Record> {
+    let nothing = || anyhow::anyhow!("nothing was measured");
+    let summary = Summary::median(found).ok_or_else(nothing)?;
+    let mut record = Record::new(args.case, bytes, &summary).placed(Placement::Process, Wait::Park);
+    if let Some(limit) = limit {
+        let best = Summary::median(limit).ok_or_else(nothing)?;
+        record = record.against("socket", best.p50_ns, median_ratio(found, limit));
+    }
+    record.mode = Some(mode.to_owned());
+    Ok(record)
+}
