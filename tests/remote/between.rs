@@ -189,6 +189,41 @@ fn the_tap_counts_the_frames_of_calls_fetches_and_references() {
     );
 }
 
+/// The bytes of all frames between this process and the others.
+fn bytes(runtime: &Runtime) -> u64 {
+    let traffic = runtime.traffic().into_iter();
+    traffic
+        .map(|entry| entry.counts.bytes_sent + entry.counts.bytes_received)
+        .sum()
+}
+
+#[remote]
+fn ones(rows: u64) -> Vec<f64> {
+    vec![1.0; rows as usize]
+}
+
+#[remote]
+fn squares(rows: &[f64]) -> Vec<f64> {
+    rows.iter().map(|x| x * x).collect()
+}
+
+#[test]
+fn jdata_01_a_matrix_that_is_made_here_moves_twice_and_one_that_is_made_there_once() {
+    const ROWS: u64 = 1 << 17;
+    const MATRIX: u64 = 8 * ROWS;
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    let (here, there) = (ones(ROWS), worker.keep(ones::remote(ROWS)));
+    let moved = |square: &dyn Fn() -> Ref<Vec<f64>>| {
+        let before = bytes(&runtime);
+        assert_eq!(square().fetch().unwrap().len() as u64, ROWS);
+        // The heads of the frames are less than a hundredth.
+        (bytes(&runtime) - before) * 100 / MATRIX
+    };
+    assert_eq!(moved(&|| worker.keep(squares::remote(&here))), 200);
+    assert_eq!(moved(&|| worker.keep(squares::remote(&there))), 100);
+}
+
 #[remote]
 async fn cubed(x: f64) -> f64 {
     x * x * x
