@@ -19,6 +19,7 @@
 //!
 //! [`DecodeError`]: crate::DecodeError
 
+pub mod as_bytes;
 mod bytes64;
 mod codec;
 mod collector;
