@@ -49,8 +49,8 @@ fn open(name: &str) -> Session {
 }
 
 #[remote]
-fn entries(session: Ref<Session>) -> Option<usize> {
-    session.local().map(|session| session.log.lock().unwrap().len())
+fn entries(#[here] session: &Session) -> usize {
+    session.log.lock().unwrap().len()
 }
 
 #[remote]
@@ -84,21 +84,6 @@ fn rref_03_a_kept_value_lives_in_its_worker_and_passes_by_reference() {
     let here: Ref<Vec<u64>> = runtime.keep(load::remote(10).on_process(rows.id().creator.process));
     assert_eq!(here.fetch().unwrap().len(), 10);
     assert_eq!(runtime.call(sum::remote(&here).on(&b)).wait().unwrap(), 45);
-}
-
-#[test]
-fn a_kept_value_needs_no_serde_until_it_is_fetched_elsewhere() {
-    let runtime = Runtime::new();
-    let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
-    let session: Ref<Session> = a.keep(open::remote("first"));
-    assert_eq!(
-        runtime.call(entries::remote(&session).on(&a)).wait().unwrap(),
-        Some(1)
-    );
-    assert_eq!(
-        runtime.call(entries::remote(&session).on(&b)).wait().unwrap(),
-        None
-    );
 }
 
 #[test]

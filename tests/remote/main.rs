@@ -13,3 +13,4 @@
 
 mod between;
 mod here;
+mod here_attribute;

@@ -143,6 +143,12 @@ impl<T: Send + Sync + 'static> Ref<T> {
         self.handle.owner_table()?.content_now(self.id())?.ok()?.get()
     }
 
+    /// The owner's own value, as soon as it is made; `None` if this process is not the owner.
+    pub(crate) fn here(&self) -> Option<impl Future<Output = Result<Arc<T>, FetchError>> + Send> {
+        let content = self.handle.owner_table()?.content(self.id());
+        Some(async move { self.of_content(content.await) })
+    }
+
     /// Whether a fetch would return at once. Asks nobody.
     #[must_use]
     pub fn is_ready(&self) -> bool {

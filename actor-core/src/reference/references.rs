@@ -227,6 +227,7 @@ impl References {
     /// Ends all waits: the process ends. Promises are broken outside of the lock.
     pub(crate) fn stop(self: &Arc<Self>) {
         let left = self.locked(|table, _| {
+            table.is_stopped = true;
             let questions = std::mem::take(&mut table.questions);
             (
                 questions,
@@ -263,8 +264,16 @@ impl ReferenceTable for References {
     fn content(&self, id: RefId) -> Answer<Content> {
         let (asker, answer) = promise();
         let mut table = self.table.lock();
+        let is_stopped = table.is_stopped;
         match table.cells.entry(id).or_default() {
-            ObjectCell::Empty(waiting) => waiting.push(asker),
+            ObjectCell::Empty(_) if is_stopped => {}
+            ObjectCell::Empty(waiting) => {
+                // Calls that were cancelled meanwhile leave nothing behind.
+                if waiting.len() == waiting.capacity() {
+                    waiting.retain(|promise| !promise.is_abandoned());
+                }
+                waiting.push(asker);
+            }
             ObjectCell::Full(content) => {
                 let content = content.clone();
                 drop(table);
@@ -284,6 +293,9 @@ impl ReferenceTable for References {
     fn ask(self: Arc<Self>, id: RefId) -> Answer<Fetched> {
         let (asker, answer) = promise();
         let mut table = self.table.lock();
+        if table.is_stopped {
+            return answer;
+        }
         let refused = match table.refs.check(id) {
             Ok(()) => None,
             Err(RefError::CreateTimedOut(_)) => Some(Fetched::CreateTimedOut),
@@ -307,6 +319,7 @@ impl ReferenceTable for References {
         let (asker, answer) = promise();
         let mut table = self.table.lock();
         let known = match table.refs.status(id) {
+            Some(RefStatus::Pending) if table.is_stopped => return answer,
             Some(RefStatus::Pending) => {
                 table.confirmations.entry(id).or_default().push(asker);
                 return answer;
