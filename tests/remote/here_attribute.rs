@@ -1,10 +1,9 @@
 //! Parameters with `#[here]`: a function runs where a value lives, and borrows it there.
 
-use std::io::Read;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::gate::{Gate, wait_at};
 use selvedge::prelude::*;
 use selvedge::{CallError, FetchError, RemoteError, RemoteFunction};
 
@@ -26,33 +25,8 @@ fn open(name: &str) -> Result<Session> {
 /// The value is in the making until the gate opens. Functions that block have other threads.
 #[remote]
 async fn open_later(gate: &str, name: &str) -> Result<Session> {
-    // An open gate is no more there.
-    if let Ok(mut gate) = UnixStream::connect(gate) {
-        let _ = gate.read(&mut [0]);
-    }
+    wait_at(gate);
     open(name)
-}
-
-/// A socket on which nobody answers; its drop opens the gate.
-struct Gate {
-    path: String,
-    _listener: UnixListener,
-}
-
-impl Gate {
-    fn closed(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("selvedge-{name}-{}", std::process::id()));
-        Gate {
-            _listener: UnixListener::bind(&path).unwrap(),
-            path: path.into_os_string().into_string().unwrap(),
-        }
-    }
-}
-
-impl Drop for Gate {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-    }
 }
 
 #[remote]

@@ -12,5 +12,7 @@
 )]
 
 mod between;
+mod gate;
 mod here;
 mod here_attribute;
+mod submit;

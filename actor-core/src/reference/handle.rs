@@ -7,7 +7,7 @@ use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 use selvedge_objects::refs::RefId;
 
 use super::content::{AnyShared, Content};
-use super::fetch::Fetched;
+use super::fetch::{Fetched, Wish};
 use crate::promise::Answer;
 
 /// The table of this process, as handles see it.
@@ -24,8 +24,11 @@ pub(super) trait ReferenceTable: Send + Sync {
     /// The content of an object of this process, if there is one.
     fn content_now(&self, id: RefId) -> Option<Content>;
 
-    /// Asks the owner for the value of an object.
-    fn ask(self: Arc<Self>, id: RefId) -> Answer<Fetched>;
+    /// Asks the owner about the value of an object.
+    fn ask(self: Arc<Self>, id: RefId, wish: Wish) -> Answer<Fetched>;
+
+    /// Sends what waits to be said to the owner of an object.
+    fn flush(self: Arc<Self>, id: RefId);
 
     /// Whether the owner has listed this process, as soon as that is known; false if the object is lost.
     fn confirmation(&self, id: RefId) -> Answer<bool>;

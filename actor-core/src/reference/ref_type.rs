@@ -13,15 +13,13 @@ use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::RefId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::content::{AnyShared, Content, again, decoded};
+use super::content::{AnyShared, Content, decoded};
 use super::error::FetchError;
-use super::fetch::Fetched;
+use super::fetch::{Fetched, Wish};
 use super::handle::{Handle, ReferenceTable};
 use super::transit;
-use crate::actor::registry::typed;
 use crate::call::request::CALL_TIMEOUT;
 use crate::current::{NoBlocking, blocking};
-use crate::failure::{Failure, FailureReport};
 use crate::promise::{Answer, NoAnswer};
 
 /// A reference to a value of type `T` that lives in one process, its owner: an `Arc<T>` across processes.
@@ -30,7 +28,7 @@ use crate::promise::{Answer, NoAnswer};
 /// other references refer to; elsewhere it does not serialise. The owner drops the value when no process holds a
 /// reference any more. A value never changes.
 pub struct Ref<T> {
-    handle: Arc<Handle>,
+    pub(super) handle: Arc<Handle>,
     of: PhantomData<fn() -> T>,
 }
 
@@ -83,6 +81,16 @@ impl<T> Ref<T> {
         self.id().owner
     }
 
+    /// Drops the reference, and tells the owner at once if it was the last one here that is confirmed. A mere drop waits up to
+    /// 10 ms for others, to share a frame with them. Clones are references of their own, and hold the value still.
+    pub fn release(self) {
+        let (id, table) = (self.id(), self.handle.table().map(Arc::clone));
+        drop(self);
+        if let Some(table) = table {
+            table.flush(id);
+        }
+    }
+
     /// Waits until the owner has listed this process, at most `timeout`: from then on the value lives as long as this
     /// reference, whatever becomes of the process that passed it. Returns false if the value is lost.
     ///
@@ -96,12 +104,12 @@ impl<T> Ref<T> {
     }
 
     /// The table of this process. A made-up reference has none, and nothing to fetch.
-    fn table(&self) -> Result<&Arc<dyn ReferenceTable>, FetchError> {
+    pub(super) fn table(&self) -> Result<&Arc<dyn ReferenceTable>, FetchError> {
         self.handle.table().ok_or(FetchError::Freed { id: self.id() })
     }
 
     /// Waits for an answer. A remote function that waits gives its place to another call meanwhile.
-    fn waited<A>(
+    pub(super) fn waited<A>(
         &self,
         answer: &mut Answer<A>,
         started: Instant,
@@ -149,13 +157,6 @@ impl<T: Send + Sync + 'static> Ref<T> {
         Some(async move { self.of_content(content.await) })
     }
 
-    /// Whether a fetch would return at once. Asks nobody.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        let content = |table: &Arc<dyn ReferenceTable>| table.content_now(self.id());
-        self.handle.fetched().is_some() || self.handle.owner_table().and_then(content).is_some()
-    }
-
     fn source(&self) -> Result<ValueSource, FetchError> {
         if let Some(table) = self.handle.owner_table() {
             return Ok(ValueSource::Here(table.content(self.id())));
@@ -163,7 +164,9 @@ impl<T: Send + Sync + 'static> Ref<T> {
         if let Some(value) = self.handle.fetched() {
             return Ok(ValueSource::Fetched(Arc::clone(value)));
         }
-        Ok(ValueSource::Owner(Arc::clone(self.table()?).ask(self.id())))
+        Ok(ValueSource::Owner(
+            Arc::clone(self.table()?).ask(self.id(), Wish::Value),
+        ))
     }
 
     fn typed(&self, value: AnyShared) -> Result<Arc<T>, FetchError> {
@@ -171,15 +174,7 @@ impl<T: Send + Sync + 'static> Ref<T> {
     }
 
     fn of_content(&self, content: Result<Content, NoAnswer>) -> Result<Arc<T>, FetchError> {
-        let id = self.id();
-        match content {
-            Ok(Ok(value)) => value.get().ok_or_else(|| self.wrong_type()),
-            Ok(Err(failure)) => Err(FetchError::Failed {
-                id,
-                failure: again(&failure),
-            }),
-            Err(_) => Err(FetchError::Freed { id }),
-        }
+        self.made(content)?.get().ok_or_else(|| self.wrong_type())
     }
 
     fn wrong_type(&self) -> FetchError {
@@ -223,23 +218,7 @@ impl<T: Wire> Ref<T> {
                     .map_err(|failure| FetchError::Unreadable { id, failure })?;
                 self.typed(self.handle.keep(Arc::new(value)))
             }
-            Ok(Fetched::Failed(report)) => Err(FetchError::Failed {
-                id,
-                failure: reported(report),
-            }),
-            Ok(Fetched::Unreadable(report)) => Err(FetchError::Unreadable {
-                id,
-                failure: reported(report),
-            }),
-            Ok(Fetched::Freed) | Err(NoAnswer::Taken) => Err(FetchError::Freed { id }),
-            Ok(Fetched::OwnerLost) => Err(FetchError::OwnerLost { id }),
-            Err(NoAnswer::Broken) => Err(FetchError::Shutdown { id }),
-            Ok(Fetched::CreateTimedOut) => Err(FetchError::CreateTimedOut { id }),
-            Ok(Fetched::Unreachable(error)) => Err(FetchError::Unreachable {
-                id,
-                owner: self.owner(),
-                reason: error.to_string(),
-            }),
+            other => Err(FetchError::of(id, other)),
         }
     }
 }
@@ -258,9 +237,4 @@ impl<T: Wire> IntoFuture for &Ref<T> {
             }
         })
     }
-}
-
-/// The failure that another process reports, with the user's own error in it if serde knows the error's type.
-fn reported(report: FailureReport) -> Failure {
-    typed(Failure::from_error(report))
 }

@@ -13,7 +13,7 @@ use selvedge_objects::refs::{Event, Parcel, RefError, RefId, RefStats, RefStatus
 
 use super::content::Content;
 use super::effect::{Effect, EffectThread};
-use super::fetch::{FetchMessage, Fetched};
+use super::fetch::{FetchMessage, Fetched, Wish};
 use super::handle::{Handle, ReferenceTable};
 use super::letters::{perform, say};
 use super::table::{FetchQuestion, ObjectCell, ReferenceState};
@@ -209,6 +209,11 @@ impl References {
         refused
     }
 
+    /// Whether an object of this process has its content.
+    pub(super) fn is_full(&self, id: RefId) -> bool {
+        matches!(self.table.lock().cells.get(&id), Some(ObjectCell::Full(_)))
+    }
+
     /// The time by the clock of the references.
     pub(super) fn now(&self) -> Duration {
         (self.clock)()
@@ -290,7 +295,7 @@ impl ReferenceTable for References {
         }
     }
 
-    fn ask(self: Arc<Self>, id: RefId) -> Answer<Fetched> {
+    fn ask(self: Arc<Self>, id: RefId, wish: Wish) -> Answer<Fetched> {
         let (asker, answer) = promise();
         let mut table = self.table.lock();
         if table.is_stopped {
@@ -306,13 +311,21 @@ impl ReferenceTable for References {
             asker.keep(refused);
             return answer;
         }
-        let question = table.next_number();
+        let question = wish.question(table.next_number());
         table.questions.insert(question, FetchQuestion { id, asker });
         drop(table);
-        if let Err(error) = say(&self, id.owner, &FetchMessage::Ask { question, id }, Bytes::new()) {
+        let message = match wish {
+            Wish::Value | Wish::Readiness => FetchMessage::Ask { question, id },
+            Wish::State => FetchMessage::Look { question, id },
+        };
+        if let Err(error) = say(&self, id.owner, &message, Bytes::new()) {
             self.answered(id.owner, question, Fetched::Unreachable(error));
         }
         answer
+    }
+
+    fn flush(self: Arc<Self>, id: RefId) {
+        self.event(EffectThread::Caller, Event::Flush(id.owner));
     }
 
     fn confirmation(&self, id: RefId) -> Answer<bool> {

@@ -11,7 +11,8 @@ use crate::home::handles::Worker;
 use crate::remote::function::{FunctionEntry, TypedEntry};
 
 /// A described call of a remote function, whose value is a `T`. Nothing happens until it is handed to one of
-/// [`Runtime::call`](crate::Runtime::call), [`cast`](crate::Runtime::cast), [`everywhere`](crate::Runtime::everywhere) and
+/// [`Runtime::call`](crate::Runtime::call), [`submit`](crate::Runtime::submit), [`keep`](crate::Runtime::keep),
+/// [`cast`](crate::Runtime::cast), [`everywhere`](crate::Runtime::everywhere) and
 /// [`scope`](crate::Runtime::scope).
 ///
 /// A call with a `#[here]` value goes to the process where the value lives. Any other call goes to the process that

@@ -63,6 +63,15 @@ impl Runtime {
         Ref::of(remote.keep(process, request(call)))
     }
 
+    /// Submits a remote function: it runs in the next worker in turn, and the reference to its value is there at once. A call
+    /// that takes other such references starts when their values are made, and holds no thread until then. The value stays
+    /// where it was made, and `fetch` gets it from there.
+    ///
+    /// An error of the function is the error of every fetch. A function that returns a `Ref<T>` gives a `Ref<Ref<T>>`.
+    pub fn submit<T: Wire>(&self, call: RemoteCall<T>) -> Ref<T> {
+        self.keep(call)
+    }
+
     /// The frames and bytes that this process has exchanged with others, by process and service. A process without an entry
     /// has exchanged nothing. Links of processes that are dead are not counted any more.
     #[must_use]
