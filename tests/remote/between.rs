@@ -143,6 +143,29 @@ fn frames(runtime: &Runtime, service: &str) -> u64 {
         .sum()
 }
 
+/// The sum, and the frames of fetches that this process has exchanged with others.
+#[remote]
+fn sum_and_frames(rows: Ref<Vec<u64>>) -> Result<(u64, u64)> {
+    let sum = rows.fetch()?.iter().sum();
+    Ok((sum, frames(&Runtime::current()?, "fetches")))
+}
+
+#[test]
+fn jrem_22_a_value_that_was_fetched_travels_along() {
+    let runtime = Runtime::new();
+    let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
+    let rows: Ref<Vec<u64>> = a.keep(load::remote(100));
+    rows.fetch().unwrap();
+    let along = runtime.call(sum_and_frames::remote(&rows).on(&b)).wait().unwrap();
+    assert_eq!(along, (4950, 0), "nobody is asked");
+    let home = runtime.call(sum_and_frames::remote(&rows).on(&a)).wait().unwrap();
+    assert_eq!(home, (4950, 2), "the fetch of this process");
+    let long: Ref<Vec<u64>> = a.keep(load::remote(20_000));
+    long.fetch().unwrap();
+    let asked = runtime.call(sum_and_frames::remote(&long).on(&b)).wait().unwrap();
+    assert_eq!(asked, (199_990_000, 2), "a long value is fetched from its owner");
+}
+
 #[test]
 fn the_tap_counts_the_frames_of_calls_fetches_and_references() {
     let runtime = Runtime::new();

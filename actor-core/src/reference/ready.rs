@@ -14,7 +14,7 @@ use crate::promise::{Answer, NoAnswer};
 enum Word {
     /// The owner is this process.
     Here(Answer<Content>),
-    /// The value was fetched before.
+    /// The value is here.
     Fetched,
     /// The owner was asked.
     Owner(Answer<Fetched>),
@@ -56,7 +56,7 @@ impl<T> Ref<T> {
     }
 
     /// Whether the value is made, or a failure stands in its place. Outside of the owner's process this asks the owner,
-    /// unless the value was fetched before, and waits for the answer, at most one minute.
+    /// unless the value was fetched before or has come along with the reference, and waits for the answer, at most one minute.
     ///
     /// # Errors
     /// [`FetchError`], if the owner does not answer.
@@ -64,7 +64,7 @@ impl<T> Ref<T> {
         if let Some(table) = self.handle.owner_table() {
             return Ok(table.content_now(self.id()).is_some());
         }
-        if self.handle.fetched().is_some() {
+        if self.handle.has_value() {
             return Ok(true);
         }
         let started = Instant::now();
@@ -79,7 +79,7 @@ impl<T> Ref<T> {
         if let Some(table) = self.handle.owner_table() {
             return Ok(Word::Here(table.content(self.id())));
         }
-        if self.handle.fetched().is_some() {
+        if self.handle.has_value() {
             return Ok(Word::Fetched);
         }
         let table = Arc::clone(self.table()?);

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use selvedge_channels::{Traits, Wire};
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::RefId;
@@ -17,7 +18,7 @@ use super::content::{AnyShared, Content, decoded};
 use super::error::FetchError;
 use super::fetch::{Fetched, Wish};
 use super::handle::{Handle, ReferenceTable};
-use super::transit;
+use super::transit::{self, CARRIED_BYTES_MAX};
 use crate::call::request::CALL_TIMEOUT;
 use crate::current::{NoBlocking, blocking};
 use crate::promise::{Answer, NoAnswer};
@@ -200,6 +201,9 @@ impl<T: Wire> Ref<T> {
     /// # Errors
     /// [`FetchError`].
     pub fn fetch_timeout(&self, timeout: Duration) -> Result<Arc<T>, FetchError> {
+        if let Some(value) = self.carried() {
+            return Ok(value);
+        }
         let started = Instant::now();
         let deadline = started.checked_add(timeout);
         match self.source()? {
@@ -209,13 +213,27 @@ impl<T: Wire> Ref<T> {
         }
     }
 
+    /// The value that has come along with the reference, or was fetched before. One that cannot be decoded is as good as none.
+    fn carried(&self) -> Option<Arc<T>> {
+        if let Some(value) = self.handle.fetched() {
+            return self.typed(Arc::clone(value)).ok();
+        }
+        let value: T = decoded(self.handle.encoded()?, const { &Traits::WIRE }).ok()?;
+        self.typed(self.handle.keep(Arc::new(value))).ok()
+    }
+
     /// Decodes what the owner has answered, and keeps it. User code runs here: `Deserialize`.
     fn read(&self, fetched: Result<Fetched, NoAnswer>) -> Result<Arc<T>, FetchError> {
         let id = self.id();
         match fetched {
             Ok(Fetched::Value { bytes, handles }) => {
+                let is_short = handles.is_empty() && bytes.len() <= CARRIED_BYTES_MAX;
                 let value: T = transit::arriving(handles, || decoded(&bytes, const { &Traits::WIRE }))
                     .map_err(|failure| FetchError::Unreadable { id, failure })?;
+                if is_short {
+                    // Not a view, which would hold the whole buffer that was received.
+                    self.handle.keep_encoded(Bytes::copy_from_slice(&bytes));
+                }
                 self.typed(self.handle.keep(Arc::new(value)))
             }
             other => Err(FetchError::of(id, other)),
@@ -230,6 +248,9 @@ impl<T: Wire> IntoFuture for &Ref<T> {
     fn into_future(self) -> Self::IntoFuture {
         let this = self.clone();
         Box::pin(async move {
+            if let Some(value) = this.carried() {
+                return Ok(value);
+            }
             match this.source()? {
                 ValueSource::Here(answer) => this.of_content(answer.await),
                 ValueSource::Fetched(value) => this.typed(value),
