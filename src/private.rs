@@ -12,7 +12,7 @@ pub use selvedge_compiler::bind::collective::{Adapter, BACKENDS, CONTRIBUTORS};
 pub use selvedge_core::{
     ACTORS, ActorEntry, ActorState, Argument, Arguments, AsyncDriver, Begun, BoxError, ConstructorEntry,
     ConstructorTable, EXTENSIONS, ErrorCodec, ErrorProbe, Extension, FUNCTIONS, Failure, Frame,
-    FunctionEntry, Here, InitEntry, ListLevel, MethodEntry, MethodFuture, MethodTable, NoConstructor,
-    OpaqueError, Overlap, ParamEntry, PartsProbe, PinnedState, PlainResult, RemoteBody, Returned, SendState,
-    Sharing, StateProbe, TupleResult, TypedEntry, TypedError, WORKER_INITS, WireTupleResult, decoded,
+    FunctionEntry, InitEntry, ListLevel, MethodEntry, MethodFuture, MethodTable, NoConstructor, OpaqueError,
+    Overlap, ParamEntry, PartsProbe, PinnedState, PlainResult, RemoteBody, Returned, SendState, Sharing,
+    StateProbe, TupleResult, TypedEntry, TypedError, ValueHere, WORKER_INITS, WireTupleResult, decoded,
 };

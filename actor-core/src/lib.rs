@@ -85,7 +85,7 @@ pub use remote::composite::Composite;
 pub use remote::function::{
     Begun, FUNCTIONS, FunctionEntry, InitEntry, RemoteBody, TypedEntry, WORKER_INITS,
 };
-pub use remote::here::{Here, IntoReference};
+pub use remote::here::{IntoReference, ValueHere};
 pub use remote::parameter::{ArgumentTuple, Parameter};
 pub use remote::remote_call::{RemoteCall, RemoteFunction};
 pub use remote::scope::{CallScope, Scoped};

@@ -16,3 +16,4 @@ mod gate;
 mod here;
 mod here_attribute;
 mod submit;
+mod workers;

@@ -6,10 +6,7 @@ use std::time::Duration;
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::RefId;
 
-use super::fetch::Fetched;
-use crate::actor::registry::typed;
-use crate::failure::{Failure, FailureReport};
-use crate::promise::NoAnswer;
+use crate::failure::Failure;
 
 /// The reason that a reference gave no value.
 #[derive(thiserror::Error)]
@@ -104,33 +101,6 @@ pub enum FetchError {
 selvedge_channels::debug_is_report!(FetchError);
 
 impl FetchError {
-    /// The error of a question to the owner that was not answered as was asked.
-    pub(super) fn of(id: RefId, answer: Result<Fetched, NoAnswer>) -> Self {
-        match answer {
-            Ok(Fetched::Failed(report)) => FetchError::Failed {
-                id,
-                failure: reported(report),
-            },
-            Ok(Fetched::Unreadable(report)) => FetchError::Unreadable {
-                id,
-                failure: reported(report),
-            },
-            Ok(Fetched::Freed) | Err(NoAnswer::Taken) => FetchError::Freed { id },
-            Ok(Fetched::OwnerLost) => FetchError::OwnerLost { id },
-            Err(NoAnswer::Broken) => FetchError::Shutdown { id },
-            Ok(Fetched::CreateTimedOut) => FetchError::CreateTimedOut { id },
-            Ok(Fetched::Unreachable(error)) => FetchError::Unreachable {
-                id,
-                owner: id.owner,
-                reason: error.to_string(),
-            },
-            Ok(Fetched::Value { .. } | Fetched::Ready(_)) => FetchError::Unreadable {
-                id,
-                failure: Failure::Internal("the owner has answered another question".to_owned()),
-            },
-        }
-    }
-
     /// The user's own error, if the function that was to make the value returned one of type `E`.
     #[must_use]
     pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
@@ -139,9 +109,4 @@ impl FetchError {
             _ => None,
         }
     }
-}
-
-/// The failure that another process reports, with the user's own error in it if serde knows the error's type.
-fn reported(report: FailureReport) -> Failure {
-    typed(Failure::from_error(report))
 }

@@ -14,7 +14,7 @@ use crate::hub::post::PostError;
 /// The service of fetches.
 pub(crate) const FETCHES: Service = Service(17);
 
-/// What a question asks for.
+/// The wish of an asker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     /// The value, as soon as it is made.

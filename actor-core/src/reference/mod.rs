@@ -5,6 +5,7 @@
 //! is [`selvedge_objects::refs`]; this folder gives it handles, values and letters:
 //!
 //! - `ref_type.rs`: [`Ref`], which users hold; `ready.rs`: whether its value is made;
+//! - `answers.rs`: the meaning of an owner's answer;
 //! - `handle.rs`: one handle of the table, and the value that was fetched by way of it;
 //! - `references.rs`: the references of this process, and their lock; `table.rs`: what is behind the lock; `effect.rs`: the
 //!   work that follows when it is let go; `waiting_letter.rs`: letters that wait for their references;
@@ -15,6 +16,7 @@
 //! - `timer.rs`: repeats what was not answered;
 //! - `error.rs`: [`FetchError`].
 
+mod answers;
 pub(crate) mod content;
 mod effect;
 mod error;

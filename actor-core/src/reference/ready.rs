@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::content::{Content, ObjectValue, again};
+use super::content::Content;
 use super::error::FetchError;
 use super::fetch::{Fetched, Wish};
 use super::ref_type::Ref;
@@ -71,7 +71,7 @@ impl<T> Ref<T> {
         let mut answer = Arc::clone(self.table()?).ask(self.id(), Wish::State);
         match self.waited(&mut answer, started, started.checked_add(CALL_TIMEOUT))? {
             Ok(Fetched::Ready(is_ready)) => Ok(is_ready),
-            other => Err(FetchError::of(self.id(), other)),
+            other => Err(self.unanswered(other)),
         }
     }
 
@@ -86,23 +86,10 @@ impl<T> Ref<T> {
         Ok(Word::Owner(table.ask(self.id(), Wish::Readiness)))
     }
 
-    /// The content of an object of this process, as its waiters see it.
-    pub(super) fn made(&self, content: Result<Content, NoAnswer>) -> Result<ObjectValue, FetchError> {
-        let id = self.id();
-        match content {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(failure)) => Err(FetchError::Failed {
-                id,
-                failure: again(&failure),
-            }),
-            Err(_) => Err(FetchError::Freed { id }),
-        }
-    }
-
     fn made_there(&self, fetched: Result<Fetched, NoAnswer>) -> Result<(), FetchError> {
         match fetched {
             Ok(Fetched::Ready(true)) => Ok(()),
-            other => Err(FetchError::of(self.id(), other)),
+            other => Err(self.unanswered(other)),
         }
     }
 }

@@ -236,7 +236,7 @@ impl<T: Wire> Ref<T> {
                 }
                 self.typed(self.handle.keep(Arc::new(value)))
             }
-            other => Err(FetchError::of(id, other)),
+            other => Err(self.unanswered(other)),
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::reference::Ref;
 
-/// What may be passed where a remote function takes a `T` with `#[here]`: a [`Ref<T>`](Ref), or a borrow of one. The call goes
-/// to the process where the value lives, and the function starts once the value is made.
+/// A reference that may be passed where a remote function takes a `T` with `#[here]`: a [`Ref<T>`](Ref), or a borrow of one. The
+/// call goes to the process where the value lives, and the function starts once the value is made.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no reference to a `{T}`",
     label = "expected a `Ref<{T}>`",
@@ -33,9 +33,9 @@ impl<T> IntoReference<T> for &Ref<T> {
 
 /// The argument for a parameter with `#[here]`: the owner's own value.
 #[derive(Debug)]
-pub struct Here<T>(pub(crate) Arc<T>);
+pub struct ValueHere<T>(pub(crate) Arc<T>);
 
-impl<T> Here<T> {
+impl<T> ValueHere<T> {
     /// The value, for a parameter of type `Arc<T>`.
     #[must_use]
     pub fn shared(self) -> Arc<T> {
@@ -43,7 +43,7 @@ impl<T> Here<T> {
     }
 }
 
-impl<T> Deref for Here<T> {
+impl<T> Deref for ValueHere<T> {
     type Target = T;
 
     fn deref(&self) -> &T {

@@ -9,9 +9,9 @@ use selvedge_objects::refs::RefId;
 use crate::failure::Failure;
 use crate::reference::{FetchError, Ref};
 use crate::remote::argument::Argument;
-use crate::remote::here::Here;
+use crate::remote::here::ValueHere;
 
-/// What a remote function takes: a value that may cross processes, or one that stays where it lives, [`Here`].
+/// The argument that a remote function takes: a value that may cross processes, or one that stays where it lives, [`ValueHere`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot cross a process",
     label = "not a wire type",
@@ -43,12 +43,12 @@ impl<T: Wire> Parameter for T {
     }
 }
 
-impl<T: Send + Sync + 'static> Parameter for Here<T> {
+impl<T: Send + Sync + 'static> Parameter for ValueHere<T> {
     type Passed = Ref<T>;
 
     async fn resolved(passed: Ref<T>) -> Result<Self, Failure> {
         match passed.here() {
-            Some(made) => given(made.await).map(Here),
+            Some(made) => given(made.await).map(ValueHere),
             None => Err(Failure::from_error(format!(
                 "{} is no value of this process",
                 passed.id()

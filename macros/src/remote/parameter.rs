@@ -51,7 +51,7 @@ fn stay(param: &mut Param, ty: &Type) -> syn::Result<()> {
             return Err(help(ty, message, "take `&T`, or `Arc<T>`"));
         }
     };
-    param.edge = parse_quote!(::selvedge::__private::Here<#value>);
+    param.edge = parse_quote!(::selvedge::__private::ValueHere<#value>);
     param.here = Some(Box::new(value));
     Ok(())
 }
