@@ -69,10 +69,10 @@ pub use selvedge_compiler::{
 };
 pub use selvedge_core::{
     Actor, ActorRef, AnyProcess, BoxError, Call, CallError, CallScope, Cancellation, Composite, Construction,
-    Death, EndError, Exit, Failure, FailureKind, FailureReport, FetchError, IntoArgument, Lane, LinkTraffic,
-    NoRuntime, NotAllowed, OnPanic, Placement, Ran, Ref, RemoteCall, RemoteError, RemoteFunction, Restart,
-    Runtime, Scoped, ServiceTraffic, ShutdownReport, Spawn, SpawnError, ThisProcess, Worker, WrongThread,
-    cancellation, cores, init,
+    Death, EndError, Exit, Failure, FailureKind, FailureReport, FetchError, IntoArgument, IntoReference,
+    Lane, LinkTraffic, NoRuntime, NotAllowed, OnPanic, Placement, Ran, Ref, RemoteCall, RemoteError,
+    RemoteFunction, Restart, Runtime, Scoped, ServiceTraffic, ShutdownReport, Spawn, SpawnError, ThisProcess,
+    Worker, WrongThread, cancellation, cores, init,
 };
 pub use selvedge_macros::{actor, remote, remote_fn, worker_init};
 

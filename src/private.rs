@@ -14,5 +14,5 @@ pub use selvedge_core::{
     ConstructorTable, EXTENSIONS, ErrorCodec, ErrorProbe, Extension, FUNCTIONS, Failure, Frame,
     FunctionEntry, InitEntry, ListLevel, MethodEntry, MethodFuture, MethodTable, NoConstructor, OpaqueError,
     Overlap, ParamEntry, PartsProbe, PinnedState, PlainResult, RemoteBody, Returned, SendState, Sharing,
-    StateProbe, TupleResult, TypedEntry, TypedError, WORKER_INITS, WireTupleResult, decoded,
+    StateProbe, TupleResult, TypedEntry, TypedError, ValueHere, WORKER_INITS, WireTupleResult, decoded,
 };

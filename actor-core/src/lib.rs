@@ -80,11 +80,13 @@ pub use lease::{Lease, LeaseError, Loading};
 #[doc(hidden)] // used by the floors above
 pub use promise::{Answer, NoAnswer, Promise, promise};
 pub use reference::{FetchError, Ref};
-pub use remote::argument::{Argument, ArgumentTuple, IntoArgument};
+pub use remote::argument::{Argument, IntoArgument};
 pub use remote::composite::Composite;
 pub use remote::function::{
     Begun, FUNCTIONS, FunctionEntry, InitEntry, RemoteBody, TypedEntry, WORKER_INITS,
 };
+pub use remote::here::{IntoReference, ValueHere};
+pub use remote::parameter::{ArgumentTuple, Parameter};
 pub use remote::remote_call::{RemoteCall, RemoteFunction};
 pub use remote::scope::{CallScope, Scoped};
 pub use remote::verbs::NoRuntime;

@@ -17,6 +17,8 @@ pub(crate) enum Pass {
     Slice(Box<Type>),
     /// `&str`.
     Text,
+    /// `Arc<T>`, of the value of a parameter with `#[here]`.
+    Shared,
     /// A `Cow` of what one of the other forms borrows.
     Cow(Box<Pass>),
 }

@@ -64,6 +64,8 @@ pub fn actor(attributes: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// - A parameter of type `T` takes a `T` or a `&T`, one of type `&T` too; `&str` takes a `&str` or a `String`, and `&[T]` a `&[T]`,
 ///   an array or a `Vec<T>`. Arguments are `Clone`, `Serialize` and `Deserialize`.
+/// - A parameter `#[here] name: &T`, or `#[here] name: Arc<T>`, takes a `Ref<T>`. The call goes to the process where the value lives,
+///   and the function borrows the value there, once it is made. `T` needs no serde.
 /// - A function that returns `Result<T, E>` gives a `T`; an `Err` is the error of the call, and keeps its type if serde
 ///   knows it.
 /// - An `async fn` shares one thread of its process with the others. It is dropped at an await point when its call is dropped.

@@ -49,8 +49,8 @@ fn open(name: &str) -> Session {
 }
 
 #[remote]
-fn entries(session: Ref<Session>) -> Option<usize> {
-    session.local().map(|session| session.log.lock().unwrap().len())
+fn entries(#[here] session: &Session) -> usize {
+    session.log.lock().unwrap().len()
 }
 
 #[remote]
@@ -84,21 +84,6 @@ fn rref_03_a_kept_value_lives_in_its_worker_and_passes_by_reference() {
     let here: Ref<Vec<u64>> = runtime.keep(load::remote(10).on_process(rows.id().creator.process));
     assert_eq!(here.fetch().unwrap().len(), 10);
     assert_eq!(runtime.call(sum::remote(&here).on(&b)).wait().unwrap(), 45);
-}
-
-#[test]
-fn a_kept_value_needs_no_serde_until_it_is_fetched_elsewhere() {
-    let runtime = Runtime::new();
-    let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
-    let session: Ref<Session> = a.keep(open::remote("first"));
-    assert_eq!(
-        runtime.call(entries::remote(&session).on(&a)).wait().unwrap(),
-        Some(1)
-    );
-    assert_eq!(
-        runtime.call(entries::remote(&session).on(&b)).wait().unwrap(),
-        None
-    );
 }
 
 #[test]
@@ -156,6 +141,29 @@ fn frames(runtime: &Runtime, service: &str) -> u64 {
     of_service
         .map(|entry| entry.counts.frames_sent + entry.counts.frames_received)
         .sum()
+}
+
+/// The sum, and the frames of fetches that this process has exchanged with others.
+#[remote]
+fn sum_and_frames(rows: Ref<Vec<u64>>) -> Result<(u64, u64)> {
+    let sum = rows.fetch()?.iter().sum();
+    Ok((sum, frames(&Runtime::current()?, "fetches")))
+}
+
+#[test]
+fn jrem_22_a_value_that_was_fetched_travels_along() {
+    let runtime = Runtime::new();
+    let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
+    let rows: Ref<Vec<u64>> = a.keep(load::remote(100));
+    rows.fetch().unwrap();
+    let along = runtime.call(sum_and_frames::remote(&rows).on(&b)).wait().unwrap();
+    assert_eq!(along, (4950, 0), "nobody is asked");
+    let home = runtime.call(sum_and_frames::remote(&rows).on(&a)).wait().unwrap();
+    assert_eq!(home, (4950, 2), "the fetch of this process");
+    let long: Ref<Vec<u64>> = a.keep(load::remote(20_000));
+    long.fetch().unwrap();
+    let asked = runtime.call(sum_and_frames::remote(&long).on(&b)).wait().unwrap();
+    assert_eq!(asked, (199_990_000, 2), "a long value is fetched from its owner");
 }
 
 #[test]

@@ -12,4 +12,8 @@
 )]
 
 mod between;
+mod gate;
 mod here;
+mod here_attribute;
+mod submit;
+mod workers;

@@ -26,6 +26,28 @@ pub enum RemoteError {
         /// The living processes.
         living: Vec<ProcessId>,
     },
+    /// The call names another process than the one where its `#[here]` value lives.
+    #[error(
+        "the `#[here]` value of the call lives in {lives}, and the call is for {called} (help: leave `.on(..)` out, and the call goes \
+         there; or take the value without `#[here]`, and it is fetched)"
+    )]
+    Elsewhere {
+        /// The process where the value lives.
+        lives: ProcessId,
+        /// The process that the call is for.
+        called: ProcessId,
+    },
+    /// Two `#[here]` values of the call live in two processes, and a function runs in one.
+    #[error(
+        "the `#[here]` values of the call live in {first} and in {second} (help: keep both in one process, or take one of them \
+         without `#[here]`, and it is fetched)"
+    )]
+    Apart {
+        /// The process where the first of them lives.
+        first: ProcessId,
+        /// The process where another one lives.
+        second: ProcessId,
+    },
     /// The process has no function with this path and signature.
     #[error(
         "the process does not know this function{}. A crate that is a dependency but never named in code is not linked: \

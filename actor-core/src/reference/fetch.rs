@@ -14,15 +14,52 @@ use crate::hub::post::PostError;
 /// The service of fetches.
 pub(crate) const FETCHES: Service = Service(17);
 
+/// The wish of an asker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// The value, as soon as it is made.
+    Value,
+    /// A word, as soon as the value is made.
+    Readiness,
+    /// Whether the value is made by now.
+    State,
+}
+
+impl Wish {
+    /// The asker's name for a question: its number, and a bit by which the owner tells the two that wait for the value.
+    pub(super) fn question(self, number: u64) -> u64 {
+        number << 1 | u64::from(self == Wish::Readiness)
+    }
+
+    /// Whether a question that waits for a value asks for the value itself.
+    pub(super) fn is_value(question: u64) -> bool {
+        question & 1 == 0
+    }
+}
+
 /// The head of a letter of [`FETCHES`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FetchMessage {
-    /// Asks for the value, which may not exist yet.
+    /// Asks for the value, which may not exist yet, or for a word once it does.
     Ask {
+        /// The asker's name for the question: [`Wish::question`].
+        question: u64,
+        /// The reference.
+        id: RefId,
+    },
+    /// Asks whether the value exists by now.
+    Look {
         /// The asker's name for the question.
         question: u64,
         /// The reference.
         id: RefId,
+    },
+    /// Whether the value, or a failure in its place, is there.
+    Ready {
+        /// The asker's name for the question.
+        question: u64,
+        /// The answer.
+        is_ready: bool,
     },
     /// The body is the value.
     Value {
@@ -57,6 +94,8 @@ pub(super) enum FetchMessage {
 pub(super) enum Fetched {
     /// The encoded value, and the references that came beside it.
     Value { bytes: Bytes, handles: Vec<Arc<Handle>> },
+    /// Whether the value, or a failure in its place, is there.
+    Ready(bool),
     /// The function that was to make the value failed.
     Failed(FailureReport),
     /// The owner could not encode the value.

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 use selvedge_objects::refs::RefId;
 
 use super::content::{AnyShared, Content};
-use super::fetch::Fetched;
+use super::fetch::{Fetched, Wish};
 use crate::promise::Answer;
 
 /// The table of this process, as handles see it.
@@ -24,8 +25,11 @@ pub(super) trait ReferenceTable: Send + Sync {
     /// The content of an object of this process, if there is one.
     fn content_now(&self, id: RefId) -> Option<Content>;
 
-    /// Asks the owner for the value of an object.
-    fn ask(self: Arc<Self>, id: RefId) -> Answer<Fetched>;
+    /// Asks the owner about the value of an object.
+    fn ask(self: Arc<Self>, id: RefId, wish: Wish) -> Answer<Fetched>;
+
+    /// Sends what waits to be said to the owner of an object.
+    fn flush(self: Arc<Self>, id: RefId);
 
     /// Whether the owner has listed this process, as soon as that is known; false if the object is lost.
     fn confirmation(&self, id: RefId) -> Answer<bool>;
@@ -38,6 +42,8 @@ pub(crate) struct Handle {
     table: Option<Arc<dyn ReferenceTable>>,
     /// The value, once it was fetched from another process.
     fetched: OnceLock<AnyShared>,
+    /// The encoded value, if it is short and holds no references: it travels along where the reference is passed.
+    encoded: OnceLock<Bytes>,
 }
 
 impl fmt::Debug for Handle {
@@ -53,6 +59,7 @@ impl Handle {
             id,
             table: Some(table),
             fetched: OnceLock::new(),
+            encoded: OnceLock::new(),
         })
     }
 
@@ -71,6 +78,7 @@ impl Handle {
             id,
             table: None,
             fetched: OnceLock::new(),
+            encoded: OnceLock::new(),
         })
     }
 
@@ -91,6 +99,23 @@ impl Handle {
     /// The value that was fetched by way of this handle.
     pub(super) fn fetched(&self) -> Option<&AnyShared> {
         self.fetched.get()
+    }
+
+    /// The encoded value, if it is short.
+    pub(super) fn encoded(&self) -> Option<&Bytes> {
+        self.encoded.get()
+    }
+
+    /// Whether the value is here: it was fetched, or has come along with the reference.
+    pub(super) fn has_value(&self) -> bool {
+        self.fetched().is_some() || self.encoded().is_some()
+    }
+
+    /// Keeps an encoded value. An owner has the value itself.
+    pub(super) fn keep_encoded(&self, value: Bytes) {
+        if self.owner_table().is_none() {
+            let _ = self.encoded.set(value);
+        }
     }
 
     /// Keeps a fetched value; returns the one that is kept, which another thread may have fetched first.

@@ -10,7 +10,7 @@ use selvedge_objects::refs::{Bundle, Event, REFERENCES};
 
 use super::content::Content;
 use super::effect::{Effect, EffectThread};
-use super::fetch::{FETCHES, FetchMessage, Fetched};
+use super::fetch::{FETCHES, FetchMessage, Fetched, Wish};
 use super::references::References;
 use super::transit;
 use crate::failure::Failure;
@@ -49,6 +49,13 @@ fn fetch_message(references: &Arc<References>, from: Peer, message: FetchMessage
         FetchMessage::Ask { question, id } => {
             let event = Event::Fetch { from, question, id };
             references.event(EffectThread::Link, event);
+        }
+        FetchMessage::Look { question, id } => {
+            let is_ready = references.is_full(id);
+            tell(references, from, &FetchMessage::Ready { question, is_ready });
+        }
+        FetchMessage::Ready { question, is_ready } => {
+            references.answered(from, question, Fetched::Ready(is_ready));
         }
         FetchMessage::Value { question, parcels } => {
             let table = Arc::clone(references);
@@ -112,10 +119,14 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThre
     }
 }
 
-/// Encodes the content for another process, with the references in it, and sends it.
+/// Encodes the content for another process, with the references in it, and sends it; or a word, if that is asked for.
 fn answer(table: &Arc<References>, to: Peer, question: u64, content: Content) {
     let value = match content {
-        Ok(value) => value,
+        Ok(value) if Wish::is_value(question) => value,
+        Ok(_) => {
+            let is_ready = true;
+            return tell(table, to, &FetchMessage::Ready { question, is_ready });
+        }
         Err(failure) => {
             let report = failure.report();
             return tell(table, to, &FetchMessage::Failed { question, report });

@@ -4,7 +4,8 @@
 //! results, fetch the value, and drop them. The owner drops the value when nobody holds a reference any more. The count
 //! is [`selvedge_objects::refs`]; this folder gives it handles, values and letters:
 //!
-//! - `ref_type.rs`: [`Ref`], which users hold;
+//! - `ref_type.rs`: [`Ref`], which users hold; `ready.rs`: whether its value is made;
+//! - `answers.rs`: the meaning of an owner's answer;
 //! - `handle.rs`: one handle of the table, and the value that was fetched by way of it;
 //! - `references.rs`: the references of this process, and their lock; `table.rs`: what is behind the lock; `effect.rs`: the
 //!   work that follows when it is let go; `waiting_letter.rs`: letters that wait for their references;
@@ -15,12 +16,14 @@
 //! - `timer.rs`: repeats what was not answered;
 //! - `error.rs`: [`FetchError`].
 
+mod answers;
 pub(crate) mod content;
 mod effect;
 mod error;
 pub(crate) mod fetch;
 pub(crate) mod handle;
 pub(crate) mod letters;
+mod ready;
 mod ref_type;
 pub(crate) mod references;
 mod table;

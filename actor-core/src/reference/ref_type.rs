@@ -8,20 +8,19 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use selvedge_channels::{Traits, Wire};
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::RefId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::content::{AnyShared, Content, again, decoded};
+use super::content::{AnyShared, Content, decoded};
 use super::error::FetchError;
-use super::fetch::Fetched;
+use super::fetch::{Fetched, Wish};
 use super::handle::{Handle, ReferenceTable};
-use super::transit;
-use crate::actor::registry::typed;
+use super::transit::{self, CARRIED_BYTES_MAX};
 use crate::call::request::CALL_TIMEOUT;
 use crate::current::{NoBlocking, blocking};
-use crate::failure::{Failure, FailureReport};
 use crate::promise::{Answer, NoAnswer};
 
 /// A reference to a value of type `T` that lives in one process, its owner: an `Arc<T>` across processes.
@@ -30,7 +29,7 @@ use crate::promise::{Answer, NoAnswer};
 /// other references refer to; elsewhere it does not serialise. The owner drops the value when no process holds a
 /// reference any more. A value never changes.
 pub struct Ref<T> {
-    handle: Arc<Handle>,
+    pub(super) handle: Arc<Handle>,
     of: PhantomData<fn() -> T>,
 }
 
@@ -83,6 +82,16 @@ impl<T> Ref<T> {
         self.id().owner
     }
 
+    /// Drops the reference, and tells the owner at once if it was the last one here that is confirmed. A mere drop waits up to
+    /// 10 ms for others, to share a frame with them. Clones are references of their own, and hold the value still.
+    pub fn release(self) {
+        let (id, table) = (self.id(), self.handle.table().map(Arc::clone));
+        drop(self);
+        if let Some(table) = table {
+            table.flush(id);
+        }
+    }
+
     /// Waits until the owner has listed this process, at most `timeout`: from then on the value lives as long as this
     /// reference, whatever becomes of the process that passed it. Returns false if the value is lost.
     ///
@@ -96,12 +105,12 @@ impl<T> Ref<T> {
     }
 
     /// The table of this process. A made-up reference has none, and nothing to fetch.
-    fn table(&self) -> Result<&Arc<dyn ReferenceTable>, FetchError> {
+    pub(super) fn table(&self) -> Result<&Arc<dyn ReferenceTable>, FetchError> {
         self.handle.table().ok_or(FetchError::Freed { id: self.id() })
     }
 
     /// Waits for an answer. A remote function that waits gives its place to another call meanwhile.
-    fn waited<A>(
+    pub(super) fn waited<A>(
         &self,
         answer: &mut Answer<A>,
         started: Instant,
@@ -143,11 +152,10 @@ impl<T: Send + Sync + 'static> Ref<T> {
         self.handle.owner_table()?.content_now(self.id())?.ok()?.get()
     }
 
-    /// Whether a fetch would return at once. Asks nobody.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        let content = |table: &Arc<dyn ReferenceTable>| table.content_now(self.id());
-        self.handle.fetched().is_some() || self.handle.owner_table().and_then(content).is_some()
+    /// The owner's own value, as soon as it is made; `None` if this process is not the owner.
+    pub(crate) fn here(&self) -> Option<impl Future<Output = Result<Arc<T>, FetchError>> + Send> {
+        let content = self.handle.owner_table()?.content(self.id());
+        Some(async move { self.of_content(content.await) })
     }
 
     fn source(&self) -> Result<ValueSource, FetchError> {
@@ -157,7 +165,9 @@ impl<T: Send + Sync + 'static> Ref<T> {
         if let Some(value) = self.handle.fetched() {
             return Ok(ValueSource::Fetched(Arc::clone(value)));
         }
-        Ok(ValueSource::Owner(Arc::clone(self.table()?).ask(self.id())))
+        Ok(ValueSource::Owner(
+            Arc::clone(self.table()?).ask(self.id(), Wish::Value),
+        ))
     }
 
     fn typed(&self, value: AnyShared) -> Result<Arc<T>, FetchError> {
@@ -165,15 +175,7 @@ impl<T: Send + Sync + 'static> Ref<T> {
     }
 
     fn of_content(&self, content: Result<Content, NoAnswer>) -> Result<Arc<T>, FetchError> {
-        let id = self.id();
-        match content {
-            Ok(Ok(value)) => value.get().ok_or_else(|| self.wrong_type()),
-            Ok(Err(failure)) => Err(FetchError::Failed {
-                id,
-                failure: again(&failure),
-            }),
-            Err(_) => Err(FetchError::Freed { id }),
-        }
+        self.made(content)?.get().ok_or_else(|| self.wrong_type())
     }
 
     fn wrong_type(&self) -> FetchError {
@@ -199,6 +201,9 @@ impl<T: Wire> Ref<T> {
     /// # Errors
     /// [`FetchError`].
     pub fn fetch_timeout(&self, timeout: Duration) -> Result<Arc<T>, FetchError> {
+        if let Some(value) = self.carried() {
+            return Ok(value);
+        }
         let started = Instant::now();
         let deadline = started.checked_add(timeout);
         match self.source()? {
@@ -208,32 +213,30 @@ impl<T: Wire> Ref<T> {
         }
     }
 
+    /// The value that has come along with the reference, or was fetched before. One that cannot be decoded is as good as none.
+    fn carried(&self) -> Option<Arc<T>> {
+        if let Some(value) = self.handle.fetched() {
+            return self.typed(Arc::clone(value)).ok();
+        }
+        let value: T = decoded(self.handle.encoded()?, const { &Traits::WIRE }).ok()?;
+        self.typed(self.handle.keep(Arc::new(value))).ok()
+    }
+
     /// Decodes what the owner has answered, and keeps it. User code runs here: `Deserialize`.
     fn read(&self, fetched: Result<Fetched, NoAnswer>) -> Result<Arc<T>, FetchError> {
         let id = self.id();
         match fetched {
             Ok(Fetched::Value { bytes, handles }) => {
+                let is_short = handles.is_empty() && bytes.len() <= CARRIED_BYTES_MAX;
                 let value: T = transit::arriving(handles, || decoded(&bytes, const { &Traits::WIRE }))
                     .map_err(|failure| FetchError::Unreadable { id, failure })?;
+                if is_short {
+                    // Not a view, which would hold the whole buffer that was received.
+                    self.handle.keep_encoded(Bytes::copy_from_slice(&bytes));
+                }
                 self.typed(self.handle.keep(Arc::new(value)))
             }
-            Ok(Fetched::Failed(report)) => Err(FetchError::Failed {
-                id,
-                failure: reported(report),
-            }),
-            Ok(Fetched::Unreadable(report)) => Err(FetchError::Unreadable {
-                id,
-                failure: reported(report),
-            }),
-            Ok(Fetched::Freed) | Err(NoAnswer::Taken) => Err(FetchError::Freed { id }),
-            Ok(Fetched::OwnerLost) => Err(FetchError::OwnerLost { id }),
-            Err(NoAnswer::Broken) => Err(FetchError::Shutdown { id }),
-            Ok(Fetched::CreateTimedOut) => Err(FetchError::CreateTimedOut { id }),
-            Ok(Fetched::Unreachable(error)) => Err(FetchError::Unreachable {
-                id,
-                owner: self.owner(),
-                reason: error.to_string(),
-            }),
+            other => Err(self.unanswered(other)),
         }
     }
 }
@@ -245,6 +248,9 @@ impl<T: Wire> IntoFuture for &Ref<T> {
     fn into_future(self) -> Self::IntoFuture {
         let this = self.clone();
         Box::pin(async move {
+            if let Some(value) = this.carried() {
+                return Ok(value);
+            }
             match this.source()? {
                 ValueSource::Here(answer) => this.of_content(answer.await),
                 ValueSource::Fetched(value) => this.typed(value),
@@ -252,9 +258,4 @@ impl<T: Wire> IntoFuture for &Ref<T> {
             }
         })
     }
-}
-
-/// The failure that another process reports, with the user's own error in it if serde knows the error's type.
-fn reported(report: FailureReport) -> Failure {
-    typed(Failure::from_error(report))
 }

@@ -13,7 +13,7 @@ use selvedge_objects::refs::{Event, Parcel, RefError, RefId, RefStats, RefStatus
 
 use super::content::Content;
 use super::effect::{Effect, EffectThread};
-use super::fetch::{FetchMessage, Fetched};
+use super::fetch::{FetchMessage, Fetched, Wish};
 use super::handle::{Handle, ReferenceTable};
 use super::letters::{perform, say};
 use super::table::{FetchQuestion, ObjectCell, ReferenceState};
@@ -209,6 +209,11 @@ impl References {
         refused
     }
 
+    /// Whether an object of this process has its content.
+    pub(super) fn is_full(&self, id: RefId) -> bool {
+        matches!(self.table.lock().cells.get(&id), Some(ObjectCell::Full(_)))
+    }
+
     /// The time by the clock of the references.
     pub(super) fn now(&self) -> Duration {
         (self.clock)()
@@ -227,6 +232,7 @@ impl References {
     /// Ends all waits: the process ends. Promises are broken outside of the lock.
     pub(crate) fn stop(self: &Arc<Self>) {
         let left = self.locked(|table, _| {
+            table.is_stopped = true;
             let questions = std::mem::take(&mut table.questions);
             (
                 questions,
@@ -263,8 +269,16 @@ impl ReferenceTable for References {
     fn content(&self, id: RefId) -> Answer<Content> {
         let (asker, answer) = promise();
         let mut table = self.table.lock();
+        let is_stopped = table.is_stopped;
         match table.cells.entry(id).or_default() {
-            ObjectCell::Empty(waiting) => waiting.push(asker),
+            ObjectCell::Empty(_) if is_stopped => {}
+            ObjectCell::Empty(waiting) => {
+                // Calls that were cancelled meanwhile leave nothing behind.
+                if waiting.len() == waiting.capacity() {
+                    waiting.retain(|promise| !promise.is_abandoned());
+                }
+                waiting.push(asker);
+            }
             ObjectCell::Full(content) => {
                 let content = content.clone();
                 drop(table);
@@ -281,9 +295,12 @@ impl ReferenceTable for References {
         }
     }
 
-    fn ask(self: Arc<Self>, id: RefId) -> Answer<Fetched> {
+    fn ask(self: Arc<Self>, id: RefId, wish: Wish) -> Answer<Fetched> {
         let (asker, answer) = promise();
         let mut table = self.table.lock();
+        if table.is_stopped {
+            return answer;
+        }
         let refused = match table.refs.check(id) {
             Ok(()) => None,
             Err(RefError::CreateTimedOut(_)) => Some(Fetched::CreateTimedOut),
@@ -294,19 +311,28 @@ impl ReferenceTable for References {
             asker.keep(refused);
             return answer;
         }
-        let question = table.next_number();
+        let question = wish.question(table.next_number());
         table.questions.insert(question, FetchQuestion { id, asker });
         drop(table);
-        if let Err(error) = say(&self, id.owner, &FetchMessage::Ask { question, id }, Bytes::new()) {
+        let message = match wish {
+            Wish::Value | Wish::Readiness => FetchMessage::Ask { question, id },
+            Wish::State => FetchMessage::Look { question, id },
+        };
+        if let Err(error) = say(&self, id.owner, &message, Bytes::new()) {
             self.answered(id.owner, question, Fetched::Unreachable(error));
         }
         answer
+    }
+
+    fn flush(self: Arc<Self>, id: RefId) {
+        self.event(EffectThread::Caller, Event::Flush(id.owner));
     }
 
     fn confirmation(&self, id: RefId) -> Answer<bool> {
         let (asker, answer) = promise();
         let mut table = self.table.lock();
         let known = match table.refs.status(id) {
+            Some(RefStatus::Pending) if table.is_stopped => return answer,
             Some(RefStatus::Pending) => {
                 table.confirmations.entry(id).or_default().push(asker);
                 return answer;

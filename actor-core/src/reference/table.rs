@@ -43,6 +43,8 @@ pub(super) struct ReferenceState {
     pub(super) calls: BTreeMap<u64, WaitingLetter>,
     /// The promise to tell what is left at the end.
     pub(super) ending: Option<Promise<Vec<Leak>>>,
+    /// Whether the process ends: no more promises are taken.
+    pub(super) is_stopped: bool,
     numbers: u64,
 }
 
@@ -55,6 +57,7 @@ impl ReferenceState {
             confirmations: BTreeMap::new(),
             calls: BTreeMap::new(),
             ending: None,
+            is_stopped: false,
             numbers: 0,
         }
     }

@@ -31,6 +31,8 @@ use crate::remote::waiter::{Outcome, Waiter};
 pub(crate) struct Request {
     pub(crate) function: &'static FunctionEntry,
     pub(crate) arguments: Arguments,
+    /// The references whose owner the function has to run in.
+    pub(crate) homes: Vec<RefId>,
     pub(crate) deadline: Option<Duration>,
     pub(crate) is_copied: bool,
 }
@@ -61,6 +63,25 @@ impl Asking {
 }
 
 impl Request {
+    /// Whether the function may run in this process: all its `#[here]` values live there.
+    fn check(&self, process: ProcessId) -> Result<(), RemoteError> {
+        let mut lives = self.homes.iter().map(|home| home.owner);
+        let Some(first) = lives.next() else { return Ok(()) };
+        if let Some(second) = lives.find(|other| *other != first) {
+            return Err(RemoteError::Apart {
+                first: first.process,
+                second: second.process,
+            });
+        }
+        if first.process != process {
+            return Err(RemoteError::Elsewhere {
+                lives: first.process,
+                called: process,
+            });
+        }
+        Ok(())
+    }
+
     fn encode(&self) -> Result<EncodedArguments, RemoteError> {
         let (bytes, handles) = self.function.encode(&self.arguments).map_err(refused)?;
         Ok(EncodedArguments {
@@ -122,11 +143,14 @@ impl Remote {
         self.post.me().process
     }
 
-    /// The process for a call. Workers are all processes but the first; if there is none, this process is the worker.
-    pub(crate) fn choose(&self, destination: Destination) -> ProcessId {
+    /// The process for a call: the one that it names, or the one where its `#[here]` values live, or a worker. Workers are all
+    /// processes but the first; if there is none, this process is the worker.
+    pub(crate) fn choose(&self, destination: Destination, homes: &[RefId]) -> ProcessId {
         let me = self.me();
-        if let Destination::Process(process) = destination {
-            return process;
+        match (destination, homes) {
+            (Destination::Process(process), _) => return process,
+            (Destination::Any, [first, ..]) => return first.owner.process,
+            (Destination::Any, []) => {}
         }
         let mut workers: Vec<ProcessId> = self.post.peers().iter().map(|peer| peer.process).collect();
         workers.push(me);
@@ -140,6 +164,9 @@ impl Remote {
 
     /// Makes a call.
     pub(crate) fn ask(&self, process: ProcessId, request: Request, wants: Wants) -> Asking {
+        if let Err(error) = request.check(process) {
+            return Asking::failed(process, error);
+        }
         if process == self.me() {
             return self.ask_here(request, wants);
         }
@@ -155,6 +182,7 @@ impl Remote {
     /// # Errors
     /// The call was not accepted.
     pub(crate) fn cast(&self, process: ProcessId, request: Request) -> Result<(), RemoteError> {
+        request.check(process)?;
         let function = request.function;
         if process == self.me() {
             let reply = Box::new(move |outcome| log(function, process, outcome));
@@ -202,11 +230,11 @@ impl Remote {
 
     /// Makes a call whose value stays in the process, and returns the reference to it. Errors are the reference's content.
     pub(crate) fn keep(&self, process: ProcessId, request: Request) -> Arc<Handle> {
-        if process == self.me() {
+        let (function, checked) = (request.function, request.check(process));
+        if checked.is_ok() && process == self.me() {
             return self.keep_here(request);
         }
-        let function = request.function;
-        let sent = self.find(process).and_then(|peer| {
+        let sent = checked.and_then(|()| self.find(process)).and_then(|peer| {
             let encoded = request.encode()?;
             let (handle, parcel) = self.references.keep(peer).map_err(not_passed)?;
             let call = self.asked.lock().number();
@@ -243,22 +271,23 @@ impl Remote {
     /// Makes a call to each process: to the others first, and in this process last, so that it delays no other.
     pub(crate) fn ask_everywhere(&self, request: Request) -> Vec<Asking> {
         let peers = self.post.peers();
-        let encoded = match peers.is_empty() {
-            true => Ok(EncodedArguments {
+        let encoded = match peers.iter().any(|peer| request.check(peer.process).is_ok()) {
+            true => request.encode(),
+            false => Ok(EncodedArguments {
                 body: Bytes::new(),
                 handles: Vec::new(),
             }),
-            false => request.encode(),
         };
-        let to = |peer: Peer| match &encoded {
-            Ok(encoded) => {
+        let to = |peer: Peer| match (request.check(peer.process), &encoded) {
+            (Err(error), _) => Asking::failed(peer.process, error),
+            (Ok(()), Ok(encoded)) => {
                 let (encoded, deadline) = (encoded.clone(), request.deadline);
                 self.ask_peer(peer, request.function, encoded, Wants::Value, deadline)
             }
-            Err(error) => Asking::failed(peer.process, unencoded(error)),
+            (Ok(()), Err(error)) => Asking::failed(peer.process, unencoded(error)),
         };
         let mut askings: Vec<Asking> = peers.into_iter().map(to).collect();
-        askings.push(self.ask_here(request, Wants::Value));
+        askings.push(self.ask(self.me(), request, Wants::Value));
         askings.sort_by_key(|asking| asking.process);
         askings
     }
@@ -368,6 +397,7 @@ impl Remote {
             current: self.current(function.is_async()),
             init: self.init,
             reply,
+            executor: self.executor(),
         });
     }
 

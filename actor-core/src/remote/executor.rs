@@ -16,7 +16,7 @@ use crate::remote::threads::Threads;
 
 /// The number of functions of a process that may wait by blocking at a time.
 const BLOCKED_MAX: usize = 64;
-/// The number of calls that may wait for a thread.
+/// The number of calls that may wait for a thread, and of those that may wait for arguments.
 const QUEUED_MAX: usize = 1 << 20;
 
 /// The number of cores that this process may use.
@@ -62,7 +62,12 @@ struct SharedPlaces<W> {
     places: Mutex<ThreadPlaces<W>>,
     work: Condvar,
     threads: Threads,
+    /// A further count for each call that waits for arguments.
+    resting: Arc<()>,
 }
+
+/// The count of one call that waits for arguments, without a thread and without a place.
+pub(crate) struct Resting(#[allow(dead_code, reason = "only its count matters")] Arc<()>);
 
 impl<W> Clone for Executor<W> {
     fn clone(&self) -> Self {
@@ -81,7 +86,18 @@ impl<W: Work> Executor<W> {
             places: Mutex::new(ThreadPlaces::new(limits)),
             work: Condvar::new(),
             threads: threads.clone(),
+            resting: Arc::default(),
         }))
+    }
+
+    /// Counts a call that waits for arguments, or refuses it.
+    pub(crate) fn rest(&self) -> Result<Resting, WorkRefusal> {
+        let limit = QUEUED_MAX;
+        let resting = Arc::clone(&self.0.resting);
+        match Arc::strong_count(&resting) {
+            count if count > limit + 1 => Err(WorkRefusal::Full { limit }),
+            _ => Ok(Resting(resting)),
+        }
     }
 
     /// Has the work done, or refuses it.

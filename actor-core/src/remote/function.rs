@@ -8,9 +8,11 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
 
 use linkme::distributed_slice;
 use selvedge_channels::{Payload, Traits, Wire};
+use selvedge_objects::refs::RefId;
 use serde::{Deserialize, Serialize};
 
 use crate::actor::arguments::{Arguments, ArgumentsKind, Returned};
@@ -20,7 +22,7 @@ use crate::fnv::{FNV_OFFSET, fnv1a};
 use crate::reference::content::ObjectValue;
 use crate::reference::handle::Handle;
 use crate::reference::transit::{arriving, leaving};
-use crate::remote::argument::ArgumentTuple;
+use crate::remote::parameter::ArgumentTuple;
 
 /// All remote functions of the program. `#[remote]` adds to the list at link time.
 #[distributed_slice]
@@ -113,18 +115,21 @@ pub(crate) enum FunctionFault {
     Failed(Failure),
 }
 
-type Ended = Result<Returned, FunctionFault>;
+pub(crate) type Ended = Result<Returned, FunctionFault>;
 
 /// A function after its call, its types erased.
 pub(crate) enum Running {
     Done(Ended),
     Future(Pin<Box<dyn Future<Output = Ended>>>),
+    /// Arguments of a function that blocks are on their way. The function runs in the poll that gets the last of them.
+    Resolving(Pin<Box<dyn Future<Output = Ended> + Send>>),
 }
 
 /// A remote function that takes the arguments `A`, a tuple, which are `P` on their way.
 pub struct TypedEntry<A, P> {
     entry: FunctionEntry,
     pass: fn(P) -> Arguments,
+    homes: fn(&P) -> Vec<RefId>,
     arguments: PhantomData<fn(A)>,
 }
 
@@ -149,6 +154,7 @@ impl<A: ArgumentTuple<Passed = P>, P: Wire> TypedEntry<A, P> {
         TypedEntry {
             entry,
             pass: Arguments::local::<P>,
+            homes: A::homes,
             arguments: PhantomData,
         }
     }
@@ -163,6 +169,11 @@ impl<A, P> TypedEntry<A, P> {
 
     pub(crate) fn pass(&self, arguments: P) -> Arguments {
         (self.pass)(arguments)
+    }
+
+    /// The references whose owner the function has to run in.
+    pub(crate) fn homes(&self, arguments: &P) -> Vec<RefId> {
+        (self.homes)(arguments)
     }
 }
 
@@ -212,9 +223,10 @@ fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Runni
         Ok(passed) => passed,
         Err(failure) => return Running::Done(Err(FunctionFault::Arguments(failure))),
     };
+    let resolved = F::Arguments::resolved(passed);
     if F::IS_ASYNC {
         return Running::Future(Box::pin(async move {
-            let result = match F::Arguments::resolved(passed).await.map(F::start) {
+            let result = match resolved.await.map(F::start) {
                 Ok(Begun::Future(future)) => future.await,
                 Ok(Begun::Done(result)) => result,
                 Err(failure) => Err(failure),
@@ -222,12 +234,18 @@ fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Runni
             returned::<F>(result, kind, wants)
         }));
     }
-    match F::Arguments::resolve(passed).map(F::start) {
-        Ok(Begun::Done(result)) => Running::Done(returned::<F>(result, kind, wants)),
-        Ok(Begun::Future(future)) => {
-            Running::Future(Box::pin(async move { returned::<F>(future.await, kind, wants) }))
-        }
-        Err(failure) => Running::Done(Err(FunctionFault::Failed(failure))),
+    let mut ended = Box::pin(async move {
+        let result = match resolved.await.map(F::start) {
+            Ok(Begun::Done(result)) => result,
+            Ok(Begun::Future(_)) => Err(Failure::Internal("a future of a function that blocks".to_owned())),
+            Err(failure) => Err(failure),
+        };
+        returned::<F>(result, kind, wants)
+    });
+    // Most arguments are there already. Whoever waits for the others polls again, with a waker.
+    match ended.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(ended) => Running::Done(ended),
+        Poll::Pending => Running::Resolving(ended),
     }
 }
 

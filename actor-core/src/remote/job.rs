@@ -1,8 +1,9 @@
 //! A call where its function runs.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use selvedge_channels::dispose;
 
@@ -10,13 +11,15 @@ use crate::call::remote_error::RemoteError;
 use crate::cancel::{CallCancel, Cancellation, Scope, within};
 use crate::current::{Current, within_current};
 use crate::failure::Failure;
-use crate::remote::executor::{Work, WorkRefusal};
-use crate::remote::function::{FunctionEntry, FunctionFault, Invocation, Running};
+use crate::remote::executor::{Executor, Work, WorkRefusal};
+use crate::remote::function::{Ended, FunctionEntry, FunctionFault, Invocation, Running};
 use crate::remote::init::WorkerInit;
+use crate::remote::piece::Piece;
+use crate::remote::resolving::ResolvingJob;
 use crate::remote::waiter::Outcome;
 
 /// A callback for the outcome.
-type Reply = Box<dyn FnOnce(Outcome) + Send>;
+pub(crate) type Reply = Box<dyn FnOnce(Outcome) + Send>;
 
 /// A call where its function runs. An outcome is given once, unless the process ends before.
 pub(crate) struct RemoteJob {
@@ -26,6 +29,8 @@ pub(crate) struct RemoteJob {
     pub(crate) current: Arc<Current>,
     pub(crate) init: &'static WorkerInit,
     pub(crate) reply: Reply,
+    /// The executor of the process, to which a call returns that waits for arguments.
+    pub(crate) executor: Executor<Piece>,
 }
 
 impl Work for RemoteJob {
@@ -37,17 +42,33 @@ impl Work for RemoteJob {
             current,
             init,
             reply,
+            executor,
         } = self;
         if cancel.is_cancelled() {
             dispose(invocation);
             return reply(Err(RemoteError::Failed(Failure::Interrupted)));
         }
-        let scope = Scope::Of(Cancellation::of_call(cancel));
-        let running = begin(function, invocation, init, &current, &scope);
-        reply(running.and_then(|running| match running {
-            Running::Done(outcome) => outcome.map_err(fault),
-            Running::Future(_) => Err(internal("an async function on a thread that blocks")),
-        }));
+        let scope = Scope::Of(Cancellation::of_call(Arc::clone(&cancel)));
+        match begin(function, invocation, init, &current, &scope) {
+            Ok(Running::Done(ended)) => reply(ended.map_err(fault)),
+            Ok(Running::Future(_)) => reply(Err(internal("an async function on a thread that blocks"))),
+            Ok(Running::Resolving(ended)) => match executor.rest() {
+                Ok(resting) => ResolvingJob {
+                    ended,
+                    cancel,
+                    current,
+                    reply,
+                    executor,
+                    resting,
+                }
+                .run(),
+                Err(why) => {
+                    dispose(ended);
+                    reply(Err(why.into()));
+                }
+            },
+            Err(error) => reply(Err(error)),
+        }
     }
 
     fn refuse(self, why: WorkRefusal) {
@@ -66,23 +87,21 @@ impl RemoteJob {
             current,
             init,
             reply,
+            ..
         } = self;
         let scope = Scope::Of(Cancellation::of_call(Arc::clone(&cancel)));
         let running = begin(function, invocation, init, &current, &scope);
         let mut future = match running {
             Ok(Running::Future(future)) => future,
             Ok(Running::Done(outcome)) => return reply(outcome.map_err(fault)),
+            Ok(Running::Resolving(_)) => {
+                return reply(Err(internal(
+                    "a function that blocks on the thread of async ones",
+                )));
+            }
             Err(error) => return reply(Err(error)),
         };
-        let outcome = poll_fn(|context| {
-            if cancel.listen(context.waker()) {
-                return Poll::Ready(Err(FunctionFault::Failed(Failure::Interrupted)));
-            }
-            let mut poll = || Ok(future.as_mut().poll(context));
-            let polled = within_current(&current, || within(&scope, || Failure::catch(&mut poll)));
-            polled.unwrap_or_else(|panic| Poll::Ready(Err(FunctionFault::Failed(panic))))
-        })
-        .await;
+        let outcome = poll_fn(|context| polled(future.as_mut(), context, &cancel, &current)).await;
         dispose(future);
         cancel.answered();
         reply(outcome.map_err(fault));
@@ -105,7 +124,23 @@ fn begin(
     })
 }
 
-fn fault(fault: FunctionFault) -> RemoteError {
+/// Polls the future of a call; the cancellation of the call wakes it, and ends it.
+pub(super) fn polled<F: Future<Output = Ended> + ?Sized>(
+    mut future: Pin<&mut F>,
+    context: &mut Context<'_>,
+    cancel: &Arc<CallCancel>,
+    current: &Arc<Current>,
+) -> Poll<Ended> {
+    if cancel.listen(context.waker()) {
+        return Poll::Ready(Err(FunctionFault::Failed(Failure::Interrupted)));
+    }
+    let scope = Scope::Of(Cancellation::of_call(Arc::clone(cancel)));
+    let mut poll = || Ok(future.as_mut().poll(context));
+    let polled = within_current(current, || within(&scope, || Failure::catch(&mut poll)));
+    polled.unwrap_or_else(|panic| Poll::Ready(Err(FunctionFault::Failed(panic))))
+}
+
+pub(super) fn fault(fault: FunctionFault) -> RemoteError {
     match fault {
         FunctionFault::Arguments(failure) => RemoteError::Arguments(failure.into_report()),
         FunctionFault::Failed(failure) => RemoteError::Failed(failure),

@@ -3,13 +3,15 @@
 //! of a call, and the threads.
 //!
 //! - `function`: a function as plain data, found by number in every process; `near`: similar names, for errors
-//! - `argument`: what may be written for a parameter
+//! - `argument`: what may be written for a parameter; `here`: the same for a parameter with `#[here]`; `parameter`: how an argument
+//!   becomes what the function takes
 //! - `remote_call`: the description of a call, and functions as values
 //! - `verbs`: what a runtime does with a described call; `scope`: several calls as one; `composite`: their errors
 //! - `calls`: the table of calls, plain data; `message`: the letters between two services of calls;
 //!   `parts`: bodies that are longer than a letter
 //! - `service`: the service of a process, with `asking` for its own calls and `serving` for those of others
-//! - `waiter`: the promise of an answer; `job`: a call where its function runs
+//! - `waiter`: the promise of an answer; `job`: a call where its function runs; `resolving`: one whose arguments are
+//!   on their way
 //! - `piece`: the kinds of work; `executor`: threads for functions that block, with `places` for the rule of how many; `async_thread`: one thread for
 //!   async functions; `threads`: the count of all of them
 //! - `init`: the initialisation of a process before its first function
@@ -21,14 +23,17 @@ pub(crate) mod calls;
 pub(crate) mod composite;
 mod executor;
 pub(crate) mod function;
+pub(crate) mod here;
 pub(crate) mod init;
 mod job;
 pub(crate) mod message;
 pub(crate) mod near;
+pub(crate) mod parameter;
 mod parts;
 mod piece;
 mod places;
 pub(crate) mod remote_call;
+mod resolving;
 pub(crate) mod scope;
 pub(crate) mod service;
 mod serving;

@@ -5,11 +5,14 @@ use selvedge_channels::dispose;
 use crate::reference::references::{Errand, Helpers};
 use crate::remote::executor::{Executor, Work, WorkRefusal};
 use crate::remote::job::RemoteJob;
+use crate::remote::resolving::ResolvingJob;
 
 /// A piece of work.
 pub(crate) enum Piece {
     /// Runs a function.
     Job(RemoteJob),
+    /// Looks whether the arguments of a call are there, and runs its function.
+    Resolving(ResolvingJob),
     /// Encodes or drops a value.
     Errand(Errand),
 }
@@ -18,6 +21,7 @@ impl Work for Piece {
     fn run(self) {
         match self {
             Piece::Job(job) => job.run(),
+            Piece::Resolving(job) => job.run(),
             Piece::Errand(errand) => errand(),
         }
     }
@@ -25,6 +29,7 @@ impl Work for Piece {
     fn refuse(self, why: WorkRefusal) {
         match self {
             Piece::Job(job) => job.refuse(why),
+            Piece::Resolving(job) => job.refuse(why),
             // Nobody waits for a drop, and who waits for a value is told by the end of this process.
             Piece::Errand(errand) => dispose(errand),
         }

@@ -4,21 +4,26 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use selvedge_cluster::peer::ProcessId;
+use selvedge_objects::refs::RefId;
 
 use crate::actor::arguments::Arguments;
 use crate::home::handles::Worker;
 use crate::remote::function::{FunctionEntry, TypedEntry};
 
 /// A described call of a remote function, whose value is a `T`. Nothing happens until it is handed to one of
-/// [`Runtime::call`](crate::Runtime::call), [`cast`](crate::Runtime::cast), [`everywhere`](crate::Runtime::everywhere) and
+/// [`Runtime::call`](crate::Runtime::call), [`submit`](crate::Runtime::submit), [`keep`](crate::Runtime::keep),
+/// [`cast`](crate::Runtime::cast), [`everywhere`](crate::Runtime::everywhere) and
 /// [`scope`](crate::Runtime::scope).
 ///
-/// Unless [`on`](Self::on) names a process, the runtime chooses a worker: one after the other. A runtime without workers
-/// runs the function in its own process.
+/// A call with a `#[here]` value goes to the process where the value lives. Any other call goes to the process that
+/// [`on`](Self::on) names, or else to a worker that the runtime chooses: one after the other. A runtime without workers runs
+/// the function in its own process.
 #[must_use = "a described call does nothing until a runtime gets it"]
 pub struct RemoteCall<T> {
     pub(crate) function: &'static FunctionEntry,
     pub(crate) arguments: Arguments,
+    /// The references whose owner the function has to run in.
+    pub(crate) homes: Vec<RefId>,
     pub(crate) destination: Destination,
     pub(crate) deadline: Option<Duration>,
     pub(crate) is_copied: bool,
@@ -50,6 +55,7 @@ impl<T> RemoteCall<T> {
     pub fn new<A, P>(function: &'static TypedEntry<A, P>, arguments: P) -> Self {
         RemoteCall {
             function: function.entry(),
+            homes: function.homes(&arguments),
             arguments: function.pass(arguments),
             destination: Destination::Any,
             deadline: None,
@@ -69,7 +75,8 @@ impl<T> RemoteCall<T> {
         self
     }
 
-    /// Runs the function in the next worker in turn, whatever the workers have to do. This is the default as well.
+    /// Runs the function in the next worker in turn, whatever the workers have to do. This is the default as well. A call with a
+    /// `#[here]` value goes where the value lives nevertheless.
     pub fn round_robin(mut self) -> Self {
         self.destination = Destination::Any;
         self

@@ -164,6 +164,11 @@ impl Remote {
         entries.map(named).collect()
     }
 
+    /// The executor of functions that block.
+    pub(super) fn executor(&self) -> Executor<Piece> {
+        self.executor.clone()
+    }
+
     /// Has a function run.
     pub(super) fn start(&self, job: RemoteJob) {
         if !job.function.is_async() {

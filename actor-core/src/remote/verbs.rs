@@ -59,8 +59,17 @@ impl Runtime {
     /// serde, unless it is fetched from another process. An error of the function is the error of every fetch.
     pub fn keep<T: Payload>(&self, call: RemoteCall<T>) -> Ref<T> {
         let remote = self.remote();
-        let process = remote.choose(call.destination);
+        let process = remote.choose(call.destination, &call.homes);
         Ref::of(remote.keep(process, request(call)))
+    }
+
+    /// Submits a remote function: it runs in the next worker in turn, and the reference to its value is there at once. A call
+    /// that takes other such references starts when their values are made, and holds no thread until then. The value stays
+    /// where it was made, and `fetch` gets it from there.
+    ///
+    /// An error of the function is the error of every fetch. A function that returns a `Ref<T>` gives a `Ref<Ref<T>>`.
+    pub fn submit<T: Wire>(&self, call: RemoteCall<T>) -> Ref<T> {
+        self.keep(call)
     }
 
     /// The frames and bytes that this process has exchanged with others, by process and service. A process without an entry
@@ -78,7 +87,7 @@ impl Runtime {
     pub fn cast<T>(&self, call: RemoteCall<T>) -> Result<(), CallError> {
         let function = call.function;
         let remote = self.remote();
-        let process = remote.choose(call.destination);
+        let process = remote.choose(call.destination, &call.homes);
         let accepted = match self.is_open() {
             true => remote.cast(process, request(call)),
             false => Err(RemoteError::Shutdown),
@@ -125,7 +134,7 @@ impl Runtime {
     ) -> Call<T> {
         let (function, deadline) = (call.function, call.deadline);
         let remote = self.remote();
-        let process = remote.choose(call.destination);
+        let process = remote.choose(call.destination, &call.homes);
         let asking = match self.is_open() {
             true => remote.ask(process, request(call), wants),
             false => Asking::failed(process, RemoteError::Shutdown),
@@ -145,6 +154,7 @@ fn request<T>(call: RemoteCall<T>) -> Request {
     Request {
         function: call.function,
         arguments: call.arguments,
+        homes: call.homes,
         deadline: call.deadline,
         is_copied: call.is_copied,
     }

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_agrees_with_itself_and_with_nobody_else() {
+    fn jcode_10_a_program_agrees_with_itself_and_with_no_other_version() {
         let mine = Hello::mine();
         assert_eq!(mine.check(&Hello::mine()), Ok(()));
         let other = Hello {

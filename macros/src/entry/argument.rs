@@ -17,6 +17,7 @@ pub(crate) fn passed(params: &[Param]) -> Vec<TokenStream> {
     let pass = |(param, name): (&Param, Ident)| match param.pass {
         Pass::Owned => quote!(#name),
         Pass::Reference | Pass::Slice(_) | Pass::Text => quote!(&#name),
+        Pass::Shared => quote!(#name.shared()),
         Pass::Cow(_) => quote!(::std::borrow::Cow::Owned(#name)),
     };
     params.iter().zip(variables(params)).map(pass).collect()
@@ -54,7 +55,7 @@ pub(super) fn borrowed(params: &[Param]) -> Vec<TokenStream> {
 fn view(i: usize, param: &Param, pass: &Pass) -> Option<TokenStream> {
     let edge = &param.edge;
     match pass {
-        Pass::Owned | Pass::Cow(_) => None,
+        Pass::Owned | Pass::Shared | Pass::Cow(_) => None,
         Pass::Reference => Some(quote!(frame.get::<#edge>(#i)?)),
         Pass::Slice(element) => Some(quote!(frame.slice::<#element>(#i)?)),
         Pass::Text => Some(quote!(frame.text(#i)?)),

@@ -11,6 +11,8 @@ pub(crate) struct Param {
     pub(crate) edge: Type,
     pub(crate) pass: Pass,
     pub(crate) constant: bool,
+    /// Of a remote function's parameter with `#[here]`: the type of the value, which stays where it lives.
+    pub(crate) here: Option<Box<Type>>,
 }
 
 /// Removes the attribute `#[constant]` from the parameters of signatures that have been read.
@@ -57,5 +59,6 @@ fn param(position: usize, input: &PatType) -> syn::Result<Param> {
         edge,
         pass,
         constant,
+        here: None,
     })
 }

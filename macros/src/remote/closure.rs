@@ -9,9 +9,10 @@ use syn::{
     parse_quote,
 };
 
-use super::function::{described, item, read};
+use super::function::{described, item, read, strip};
 use crate::edge_type::help;
 use crate::entry::argument::variables;
+use crate::parse::Param;
 
 /// The contents of `remote_fn!(..)`.
 enum Value {
@@ -96,15 +97,17 @@ fn expanded(captures: &[Capture], closure: &ExprClosure) -> syn::Result<TokenStr
     let (fields, of_fields): (Vec<_>, Vec<_>) =
         captured.iter().map(|param| (&param.name, &param.edge)).unzip();
     let arguments: Vec<_> = variables(&read.params).split_off(captures.len());
-    let (of_arguments, result) = (
-        taken.iter().map(|param| &param.edge).collect::<Vec<_>>(),
-        &read.result,
+    let (of_arguments, of_described) = (
+        taken.iter().map(Param::taken).collect::<Vec<_>>(),
+        taken.iter().map(Param::described).collect::<Vec<_>>(),
     );
-    let name = &read.signature.ident;
+    let (name, result) = (&read.signature.ident, &read.result);
+    let mut plain = function.clone();
+    strip(&mut plain.sig);
     Ok(quote! {
         {
             #[allow(clippy::too_many_arguments)]
-            #function
+            #plain
             #described
 
             #[derive(Clone, Debug)]
@@ -113,13 +116,13 @@ fn expanded(captures: &[Capture], closure: &ExprClosure) -> syn::Result<TokenStr
             #[allow(dead_code)]
             impl __SelvedgeCaptures {
                 /// Describes a call with these arguments.
-                fn remote(&self, #(#arguments: impl ::selvedge::IntoArgument<#of_arguments>),*) -> ::selvedge::RemoteCall<#result> {
+                fn remote(&self, #(#arguments: impl #of_arguments),*) -> ::selvedge::RemoteCall<#result> {
                     #name::remote(#(::std::clone::Clone::clone(&self.#fields),)* #(#arguments),*)
                 }
             }
 
             impl ::selvedge::RemoteFunction for __SelvedgeCaptures {
-                type Arguments = (#(#of_arguments,)*);
+                type Arguments = (#(#of_described,)*);
                 type Output = #result;
 
                 fn describe(&self, (#(#arguments,)*): Self::Arguments) -> ::selvedge::RemoteCall<#result> {

@@ -10,7 +10,8 @@ use syn::{Attribute, Error, FnArg, ItemFn, Signature, Visibility, parse_quote};
 use crate::edge_type::{Pass, help, probes, result_type, traits};
 use crate::entry::argument::{passed, variables};
 use crate::entry::place;
-use crate::parse::{Param, params};
+use crate::parse::Param;
+use crate::remote::parameter::remote_params;
 
 /// A remote function that has been read.
 pub(super) struct Function<'a> {
@@ -50,6 +51,7 @@ pub(crate) fn attribute(arguments: TokenStream, item: TokenStream) -> TokenStrea
     match read {
         Ok(read) => {
             let described = described(&read);
+            strip(&mut function.sig);
             quote!(#function #described)
         }
         Err(error) => {
@@ -66,7 +68,7 @@ pub(super) fn refused(item: &TokenStream, error: &Error) -> TokenStream {
 }
 
 /// Removes the attributes of parameters, which no compiler knows.
-fn strip(signature: &mut Signature) {
+pub(super) fn strip(signature: &mut Signature) {
     for input in &mut signature.inputs {
         match input {
             FnArg::Typed(input) => input.attrs.clear(),
@@ -86,7 +88,7 @@ pub(super) fn read(function: &ItemFn, path: TokenStream) -> syn::Result<Function
         signature,
         visibility: &function.vis,
         attributes: function.attrs.iter().filter(is_copied).collect(),
-        params: params(signature)?,
+        params: remote_params(signature)?,
         result,
         fallible,
         path,
@@ -119,18 +121,7 @@ fn plain(signature: &Signature) -> syn::Result<()> {
             "check the arguments in a safe function",
         ));
     }
-    let mut attributes = signature.inputs.iter().flat_map(|input| match input {
-        FnArg::Typed(input) => &input.attrs[..],
-        FnArg::Receiver(receiver) => &receiver.attrs[..],
-    });
-    match attributes.next() {
-        None => Ok(()),
-        Some(attribute) => Err(help(
-            attribute,
-            "a parameter of a remote function has no attributes",
-            "leave the attribute out",
-        )),
-    }
+    Ok(())
 }
 
 /// Generates what stands beside a function.
@@ -143,8 +134,17 @@ pub(super) fn described(function: &Function<'_>) -> TokenStream {
         ..
     } = function;
     let (name, variables) = (&function.signature.ident, variables(params));
-    let edges: Vec<_> = params.iter().map(|param| &param.edge).collect();
     let (shown, names) = (shown(function), names(params));
+    let taken = params.iter().map(Param::taken);
+    let converted = params
+        .iter()
+        .zip(&names)
+        .map(|(param, name)| param.converted(name));
+    let described = params.iter().map(Param::described);
+    let of_described = params
+        .iter()
+        .zip(&variables)
+        .map(|(param, name)| param.of_described(name));
     let (body, entry, probes) = (body(function), entry(function), probes());
     quote! {
         #(#attributes)*
@@ -166,17 +166,17 @@ pub(super) fn described(function: &Function<'_>) -> TokenStream {
             #[allow(dead_code)]
             impl #name {
                 /// Describes a call with these arguments.
-                #visibility fn remote(#(#names: impl ::selvedge::IntoArgument<#edges>),*) -> ::selvedge::RemoteCall<#result> {
-                    ::selvedge::RemoteCall::new(&__SELVEDGE_ENTRY, (#(::selvedge::IntoArgument::<#edges>::into_argument(#names),)*))
+                #visibility fn remote(#(#names: impl #taken),*) -> ::selvedge::RemoteCall<#result> {
+                    ::selvedge::RemoteCall::new(&__SELVEDGE_ENTRY, (#(#converted,)*))
                 }
             }
 
             impl ::selvedge::RemoteFunction for #name {
-                type Arguments = (#(#edges,)*);
+                type Arguments = (#(#described,)*);
                 type Output = #result;
 
                 fn describe(&self, (#(#variables,)*): Self::Arguments) -> ::selvedge::RemoteCall<#result> {
-                    ::selvedge::RemoteCall::new(&__SELVEDGE_ENTRY, (#(::selvedge::__private::Argument::Value(#variables),)*))
+                    ::selvedge::RemoteCall::new(&__SELVEDGE_ENTRY, (#(#of_described,)*))
                 }
             }
         };
@@ -198,11 +198,12 @@ fn names(params: &[Param]) -> Vec<&Ident> {
 fn entry(function: &Function<'_>) -> TokenStream {
     let (signature, name, path) = (function.signature, &function.signature.ident, &function.path);
     let (text, place, error) = (quote!(#signature).to_string(), place(), error(function));
-    let edges: Vec<_> = function.params.iter().map(|param| &param.edge).collect();
+    let edges = function.params.iter().map(|param| &param.edge);
+    let on_their_way = function.params.iter().map(Param::on_its_way);
     // An argument that cannot be sent is an error at the parameters.
     let of = quote_spanned!(signature.paren_token.span.join()=> ::selvedge::__private::TypedEntry::of::<#name>(#path, #text, #place, #error));
     quote! {
-        static __SELVEDGE_ENTRY: ::selvedge::__private::TypedEntry<(#(#edges,)*), (#(::selvedge::__private::Argument<#edges>,)*)> = #of;
+        static __SELVEDGE_ENTRY: ::selvedge::__private::TypedEntry<(#(#edges,)*), (#(#on_their_way,)*)> = #of;
 
         #[::selvedge::__private::linkme::distributed_slice(::selvedge::__private::FUNCTIONS)]
         #[linkme(crate = ::selvedge::__private::linkme)]

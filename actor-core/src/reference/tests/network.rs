@@ -171,7 +171,13 @@ impl TestNetwork {
 
     /// Whether a question for a value has arrived there.
     pub(super) fn has_question_at(&self, process: &TestMember) -> bool {
-        self.state.lock().questions.contains_key(&process.peer)
+        self.questions_at(process) > 0
+    }
+
+    /// The number of messages of fetches that have arrived there.
+    pub(super) fn questions_at(&self, process: &TestMember) -> usize {
+        let state = self.state.lock();
+        state.questions.get(&process.peer).copied().unwrap_or_default()
     }
 
     /// Whether there is a letter that is not held, or an errand.

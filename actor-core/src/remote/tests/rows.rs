@@ -244,6 +244,7 @@ fn jcode_05_the_local_function_runs_after_all_messages_are_sent() {
     let request = Request {
         function: call.function,
         arguments: call.arguments,
+        homes: Vec::new(),
         deadline: None,
         is_copied: false,
     };

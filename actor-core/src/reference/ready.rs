@@ -1,0 +1,95 @@
+//! Readiness: whether the value of a reference is made. The value itself stays where it is.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::content::Content;
+use super::error::FetchError;
+use super::fetch::{Fetched, Wish};
+use super::ref_type::Ref;
+use crate::call::request::CALL_TIMEOUT;
+use crate::promise::{Answer, NoAnswer};
+
+/// The source of the word that a value is made.
+enum Word {
+    /// The owner is this process.
+    Here(Answer<Content>),
+    /// The value is here.
+    Fetched,
+    /// The owner was asked.
+    Owner(Answer<Fetched>),
+}
+
+impl<T> Ref<T> {
+    /// Waits until the value is made, and leaves it where it is: `T` needs no serde. Waits at most one minute.
+    ///
+    /// # Errors
+    /// [`FetchError`]: [`FetchError::Failed`] if the function that was to make the value failed.
+    pub fn ready(&self) -> Result<(), FetchError> {
+        self.ready_timeout(CALL_TIMEOUT)
+    }
+
+    /// Waits until the value is made like [`ready`](Self::ready), and at most `timeout`.
+    ///
+    /// # Errors
+    /// [`FetchError`].
+    pub fn ready_timeout(&self, timeout: Duration) -> Result<(), FetchError> {
+        let started = Instant::now();
+        let deadline = started.checked_add(timeout);
+        match self.word()? {
+            Word::Here(mut answer) => self.made(self.waited(&mut answer, started, deadline)?).map(drop),
+            Word::Fetched => Ok(()),
+            Word::Owner(mut answer) => self.made_there(self.waited(&mut answer, started, deadline)?),
+        }
+    }
+
+    /// Waits until the value is made like [`ready`](Self::ready), by `.await` and without a limit.
+    ///
+    /// # Errors
+    /// [`FetchError`].
+    pub async fn until_ready(&self) -> Result<(), FetchError> {
+        match self.word()? {
+            Word::Here(answer) => self.made(answer.await).map(drop),
+            Word::Fetched => Ok(()),
+            Word::Owner(answer) => self.made_there(answer.await),
+        }
+    }
+
+    /// Whether the value is made, or a failure stands in its place. Outside of the owner's process this asks the owner,
+    /// unless the value was fetched before or has come along with the reference, and waits for the answer, at most one minute.
+    ///
+    /// # Errors
+    /// [`FetchError`], if the owner does not answer.
+    pub fn is_ready(&self) -> Result<bool, FetchError> {
+        if let Some(table) = self.handle.owner_table() {
+            return Ok(table.content_now(self.id()).is_some());
+        }
+        if self.handle.has_value() {
+            return Ok(true);
+        }
+        let started = Instant::now();
+        let mut answer = Arc::clone(self.table()?).ask(self.id(), Wish::State);
+        match self.waited(&mut answer, started, started.checked_add(CALL_TIMEOUT))? {
+            Ok(Fetched::Ready(is_ready)) => Ok(is_ready),
+            other => Err(self.unanswered(other)),
+        }
+    }
+
+    fn word(&self) -> Result<Word, FetchError> {
+        if let Some(table) = self.handle.owner_table() {
+            return Ok(Word::Here(table.content(self.id())));
+        }
+        if self.handle.has_value() {
+            return Ok(Word::Fetched);
+        }
+        let table = Arc::clone(self.table()?);
+        Ok(Word::Owner(table.ask(self.id(), Wish::Readiness)))
+    }
+
+    fn made_there(&self, fetched: Result<Fetched, NoAnswer>) -> Result<(), FetchError> {
+        match fetched {
+            Ok(Fetched::Ready(true)) => Ok(()),
+            other => Err(self.unanswered(other)),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Parameters of remote functions: the form in which each argument travels, and how it becomes what the function takes.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use selvedge_channels::Wire;
+use selvedge_objects::refs::RefId;
+
+use crate::failure::Failure;
+use crate::reference::{FetchError, Ref};
+use crate::remote::argument::Argument;
+use crate::remote::here::ValueHere;
+
+/// The argument that a remote function takes: a value that may cross processes, or one that stays where it lives, [`ValueHere`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot cross a process",
+    label = "not a wire type",
+    note = "its type needs `#[derive(Clone, Serialize, Deserialize)]`, and must be `Send` and `Sync` and borrow nothing",
+    note = "a value that stays in the process that keeps it is taken with `#[here]`, and must be `Send` and `Sync` alone"
+)]
+pub trait Parameter: Send + Sized + 'static {
+    /// The argument on its way.
+    type Passed: Wire;
+
+    /// The argument, as soon as it is there.
+    fn resolved(passed: Self::Passed) -> impl Future<Output = Result<Self, Failure>> + Send + 'static;
+
+    /// The reference whose owner the function has to run in.
+    fn home(_: &Self::Passed) -> Option<RefId> {
+        None
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Wire> Parameter for T {
+    type Passed = Argument<T>;
+
+    async fn resolved(passed: Argument<T>) -> Result<T, Failure> {
+        match passed {
+            Argument::Value(value) => Ok(value),
+            Argument::Reference(reference) => given((&reference).await).map(Arc::unwrap_or_clone),
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> Parameter for ValueHere<T> {
+    type Passed = Ref<T>;
+
+    async fn resolved(passed: Ref<T>) -> Result<Self, Failure> {
+        match passed.here() {
+            Some(made) => given(made.await).map(ValueHere),
+            None => Err(Failure::from_error(format!(
+                "{} is no value of this process",
+                passed.id()
+            ))),
+        }
+    }
+
+    fn home(passed: &Ref<T>) -> Option<RefId> {
+        Some(passed.id())
+    }
+}
+
+/// The failure of the function that was to make the value is that of the call.
+fn given<T>(fetched: Result<Arc<T>, FetchError>) -> Result<Arc<T>, Failure> {
+    fetched.map_err(|error| match error {
+        FetchError::Failed { failure, .. } => failure,
+        other => Failure::from_error(other),
+    })
+}
+
+/// The arguments of a function: a tuple of values that may cross processes, or that stay where they live.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot cross a process",
+    label = "not a wire type",
+    note = "its type needs `#[derive(Clone, Serialize, Deserialize)]`, and must be `Send` and `Sync` and borrow nothing",
+    note = "a value that stays in the process that keeps it is taken with `#[here]`, and must be `Send` and `Sync` alone"
+)]
+pub trait ArgumentTuple: Send + Sized {
+    /// The arguments on their way.
+    type Passed: Wire;
+
+    /// The arguments, as soon as all of them are there.
+    ///
+    /// # Errors
+    /// The failure of the first reference without a value.
+    fn resolved(passed: Self::Passed) -> impl Future<Output = Result<Self, Failure>> + Send + 'static;
+
+    /// The references whose owner the function has to run in.
+    fn homes(passed: &Self::Passed) -> Vec<RefId>;
+}
+
+macro_rules! tuples {
+    ($(($($name:ident)*))*) => { $(
+        #[diagnostic::do_not_recommend]
+        #[allow(non_snake_case, reason = "a name for the type and for the value")]
+        impl<$($name: Parameter),*> ArgumentTuple for ($($name,)*) {
+            type Passed = ($($name::Passed,)*);
+
+            async fn resolved(($($name,)*): Self::Passed) -> Result<Self, Failure> {
+                Ok(($($name::resolved($name).await?,)*))
+            }
+
+            fn homes(($($name,)*): &Self::Passed) -> Vec<RefId> {
+                let homes: [Option<RefId>; _] = [$($name::home($name)),*];
+                homes.into_iter().flatten().collect()
+            }
+        }
+    )* };
+}
+
+tuples! {
+    () (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) (A B C D E F G H) (A B C D E F G H I)
+    (A B C D E F G H I J) (A B C D E F G H I J K) (A B C D E F G H I J K L) (A B C D E F G H I J K L M)
+    (A B C D E F G H I J K L M N) (A B C D E F G H I J K L M N O) (A B C D E F G H I J K L M N O P)
+}
