@@ -12,4 +12,5 @@
 )]
 
 mod between;
+mod channels;
 mod here;

@@ -1,5 +1,6 @@
 //! Handles, which the table counts.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -26,6 +27,9 @@ pub(super) trait ReferenceTable: Send + Sync {
 
     /// Asks the owner for the value of an object.
     fn ask(self: Arc<Self>, id: RefId) -> Answer<Fetched>;
+
+    /// The service whose objects the table counts, unless the process ends; this module does not know its type.
+    fn above(&self) -> Option<Arc<dyn Any + Send + Sync>>;
 
     /// Whether the owner has listed this process, as soon as that is known; false if the object is lost.
     fn confirmation(&self, id: RefId) -> Answer<bool>;
@@ -86,6 +90,16 @@ impl Handle {
     /// The table, if the value lives in this process.
     pub(super) fn owner_table(&self) -> Option<&Arc<dyn ReferenceTable>> {
         self.table().filter(|table| table.me() == self.id.owner)
+    }
+
+    /// Whether the object lives in this process.
+    pub(crate) fn is_owned(&self) -> bool {
+        self.owner_table().is_some()
+    }
+
+    /// The service whose objects the table counts, unless the process ends or the reference is made up.
+    pub(crate) fn above(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.table()?.above()
     }
 
     /// The value that was fetched by way of this handle.

@@ -16,7 +16,7 @@
 //! - `error.rs`: [`FetchError`].
 
 pub(crate) mod content;
-mod effect;
+pub(crate) mod effect;
 mod error;
 pub(crate) mod fetch;
 pub(crate) mod handle;
@@ -29,7 +29,7 @@ pub(crate) mod transit;
 mod waiting_letter;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use error::FetchError;
 pub use ref_type::Ref;

@@ -48,7 +48,7 @@ pub(crate) fn arriving<R>(handles: Vec<Arc<Handle>>, decode: impl FnOnce() -> R)
 }
 
 /// Writes the index of a reference.
-pub(super) fn serialize<S: Serializer>(handle: &Arc<Handle>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<S: Serializer>(handle: &Arc<Handle>, serializer: S) -> Result<S::Ok, S::Error> {
     let index = TRANSIT.with_borrow_mut(|transit| match transit {
         Some(Transit::Leaving(handles)) => {
             handles.push(Arc::clone(handle));
@@ -66,7 +66,7 @@ pub(super) fn serialize<S: Serializer>(handle: &Arc<Handle>, serializer: S) -> R
 }
 
 /// Reads the index of a reference.
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Handle>, D::Error> {
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Handle>, D::Error> {
     let index = u32::deserialize(deserializer)? as usize;
     if is_trial() {
         return Ok(Handle::made_up());

@@ -16,7 +16,7 @@
 
 pub(crate) mod argument;
 pub(crate) mod asking;
-mod async_thread;
+pub(crate) mod async_thread;
 pub(crate) mod calls;
 pub(crate) mod composite;
 mod executor;
@@ -32,7 +32,7 @@ pub(crate) mod remote_call;
 pub(crate) mod scope;
 pub(crate) mod service;
 mod serving;
-mod threads;
+pub(crate) mod threads;
 pub(crate) mod verbs;
 mod waiter;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_cluster::session::Outcome as Fate;
+use selvedge_objects::channel::CHANNELS;
 use selvedge_objects::refs::{Parcel, RefId};
 
 use crate::actor::arguments::{Arguments, Returned};
@@ -33,8 +34,10 @@ struct PeerCall {
 
 impl Receiver for Remote {
     fn received(&self, from: Peer, letter: Letter) {
-        if letter.service != CALLS {
-            return ReferenceService(&self.references).received(from, letter);
+        match letter.service {
+            CALLS => {}
+            CHANNELS => return self.channels.received(from, letter),
+            _ => return ReferenceService(&self.references).received(from, letter),
         }
         match CallMessage::of(&letter) {
             Some(CallMessage::Call {
@@ -78,6 +81,7 @@ impl Receiver for Remote {
 
     fn died(&self, peer: Peer, fates: &[(u64, Fate)]) {
         ReferenceService(&self.references).died(peer);
+        self.channels.died(peer);
         self.seen.lock().insert(peer.process);
         self.parts.lock().died(peer);
         let lost = self.asked.lock().died(peer, fates);

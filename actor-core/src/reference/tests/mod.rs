@@ -1,6 +1,6 @@
 //! The references of several processes in one: letters go through a queue, user code and time pass when a test says so.
 
-mod network;
+pub(crate) mod network;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
