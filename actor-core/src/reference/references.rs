@@ -50,7 +50,7 @@ pub(crate) enum Object {
     Content(Content),
     /// The object has no content yet, or its creator's call is still to come.
     Empty,
-    /// Nobody holds a reference to such an object.
+    /// An object to which nobody holds a reference.
     Unknown,
 }
 

@@ -25,7 +25,7 @@ pub(crate) mod init;
 mod job;
 pub(crate) mod message;
 pub(crate) mod near;
-mod parts;
+pub(crate) mod parts;
 mod piece;
 mod places;
 pub(crate) mod remote_call;

@@ -33,7 +33,7 @@ use crate::remote::executor::{Executor, Work};
 use crate::remote::init::{OF_PROCESS, WorkerInit};
 use crate::remote::job::RemoteJob;
 use crate::remote::message::{CALLS, CallMessage};
-use crate::remote::parts::{BODY_BYTES_MAX, BodyParts, PART_BYTES_MAX, Whole};
+use crate::remote::parts::{BodyParts, Whole, send_in_parts};
 use crate::remote::piece::Piece;
 use crate::remote::threads::Threads;
 use crate::remote::waiter::{Outcome, Waiter};
@@ -43,7 +43,7 @@ use crate::remote_channel::service::RemoteChannels;
 pub(crate) struct Remote {
     pub(super) post: Arc<dyn Post>,
     pub(super) asked: Mutex<Asked<Arc<Waiter>>>,
-    pub(super) parts: Mutex<BodyParts>,
+    pub(super) parts: Mutex<BodyParts<(CallId, Whole)>>,
     pub(super) served: Mutex<Served<Arc<CallCancel>>>,
     pub(super) references: Arc<References>,
     pub(super) channels: Arc<RemoteChannels>,
@@ -150,17 +150,10 @@ impl Remote {
         to: Peer,
         (call, message): (CallId, CallMessage),
         of: Whole,
-        mut body: Bytes,
+        body: Bytes,
     ) -> Result<u64, PostError> {
-        if body.len() > BODY_BYTES_MAX {
-            let (bytes, limit) = (body.len(), BODY_BYTES_MAX);
-            return Err(PostError::TooLarge { bytes, limit });
-        }
-        while body.len() > PART_BYTES_MAX {
-            let part = body.split_to(PART_BYTES_MAX);
-            self.post.send(to, CallMessage::Part { call, of }.letter(part))?;
-        }
-        self.post.send(to, message.letter(body))
+        let part = |part| CallMessage::Part { call, of }.letter(part);
+        send_in_parts(self.post.as_ref(), to, body, part, |last| message.letter(last))
     }
 
     /// The traffic of all links.

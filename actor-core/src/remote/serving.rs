@@ -55,7 +55,7 @@ impl Receiver for Remote {
                 self.serve(from, asked, parcels, body);
             }
             Some(CallMessage::Part { call, of }) => {
-                let added = self.parts.lock().add(from, call, of, &letter.body);
+                let added = self.parts.lock().add(from, (call, of), &letter.body);
                 if added.is_err() {
                     self.post.cut(from, "it sends a body without an end".to_owned());
                 }
@@ -68,7 +68,7 @@ impl Receiver for Remote {
                 self.answered(from, call, || Err(Fault::decode(&letter.body).into()));
             }
             Some(CallMessage::Cancel { call }) => {
-                self.parts.lock().forget(from, call);
+                self.parts.lock().forget(from, (call, Whole::Arguments));
                 let cancelled = self.served.lock().cancel(from, call);
                 if let Some(cancel) = cancelled {
                     cancel.cancel();
@@ -95,7 +95,7 @@ impl Receiver for Remote {
 
 impl Remote {
     fn complete(&self, from: Peer, call: CallId, of: Whole, last: Bytes) -> Bytes {
-        self.parts.lock().complete(from, call, of, last)
+        self.parts.lock().complete(from, (call, of), last)
     }
 
     fn answered(&self, from: Peer, call: CallId, outcome: impl FnOnce() -> Outcome) {

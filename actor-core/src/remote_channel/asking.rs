@@ -8,9 +8,9 @@ use selvedge_objects::channel::{Answer, Request, Wish};
 use selvedge_objects::refs::{RefError, RefId};
 
 use super::error::RemoteChannelError;
-use super::message::{ChannelMessage, ChannelRefusal};
+use super::message::{ChannelMessage, ChannelRefusal, PartOf};
 use super::operation::ChannelOperation;
-use super::requests::{Begun, ChannelRequests, NoRequest, User};
+use super::requests::{ChannelRequests, NoRequest, NumberedRequest, User};
 use super::service::RemoteChannels;
 use super::value::{EncodedValue, SharedValue, deferring};
 use crate::failure::Failure;
@@ -18,6 +18,7 @@ use crate::hub::post::PostError;
 use crate::promise::promise;
 use crate::reference::effect::EffectThread;
 use crate::reference::handle::Handle;
+use crate::remote::parts::PART_BYTES_MAX;
 
 impl RemoteChannels {
     /// Begins a request.
@@ -27,14 +28,19 @@ impl RemoteChannels {
     pub(super) fn begin(
         self: &Arc<Self>,
         handle: &Arc<Handle>,
-        ask: impl FnOnce(&mut User) -> Begun,
+        ask: impl FnOnce(&mut User) -> NumberedRequest,
     ) -> Result<ChannelOperation, RemoteChannelError> {
         let (asker, answer) = promise();
         let request = self.enter(handle.id(), |requests| requests.begin(handle.id(), ask, asker))?;
-        let operation = ChannelOperation::new(Arc::clone(self), Arc::clone(handle), request.number, answer);
-        // If the request is not sent, the drop of the operation forgets it.
-        self.pass_on(handle.id(), request)?;
-        Ok(operation)
+        let number = request.number;
+        self.pass_on(handle.id(), request)
+            .inspect_err(|error| self.forget(handle.id(), number, error))?;
+        Ok(ChannelOperation::new(
+            Arc::clone(self),
+            Arc::clone(handle),
+            number,
+            answer,
+        ))
     }
 
     /// Closes a channel.
@@ -73,7 +79,6 @@ impl RemoteChannels {
         self.send_request(channel, request).map_err(|error| match error {
             NotSent::Unreadable(failure) => RemoteChannelError::Unreadable { channel, failure },
             NotSent::Unsent(PostError::Dead(_) | PostError::NoSuchPeer(_)) => {
-                self.requests.lock().forget(channel.owner);
                 RemoteChannelError::HomeLost { channel }
             }
             NotSent::Unsent(error) => RemoteChannelError::Unreachable {
@@ -95,12 +100,26 @@ impl RemoteChannels {
             RefError::Dead(peer) => NotSent::Unsent(PostError::Dead(peer)),
             error => NotSent::Unreadable(Failure::from_error(error)),
         })?;
+        let (number, has_parts) = (request.number, value.bytes.len() > PART_BYTES_MAX);
         let request = request.map(|_| parcels.clone());
-        let letter = ChannelMessage::Asked { channel, request }.letter(value.bytes);
-        self.post.send(home, letter).map(drop).map_err(|error| {
+        let message = ChannelMessage::Asked { channel, request };
+        let sent = message.send(self.post.as_ref(), home, PartOf::Request(number), value.bytes);
+        sent.map(drop).map_err(|error| {
             self.references.not_sent(home, &parcels);
+            if has_parts {
+                let wish = Wish::Cancel;
+                self.tell(channel, Some(Request { number, wish }));
+            }
             NotSent::Unsent(error)
         })
+    }
+
+    /// A request was not sent.
+    fn forget(&self, channel: RefId, number: u64, error: &RemoteChannelError) {
+        let is_dead = matches!(error, RemoteChannelError::HomeLost { .. });
+        let (forgotten, spent) = deferring(|| self.requests.lock().forget(channel.owner, number, is_dead));
+        drop(forgotten);
+        self.dispose(spent, EffectThread::Caller);
     }
 
     /// A value that was taken is safe.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::error::RemoteChannelError;
 use super::iteration::{ChannelIter, ChannelStream};
 use super::operation::ChannelOperation;
-use super::requests::{Begun, User};
+use super::requests::{NumberedRequest, User};
 use super::service::RemoteChannels;
 use super::value::{ChannelValue, SharedValue, read};
 use crate::failure::Failure;
@@ -116,7 +116,10 @@ impl<T> RemoteChannel<T> {
         RemoteChannels::of(&self.handle).ok_or(RemoteChannelError::Shutdown { channel })
     }
 
-    fn begin(&self, ask: impl FnOnce(&mut User) -> Begun) -> Result<ChannelOperation, RemoteChannelError> {
+    fn begin(
+        &self,
+        ask: impl FnOnce(&mut User) -> NumberedRequest,
+    ) -> Result<ChannelOperation, RemoteChannelError> {
         self.service()?.begin(&self.handle, ask)
     }
 
@@ -128,7 +131,7 @@ impl<T> RemoteChannel<T> {
     /// Waits for a request. Without a timeout, the wait ends as the documentation of the type says.
     fn asked(
         &self,
-        ask: impl FnOnce(&mut User) -> Begun,
+        ask: impl FnOnce(&mut User) -> NumberedRequest,
         timeout: Option<Duration>,
     ) -> Result<(ChannelOperation, Outcome<SharedValue>), RemoteChannelError> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -139,7 +142,7 @@ impl<T> RemoteChannel<T> {
 
     async fn awaited(
         &self,
-        ask: impl FnOnce(&mut User) -> Begun,
+        ask: impl FnOnce(&mut User) -> NumberedRequest,
     ) -> Result<(ChannelOperation, Outcome<SharedValue>), RemoteChannelError> {
         let mut operation = self.begin(ask)?;
         let outcome = (&mut operation).await?;
@@ -324,7 +327,10 @@ impl<T: Wire> RemoteChannel<T> {
     }
 
     /// The begin of a put. The value is encoded if it leaves this process.
-    fn putting(&self, value: T) -> Result<impl FnOnce(&mut User) -> Begun + use<T>, RemoteChannelError> {
+    fn putting(
+        &self,
+        value: T,
+    ) -> Result<impl FnOnce(&mut User) -> NumberedRequest + use<T>, RemoteChannelError> {
         let value = match self.is_home() {
             true => Ok(ChannelValue::here(value)),
             false => ChannelValue::encode(value),

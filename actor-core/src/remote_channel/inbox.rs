@@ -21,13 +21,13 @@ pub(super) struct InboxFull;
 /// The requests that wait, by channel and process.
 #[derive(Debug)]
 pub(super) struct ChannelInbox<R> {
-    queues: BTreeMap<InboxKey, Queue<R>>,
+    queues: BTreeMap<InboxKey, WaitingRequests<R>>,
     waiting: BTreeMap<Peer, usize>,
     tickets: u64,
 }
 
 #[derive(Debug)]
-struct Queue<R> {
+struct WaitingRequests<R> {
     /// The request of each ticket, once its references have come to rest; in the order of tickets.
     slots: VecDeque<(u64, Option<R>)>,
     serving: Serving,
@@ -37,7 +37,7 @@ struct Queue<R> {
 enum Serving {
     Nobody,
     Somebody,
-    /// Somebody serves, and has to look once more.
+    /// The queue is being served, and has to be looked at once more.
     Again,
 }
 
@@ -60,7 +60,7 @@ impl<R> ChannelInbox<R> {
         }
         *waiting += 1;
         self.tickets += 1;
-        let queue = self.queues.entry(key).or_insert_with(|| Queue {
+        let queue = self.queues.entry(key).or_insert_with(|| WaitingRequests {
             slots: VecDeque::new(),
             serving: Serving::Nobody,
         });

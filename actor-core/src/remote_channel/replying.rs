@@ -1,7 +1,7 @@
 //! The answers of a channel of this process, to this process and to others.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use selvedge_cluster::peer::Peer;
@@ -9,7 +9,7 @@ use selvedge_objects::channel::{Answer, ChannelHome, Reply, Request, Wish};
 use selvedge_objects::refs::{Parcel, RefError};
 
 use super::cell::{ChannelCell, Replies, Stepped};
-use super::message::{ChannelMessage, ChannelRefusal};
+use super::message::{ChannelMessage, ChannelRefusal, PartOf};
 use super::service::RemoteChannels;
 use super::value::SharedValue;
 use crate::failure::Failure;
@@ -41,19 +41,37 @@ impl RemoteChannels {
                 self.answered(reply.to, reply.number, Ok(reply.answer), place);
             } else if place == EffectThread::Link && is_to_be_encoded(&reply) {
                 replies.push_front(reply);
-                let (this, cell) = (self.this.clone(), Arc::clone(cell));
-                let errand = move || {
-                    if let Some(this) = this.upgrade() {
-                        this.reply(&cell, replies, EffectThread::Caller);
-                    }
+                let errand = Encoding {
+                    service: self.this.clone(),
+                    cell: Arc::clone(cell),
+                    replies,
                 };
-                return self.helpers.run(Box::new(errand));
+                return self.helpers.run(Box::new(|| errand.run()));
             } else {
                 let unsent = self.send_reply(cell, reply);
                 self.dispose(unsent.spent, place);
                 replies.extend(unsent.replies);
             }
         }
+    }
+
+    /// Gives answers when no thread can encode values: their takers are told, and the values stay.
+    fn reply_unencoded(&self, cell: &Arc<ChannelCell>, mut replies: VecDeque<Reply<SharedValue>>) {
+        while let Some(unsent) = replies.iter().position(is_to_be_encoded) {
+            let later = replies.split_off(unsent);
+            self.reply(cell, std::mem::replace(&mut replies, later), EffectThread::Link);
+            let Some(Reply { to, number, answer }) = replies.pop_front() else {
+                return;
+            };
+            let report =
+                Failure::from_error("the process of the channel has no thread to encode it").into_report();
+            self.send_answer(to, number, Err(ChannelRefusal::Unreadable(report)));
+            let stepped = cell.step(|home| home.not_sent(to, number));
+            self.on_link(|| drop(answer));
+            self.dispose(stepped.spent, EffectThread::Link);
+            replies.extend(stepped.replies);
+        }
+        self.reply(cell, replies, EffectThread::Link);
     }
 
     /// Sends an answer. Returns the step that follows if it was not sent.
@@ -89,8 +107,9 @@ impl RemoteChannels {
         let passed = self.references.pass(&encoded.handles, to);
         let parcels = passed.map_err(Unpassed::Reference)?;
         let answer = Ok(Answer::Value(parcels.clone()));
-        let letter = ChannelMessage::Answered { number, answer }.letter(encoded.bytes);
-        self.post.send(to, letter).map(drop).map_err(|error| {
+        let message = ChannelMessage::Answered { number, answer };
+        let sent = message.send(self.post.as_ref(), to, PartOf::Answer(number), encoded.bytes);
+        sent.map(drop).map_err(|error| {
             self.references.not_sent(to, &parcels);
             Unpassed::Unsent(error)
         })
@@ -106,6 +125,36 @@ impl RemoteChannels {
         let letter = ChannelMessage::Answered { number, answer }.letter(Bytes::new());
         let sent = self.post.send(to, letter);
         self.post.told(to, sent);
+    }
+}
+
+/// Answers that wait for a thread on which values are encoded.
+struct Encoding {
+    service: Weak<RemoteChannels>,
+    cell: Arc<ChannelCell>,
+    replies: VecDeque<Reply<SharedValue>>,
+}
+
+impl Encoding {
+    fn run(mut self) {
+        if let Some(service) = self.service.upgrade() {
+            service.reply(
+                &self.cell,
+                std::mem::take(&mut self.replies),
+                EffectThread::Caller,
+            );
+        }
+    }
+}
+
+impl Drop for Encoding {
+    fn drop(&mut self) {
+        // There was no thread.
+        if !self.replies.is_empty()
+            && let Some(service) = self.service.upgrade()
+        {
+            service.reply_unencoded(&self.cell, std::mem::take(&mut self.replies));
+        }
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) type Settled = Result<Outcome<SharedValue>, ChannelRefusal>;
 pub(super) type User = ChannelUser<SharedValue>;
 
 /// The begin of a request, with its number.
-pub(super) type Begun = Result<(u64, Request<SharedValue>), ChannelError>;
+pub(super) type NumberedRequest = Result<(u64, Request<SharedValue>), ChannelError>;
 
 /// The requests of this process, by the process of the channel.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl ChannelRequests {
     pub(super) fn begin(
         &mut self,
         channel: RefId,
-        ask: impl FnOnce(&mut User) -> Begun,
+        ask: impl FnOnce(&mut User) -> NumberedRequest,
         asker: Promise<Settled>,
     ) -> Result<Request<SharedValue>, NoRequest> {
         let to = self.to(channel.owner)?;
@@ -124,11 +124,13 @@ impl ChannelRequests {
             .collect()
     }
 
-    /// Forgets a dead process to which a request was begun after its death was told.
-    pub(super) fn forget(&mut self, home: Peer) {
-        if self.homes.get(&home).is_some_and(|to| to.user.open() == 0) {
+    /// A request was not sent. Returns who has waited. A process whose death was told before is forgotten as well.
+    pub(super) fn forget(&mut self, home: Peer, number: u64, is_dead: bool) -> Option<Promise<Settled>> {
+        let (_, asker) = self.cancel(home, number);
+        if is_dead && self.homes.get(&home).is_some_and(|to| to.user.open() == 0) {
             self.homes.remove(&home);
         }
+        asker
     }
 
     /// Refuses requests from now on. Returns all that wait.

@@ -10,7 +10,7 @@ use selvedge_objects::refs::{Parcel, RefError, RefId};
 
 use super::cell::{ChannelCell, LivingChannels};
 use super::inbox::ChannelInbox;
-use super::message::{ChannelMessage, ChannelRefusal};
+use super::message::{ChannelMessage, ChannelRefusal, PartOf};
 use super::requests::{ChannelRequests, Settled};
 use super::value::{SharedValue, ValueForm, deferring};
 use crate::hub::post::{Post, PostError};
@@ -19,6 +19,7 @@ use crate::reference::effect::EffectThread;
 use crate::reference::handle::Handle;
 use crate::reference::references::{Helpers, References};
 use crate::remote::async_thread::AsyncThread;
+use crate::remote::parts::BodyParts;
 
 /// The service of channels of one process: the requests of this process, and the channels that live in it.
 pub(crate) struct RemoteChannels {
@@ -30,6 +31,7 @@ pub(crate) struct RemoteChannels {
     pub(super) living: Arc<LivingChannels>,
     pub(super) requests: Mutex<ChannelRequests>,
     pub(super) inbox: Mutex<ChannelInbox<Incoming>>,
+    pub(super) parts: Mutex<BodyParts<PartOf>>,
     pub(super) this: Weak<RemoteChannels>,
 }
 
@@ -59,6 +61,7 @@ impl RemoteChannels {
             living: Arc::default(),
             requests: Mutex::default(),
             inbox: Mutex::default(),
+            parts: Mutex::default(),
             this: Weak::clone(this),
         });
         let above = Arc::downgrade(&service);
@@ -147,6 +150,7 @@ impl RemoteChannels {
     /// The number of channels here, of open requests of this process, and of requests of others that wait to be served.
     #[cfg(test)]
     pub(crate) fn figures(&self) -> (usize, usize, usize) {
+        assert_eq!(self.parts.lock().len(), 0);
         let living = self.living.lock().len();
         (living, self.requests.lock().open(), self.inbox.lock().len())
     }

@@ -10,7 +10,7 @@ use selvedge_objects::refs::{Parcel, RefError, RefId};
 use super::cell::{ChannelCell, Stepped};
 use super::error::RemoteChannelError;
 use super::inbox::InboxKey;
-use super::message::{ChannelMessage, ChannelRefusal};
+use super::message::{ChannelMessage, ChannelRefusal, PartOf};
 use super::service::{Incoming, RemoteChannels};
 use super::value::{ChannelValue, EncodedValue, SharedValue};
 use crate::failure::Failure;
@@ -26,8 +26,8 @@ enum Found {
     Nothing,
 }
 
-/// What has become of a request.
-enum Served {
+/// The fate of a request that was served.
+enum ServedRequest {
     Stepped(Arc<ChannelCell>, Stepped),
     Refused(u64, ChannelRefusal),
     Ignored(Request<SharedValue>),
@@ -52,6 +52,7 @@ impl RemoteChannels {
     pub(crate) fn died(&self, peer: Peer) {
         self.on_link(|| {
             self.inbox.lock().died(peer);
+            self.parts.lock().died(peer);
             let living: Vec<_> = self.living.lock().values().filter_map(Weak::upgrade).collect();
             for cell in living {
                 self.step(&cell, EffectThread::Link, |home| home.dead(peer));
@@ -65,8 +66,22 @@ impl RemoteChannels {
     fn message(&self, from: Peer, message: ChannelMessage, body: Bytes) {
         match message {
             ChannelMessage::Make { parcel, capacity } => self.make_for(from, parcel, capacity),
-            ChannelMessage::Asked { channel, request } => self.asked(from, channel, request, body),
-            ChannelMessage::Answered { number, answer } => self.answer_arrived(from, number, answer, body),
+            ChannelMessage::Part { of } => {
+                let added = self.parts.lock().add(from, of, &body);
+                if added.is_err() {
+                    self.cut(from, "a value without an end");
+                }
+            }
+            // A cancellation completes what was sent of its request, and a refusal what was sent of its answer.
+            ChannelMessage::Asked { channel, request } => {
+                let of = PartOf::Request(request.number);
+                let body = self.parts.lock().complete(from, of, body);
+                self.asked(from, channel, request, body);
+            }
+            ChannelMessage::Answered { number, answer } => {
+                let body = self.parts.lock().complete(from, PartOf::Answer(number), body);
+                self.answer_arrived(from, number, answer, body);
+            }
         }
     }
 
@@ -186,14 +201,14 @@ impl RemoteChannels {
         }
     }
 
-    fn follow(&self, from: Peer, served: Served) {
+    fn follow(&self, from: Peer, served: ServedRequest) {
         match served {
-            Served::Stepped(cell, stepped) => self.after_step(&cell, stepped, EffectThread::Link),
-            Served::Refused(number, refusal) if from == self.me() => {
+            ServedRequest::Stepped(cell, stepped) => self.after_step(&cell, stepped, EffectThread::Link),
+            ServedRequest::Refused(number, refusal) if from == self.me() => {
                 self.answered(from, number, Err(refusal), EffectThread::Link);
             }
-            Served::Refused(number, refusal) => self.send_answer(from, number, Err(refusal)),
-            Served::Ignored(request) => self.on_link(|| drop(request)),
+            ServedRequest::Refused(number, refusal) => self.send_answer(from, number, Err(refusal)),
+            ServedRequest::Ignored(request) => self.on_link(|| drop(request)),
         }
     }
 
@@ -233,17 +248,17 @@ impl RemoteChannels {
 }
 
 /// Has a channel take a request.
-fn serve_one(found: Found, from: Peer, incoming: Incoming) -> Served {
+fn serve_one(found: Found, from: Peer, incoming: Incoming) -> ServedRequest {
     match (found, incoming) {
         (Found::Channel(cell), Ok(request)) => {
             let stepped = cell.step(|home| home.request(from, request));
-            Served::Stepped(cell, stepped)
+            ServedRequest::Stepped(cell, stepped)
         }
-        (_, Err((number, refusal))) => Served::Refused(number, refusal),
+        (_, Err((number, refusal))) => ServedRequest::Refused(number, refusal),
         (_, Ok(request)) if request.wish.has_answer() => {
-            Served::Refused(request.number, ChannelRefusal::Gone)
+            ServedRequest::Refused(request.number, ChannelRefusal::Gone)
         }
         // What was taken from a channel that is gone needs no acknowledgement.
-        (_, Ok(request)) => Served::Ignored(request),
+        (_, Ok(request)) => ServedRequest::Ignored(request),
     }
 }

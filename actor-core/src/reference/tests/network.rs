@@ -228,6 +228,12 @@ impl TestNetwork {
         true
     }
 
+    /// Drops all errands: no thread can be had.
+    pub(crate) fn refuse_errands(&self) {
+        let errands = std::mem::take(&mut self.state.lock().errands);
+        drop(errands);
+    }
+
     /// Delivers letters until there are none that are not held. Runs no errands.
     pub(crate) fn deliver_all(&self) {
         for _ in 0..2 {

@@ -18,7 +18,7 @@ use crate::reference::tests::network::{TestMember, TestNetwork};
 
 /// A value that may hold a reference.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Job {
+struct ReferringJob {
     number: u64,
     needs: Option<Ref<u64>>,
 }
@@ -67,15 +67,15 @@ fn shared<T: Wire>(
 }
 
 /// A request that was begun.
-struct Begun<T>(Pin<Box<dyn Future<Output = T>>>);
+struct OpenRequest<T>(Pin<Box<dyn Future<Output = T>>>);
 
-fn begin<T>(request: impl Future<Output = T> + 'static) -> Begun<T> {
-    let mut begun = Begun(Box::pin(request));
+fn begin<T>(request: impl Future<Output = T> + 'static) -> OpenRequest<T> {
+    let mut begun = OpenRequest(Box::pin(request));
     assert!(begun.look().is_none(), "it is not answered at once");
     begun
 }
 
-impl<T> Begun<T> {
+impl<T> OpenRequest<T> {
     /// The outcome, if there is one.
     fn look(&mut self) -> Option<T> {
         match self.0.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -85,12 +85,12 @@ impl<T> Begun<T> {
     }
 }
 
-fn putting<T: Wire>(channel: &RemoteChannel<T>, value: T) -> Begun<Result<(), Error>> {
+fn putting<T: Wire>(channel: &RemoteChannel<T>, value: T) -> OpenRequest<Result<(), Error>> {
     let channel = channel.clone();
     begin(async move { channel.put_async(value).await })
 }
 
-fn taking<T: Wire>(channel: &RemoteChannel<T>) -> Begun<Result<T, Error>> {
+fn taking<T: Wire>(channel: &RemoteChannel<T>) -> OpenRequest<Result<T, Error>> {
     let channel = channel.clone();
     begin(async move { channel.take_async().await })
 }
@@ -131,7 +131,7 @@ fn assert_empty(network: &TestNetwork, processes: &[&TestMember]) {
 fn the_last_holder_frees_a_channel_and_what_is_in_it() {
     let (network, a, b, c) = three();
     let value = c.put(7_u64);
-    let channel: RemoteChannel<Job> = b.channel_at(&a, 4);
+    let channel: RemoteChannel<ReferringJob> = b.channel_at(&a, 4);
     let needs = Some(value.clone());
     c.give(&value, &b);
     network.settle();
@@ -139,7 +139,7 @@ fn the_last_holder_frees_a_channel_and_what_is_in_it() {
     put(
         &network,
         &channel,
-        Job {
+        ReferringJob {
             number: 1,
             needs: at_b,
         },

@@ -18,10 +18,10 @@ fn jchan_11_values_keep_their_order_whatever_their_references_wait_for() {
     let needs = c.taken().pop();
     // B is not asked whether A may have the reference.
     network.hold(&a, &b);
-    let mut first = putting(&at_c, Job { number: 1, needs });
+    let mut first = putting(&at_c, ReferringJob { number: 1, needs });
     let mut second = putting(
         &at_c,
-        Job {
+        ReferringJob {
             number: 2,
             needs: None,
         },
@@ -52,11 +52,11 @@ fn a_reference_in_a_value_reaches_its_taker() {
     for (owner, putter) in [(&a, &at_a), (&b, &at_b)] {
         // From the home itself, and from another process.
         let value = owner.put(7_u64);
-        let job = Job {
+        let job = ReferringJob {
             number: 1,
             needs: Some(value),
         };
-        let mut put = Begun(Box::pin({
+        let mut put = OpenRequest(Box::pin({
             let putter = putter.clone();
             async move { putter.put_async(job).await }
         }));
@@ -85,6 +85,39 @@ fn jchan_14_an_unbuffered_put_of_the_home_returns_after_the_takers_value_was_enc
     put.look().unwrap().unwrap();
     assert_eq!(taken.look().unwrap().unwrap(), 1);
     drop((put, taken, at_a, at_b, at_c));
+    assert_empty(&network, &[&a, &b, &c]);
+}
+
+#[test]
+fn takers_are_told_if_no_thread_can_encode_a_value_and_the_value_stays() {
+    let (network, a, b, c) = three();
+    let [at_a, at_b, at_c] = shared(&network, [&a, &b, &c], 2);
+    at_a.put(1_u64).unwrap();
+    at_a.put(2).unwrap();
+    let mut takes = [taking(&at_b), taking(&at_c)];
+    network.deliver_all();
+    network.refuse_errands();
+    network.deliver_all();
+    for take in &mut takes {
+        let error = take.look().unwrap().unwrap_err();
+        assert!(error.to_string().contains("no thread"), "{error}");
+    }
+    assert_eq!(at_a.snapshot().unwrap(), [1, 2]);
+    assert_eq!([take(&network, &at_b), take(&network, &at_c)], [1, 2]);
+    drop((takes, at_a, at_b, at_c));
+    assert_empty(&network, &[&a, &b, &c]);
+}
+
+#[test]
+fn a_long_value_travels_in_parts_both_ways() {
+    let (network, a, b, c) = three();
+    let [at_a, at_b, at_c] = shared(&network, [&a, &b, &c], 1);
+    let long: Vec<u8> = (0..5 << 20).map(|at: u32| at as u8).collect();
+    put(&network, &at_b, long.clone());
+    assert!(take(&network, &at_c) == long);
+    at_a.put(long.clone()).unwrap();
+    assert!(take(&network, &at_c) == long, "the home encodes it");
+    drop((at_a, at_b, at_c));
     assert_empty(&network, &[&a, &b, &c]);
 }
 
