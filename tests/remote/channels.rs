@@ -79,6 +79,33 @@ fn jchan_09_jchan_10_any_process_that_holds_a_channel_puts_and_takes() {
 }
 
 #[test]
+fn jchan_04_a_channel_lives_in_the_process_of_the_runtime_that_makes_it() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    let here = runtime.channel::<u64>(1).unwrap();
+    let made = runtime.call(make::remote(1_usize).on(&worker)).wait().unwrap();
+    let there = worker.channel::<u64>(1).unwrap();
+    assert_eq!(here.home().process.number(), 1);
+    assert_eq!((made.home(), made.home() == here.home()), (there.home(), false));
+}
+
+#[test]
+fn jchan_17_another_process_may_take_the_value_that_was_ready() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    let channel = runtime.channel(1).unwrap();
+    channel.put(1).unwrap();
+    let is_ready = channel.is_ready().unwrap();
+    let taken = runtime
+        .call(take_some::remote(&channel, 1_usize).on(&worker))
+        .wait();
+    assert_eq!(
+        (is_ready, taken.unwrap(), channel.is_ready().unwrap()),
+        (true, vec![1], false)
+    );
+}
+
+#[test]
 fn jchan_05_jchan_12_all_operations_reach_a_channel_in_another_process() {
     let runtime = Runtime::new();
     let worker = runtime.worker("w").unwrap();
@@ -127,6 +154,82 @@ fn jchan_11_a_full_channel_makes_putters_wait_and_an_empty_one_takers() {
         matches!(channel.take_timeout(short), Err(Error::Timeout { .. })),
         "the put was cancelled"
     );
+}
+
+/// Puts `count` values that begin with `putter`.
+#[remote]
+fn put_series(channel: RemoteChannel<(u64, u64)>, putter: u64, count: u64) -> Result<()> {
+    (0..count).try_for_each(|at| channel.put((putter, at)))?;
+    Ok(())
+}
+
+#[remote]
+fn take_all(channel: RemoteChannel<(u64, u64)>) -> Result<Vec<(u64, u64)>> {
+    Ok(channel.iter().collect::<Result<_, _>>()?)
+}
+
+#[test]
+fn jchan_11_values_of_many_putters_reach_many_takers_once_and_in_their_order() {
+    let runtime = Runtime::new();
+    let workers = ["a", "b", "c"].map(|name| runtime.worker(name).unwrap());
+    for channel in [workers[0].channel(3).unwrap(), runtime.channel(0).unwrap()] {
+        let takes: Vec<_> = (0..6)
+            .map(|at| runtime.call(take_all::remote(&channel).on(&workers[at % 3])))
+            .collect();
+        let puts: Vec<_> = (0..6)
+            .map(|at| runtime.call(put_series::remote(&channel, at as u64, 50_u64).on(&workers[at % 3])))
+            .collect();
+        for put in puts {
+            put.wait().unwrap();
+        }
+        channel.close().unwrap();
+        let mut all = Vec::new();
+        for take in takes {
+            let taken = take.wait().unwrap();
+            for putter in 0..6 {
+                let series = taken.iter().filter(|(by, _)| *by == putter);
+                assert!(series.is_sorted(), "{taken:?}");
+            }
+            all.extend(taken);
+        }
+        all.sort_unstable();
+        let expected: Vec<_> = (0..6)
+            .flat_map(|putter| (0..50).map(move |at| (putter, at)))
+            .collect();
+        assert_eq!(all, expected);
+    }
+}
+
+#[remote]
+fn work(jobs: RemoteChannel<u64>, results: RemoteChannel<u64>) -> Result<()> {
+    for job in jobs.iter() {
+        results.put(job?)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn jchan_16_every_job_is_done_although_a_worker_is_killed_in_the_middle() {
+    let runtime = Runtime::new();
+    let [home, killed, other] = ["home", "killed", "other"].map(|name| runtime.worker(name).unwrap());
+    let (jobs, results) = (home.channel(200).unwrap(), runtime.channel(200).unwrap());
+    (0..200).for_each(|job| jobs.put(job).unwrap());
+    jobs.close().unwrap();
+    runtime.cast(work::remote(&jobs, &results).on(&killed)).unwrap();
+    let mut done: Vec<u64> = (0..20).map(|_| results.take().unwrap()).collect();
+    kill(killed.pid().unwrap());
+    runtime
+        .call(work::remote(&jobs, &results).on(&other))
+        .wait()
+        .unwrap();
+    while results.is_ready().unwrap() {
+        done.push(results.take().unwrap());
+    }
+    done.sort_unstable();
+    let twice = done.windows(2).filter(|pair| pair[0] == pair[1]).count();
+    assert!(twice <= 1, "only the job that was not acknowledged: {done:?}");
+    done.dedup();
+    assert_eq!(done, (0..200).collect::<Vec<_>>());
 }
 
 #[remote]
