@@ -68,11 +68,12 @@ pub use selvedge_compiler::{
     gather, gather_to, pipeline, reduce, reduce_scatter, scatter,
 };
 pub use selvedge_core::{
-    Actor, ActorRef, AnyProcess, BoxError, Call, CallError, CallScope, Cancellation, Composite, Construction,
-    Death, EndError, Exit, Failure, FailureKind, FailureReport, FetchError, IntoArgument, IntoReference,
-    Lane, LinkTraffic, NoRuntime, NotAllowed, OnPanic, Placement, Ran, Ref, RemoteCall, RemoteError,
-    RemoteFunction, Restart, Runtime, Scoped, ServiceTraffic, ShutdownReport, Spawn, SpawnError, ThisProcess,
-    Worker, WrongThread, cancellation, cores, init,
+    Actor, ActorRef, AnyProcess, BoxError, Call, CallError, CallScope, Cancellation, ChannelIter,
+    ChannelStream, Composite, Construction, Death, EndError, Exit, Failure, FailureKind, FailureReport,
+    FetchError, IntoArgument, IntoReference, Lane, LinkTraffic, NoRuntime, NotAllowed, OnPanic, Placement,
+    Ran, Ref, RemoteCall, RemoteChannel, RemoteChannelError, RemoteError, RemoteFunction, Restart, Runtime,
+    Scoped, ServiceTraffic, ShutdownReport, Spawn, SpawnError, ThisProcess, Worker, WrongThread,
+    cancellation, cores, init,
 };
 pub use selvedge_macros::{actor, remote, remote_fn, worker_init};
 
@@ -87,8 +88,8 @@ pub mod prelude {
     pub use crate::batching::{Batcher, Batching};
     pub use crate::{
         Actor, Compile, Edge, ExecError, Execution, Graph, Lanes, OnFull, OnPanic, Options, Payload,
-        Placement, ReduceOp, Ref, RemoteCall, Restart, Result, Runtime, Tensor, Wait, Wire, actor, allgather,
-        allreduce, constant, gather, remote, remote_fn, worker_init,
+        Placement, ReduceOp, Ref, RemoteCall, RemoteChannel, Restart, Result, Runtime, Tensor, Wait, Wire,
+        actor, allgather, allreduce, constant, gather, remote, remote_fn, worker_init,
     };
 }
 

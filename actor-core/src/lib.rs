@@ -13,6 +13,7 @@ mod lease;
 mod platform;
 mod reference;
 mod remote;
+mod remote_channel;
 mod worker;
 
 mod actor_record;
@@ -90,6 +91,7 @@ pub use remote::parameter::{ArgumentTuple, Parameter};
 pub use remote::remote_call::{RemoteCall, RemoteFunction};
 pub use remote::scope::{CallScope, Scoped};
 pub use remote::verbs::NoRuntime;
+pub use remote_channel::{ChannelIter, ChannelStream, RemoteChannel, RemoteChannelError};
 pub use runtime::{Runtime, ShutdownReport};
 pub use spawn::{AnyProcess, Spawn, ThisProcess};
 pub use spawn_error::SpawnError;

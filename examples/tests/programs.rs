@@ -53,6 +53,18 @@ fn remote_estimates_pi() {
 }
 
 #[test]
+fn jchan_15_twelve_jobs_over_four_workers_come_back_once() {
+    let output = program("job_queue").output().unwrap();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{stdout}{stderr}");
+    let lines: std::collections::BTreeSet<&str> = stdout.lines().collect();
+    assert_eq!((lines.len(), stdout.lines().count()), (12, 12), "{stdout}");
+    for line in ["job 5: 6765", "job 12: 17711", "job 4: 46368"] {
+        assert!(lines.contains(line), "{stdout}");
+    }
+}
+
+#[test]
 fn the_predictions_are_equal_at_every_placement_and_the_accuracy_is_reached() {
     let outputs: Vec<Output> = ["inline", "thread", "process"]
         .iter()

@@ -14,6 +14,7 @@ mod alone;
 #[path = "../census/mod.rs"]
 mod census;
 
+mod channels;
 mod endings;
 mod fork;
 mod kill;

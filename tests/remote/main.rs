@@ -12,6 +12,7 @@
 )]
 
 mod between;
+mod channels;
 mod gate;
 mod here;
 mod here_attribute;

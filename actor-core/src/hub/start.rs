@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use selvedge_objects::channel::CHANNELS;
 use selvedge_objects::refs::REFERENCES;
 
 use super::Hub;
@@ -12,7 +13,7 @@ use crate::remote::service::Remote;
 /// Registers the services of a process with its new hub: of a driver when its runtime is made, of a worker when the
 /// driver has welcomed it.
 pub(crate) fn register_services(hub: &Arc<Hub>, remote: &Arc<Remote>) {
-    for service in [CALLS, FETCHES, REFERENCES] {
+    for service in [CALLS, CHANNELS, FETCHES, REFERENCES] {
         hub.register(service, remote.receiver());
     }
     #[cfg(test)]

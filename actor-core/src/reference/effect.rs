@@ -10,7 +10,7 @@ use crate::promise::Promise;
 
 /// The thread that performs effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EffectThread {
+pub(crate) enum EffectThread {
     /// A thread of the user, or one that runs user code.
     Caller,
     /// The thread that reads links: no user code may run there.

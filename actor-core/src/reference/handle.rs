@@ -1,5 +1,6 @@
 //! Handles, which the table counts.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -30,6 +31,9 @@ pub(super) trait ReferenceTable: Send + Sync {
 
     /// Sends what waits to be said to the owner of an object.
     fn flush(self: Arc<Self>, id: RefId);
+
+    /// The service whose objects the table counts, unless the process ends; this module does not know its type.
+    fn above(&self) -> Option<Arc<dyn Any + Send + Sync>>;
 
     /// Whether the owner has listed this process, as soon as that is known; false if the object is lost.
     fn confirmation(&self, id: RefId) -> Answer<bool>;
@@ -94,6 +98,16 @@ impl Handle {
     /// The table, if the value lives in this process.
     pub(super) fn owner_table(&self) -> Option<&Arc<dyn ReferenceTable>> {
         self.table().filter(|table| table.me() == self.id.owner)
+    }
+
+    /// Whether the object lives in this process.
+    pub(crate) fn is_owned(&self) -> bool {
+        self.owner_table().is_some()
+    }
+
+    /// The service whose objects the table counts, unless the process ends or the reference is made up.
+    pub(crate) fn above(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.table()?.above()
     }
 
     /// The value that was fetched by way of this handle.

@@ -18,7 +18,7 @@
 
 mod answers;
 pub(crate) mod content;
-mod effect;
+pub(crate) mod effect;
 mod error;
 pub(crate) mod fetch;
 pub(crate) mod handle;
@@ -32,7 +32,7 @@ pub(crate) mod transit;
 mod waiting_letter;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use error::FetchError;
 pub use ref_type::Ref;

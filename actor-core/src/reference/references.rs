@@ -3,7 +3,8 @@
 //! No user code runs under the lock, and nothing is sent under it: a step of the count returns actions, which become
 //! effects, and the thread that made the step performs them after it has let the lock go.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -41,6 +42,16 @@ pub(crate) struct References {
     clock: Clock,
     timer: ReferenceTimer,
     table: Mutex<ReferenceState>,
+    above: OnceLock<Weak<dyn Any + Send + Sync>>,
+}
+
+/// An object of this process, by its name.
+pub(crate) enum Object {
+    Content(Content),
+    /// The object has no content yet, or its creator's call is still to come.
+    Empty,
+    /// An object to which nobody holds a reference.
+    Unknown,
 }
 
 impl std::fmt::Debug for References {
@@ -60,6 +71,7 @@ impl References {
             clock,
             timer: ReferenceTimer::default(),
             table: Mutex::new(table),
+            above: OnceLock::new(),
         })
     }
 
@@ -214,6 +226,29 @@ impl References {
         matches!(self.table.lock().cells.get(&id), Some(ObjectCell::Full(_)))
     }
 
+    /// Sets the service that handles find by [`Handle::above`]. Later calls have no effect.
+    pub(crate) fn set_above(&self, above: Weak<dyn Any + Send + Sync>) {
+        let _ = self.above.set(above);
+    }
+
+    /// An object of this process.
+    pub(crate) fn object(&self, id: RefId) -> Object {
+        let table = self.table.lock();
+        match table.cells.get(&id) {
+            Some(ObjectCell::Full(content)) => Object::Content(content.clone()),
+            _ if table.refs.status(id).is_some() => Object::Empty,
+            _ => Object::Unknown,
+        }
+    }
+
+    /// Whether the object of a reference that is held here may be asked for something.
+    ///
+    /// # Errors
+    /// [`RefError`].
+    pub(crate) fn check(&self, id: RefId) -> Result<(), RefError> {
+        self.table.lock().refs.check(id)
+    }
+
     /// The time by the clock of the references.
     pub(super) fn now(&self) -> Duration {
         (self.clock)()
@@ -326,6 +361,10 @@ impl ReferenceTable for References {
 
     fn flush(self: Arc<Self>, id: RefId) {
         self.event(EffectThread::Caller, Event::Flush(id.owner));
+    }
+
+    fn above(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.above.get()?.upgrade()
     }
 
     fn confirmation(&self, id: RefId) -> Answer<bool> {

@@ -53,7 +53,7 @@ pub(crate) fn arriving<R>(handles: Vec<Arc<Handle>>, decode: impl FnOnce() -> R)
 }
 
 /// Writes the index of a reference, and its value if that travels along.
-pub(super) fn serialize<S: Serializer>(handle: &Arc<Handle>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<S: Serializer>(handle: &Arc<Handle>, serializer: S) -> Result<S::Ok, S::Error> {
     let passed = TRANSIT.with_borrow_mut(|transit| match transit {
         Some(Transit::Leaving(handles, room)) => {
             let index = u32::try_from(handles.len()).ok()?;
@@ -74,7 +74,7 @@ pub(super) fn serialize<S: Serializer>(handle: &Arc<Handle>, serializer: S) -> R
 }
 
 /// Reads the index of a reference, and the value that has come along.
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Handle>, D::Error> {
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Handle>, D::Error> {
     let (index, carried) = <(u32, Option<Vec<u8>>)>::deserialize(deserializer)?;
     if is_trial() {
         return Ok(Handle::made_up());

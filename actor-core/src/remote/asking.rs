@@ -107,7 +107,7 @@ impl Request {
 }
 
 /// The error of a call whose references cannot be passed.
-fn not_passed(error: RefError) -> RemoteError {
+pub(crate) fn not_passed(error: RefError) -> RemoteError {
     match error {
         RefError::Dead(_) => RemoteError::Died { ran: Ran::Never },
         other => RemoteError::Arguments(Failure::from_error(other).into_report()),
@@ -292,7 +292,7 @@ impl Remote {
         askings
     }
 
-    fn find(&self, process: ProcessId) -> Result<Peer, RemoteError> {
+    pub(crate) fn find(&self, process: ProcessId) -> Result<Peer, RemoteError> {
         let peers = self.post.peers();
         let found = peers.into_iter().find(|peer| peer.process == process);
         let peer = found.ok_or_else(|| self.missing(process))?;
@@ -311,7 +311,7 @@ impl Remote {
         RemoteError::NoSuchProcess { living }
     }
 
-    fn unsent(&self, error: PostError) -> RemoteError {
+    pub(crate) fn unsent(&self, error: PostError) -> RemoteError {
         match error {
             PostError::NoSuchPeer(process) => self.missing(process),
             PostError::Dead(_) => RemoteError::Died { ran: Ran::Never },

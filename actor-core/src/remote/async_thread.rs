@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::task::Waker;
 
 use parking_lot::Mutex;
 use selvedge_channels::dispose;
@@ -12,6 +13,7 @@ use tokio::task::{LocalSet, spawn_local};
 
 use crate::cell::async_driver::AsyncDriver;
 use crate::current::{NoBlocking, Place};
+use crate::failure::wake;
 use crate::remote::executor::WorkRefusal;
 use crate::remote::threads::Threads;
 
@@ -69,9 +71,31 @@ impl AsyncThread {
         let _ = sender.send(Box::new(move || Box::pin(start())));
     }
 
+    /// Wakes a waker, which is user code, on the thread; if there is no such thread any more, on this one.
+    pub(crate) fn wake(&self, waker: Waker) {
+        let waking = Waking(Some(waker));
+        if self.ensure().is_ok() {
+            self.spawn(move || {
+                drop(waking);
+                std::future::ready(())
+            });
+        }
+    }
+
     /// Ends the thread.
     pub(crate) fn stop(&self) {
         drop(std::mem::replace(&mut *self.queue.lock(), FutureQueue::Stopped));
+    }
+}
+
+/// A waker that is woken by the drop, wherever that happens: no caller sleeps for ever.
+struct Waking(Option<Waker>);
+
+impl Drop for Waking {
+    fn drop(&mut self) {
+        if let Some(waker) = self.0.take() {
+            wake(waker);
+        }
     }
 }
 

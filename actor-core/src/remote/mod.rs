@@ -18,7 +18,7 @@
 
 pub(crate) mod argument;
 pub(crate) mod asking;
-mod async_thread;
+pub(crate) mod async_thread;
 pub(crate) mod calls;
 pub(crate) mod composite;
 mod executor;
@@ -29,7 +29,7 @@ mod job;
 pub(crate) mod message;
 pub(crate) mod near;
 pub(crate) mod parameter;
-mod parts;
+pub(crate) mod parts;
 mod piece;
 mod places;
 pub(crate) mod remote_call;
@@ -37,7 +37,7 @@ mod resolving;
 pub(crate) mod scope;
 pub(crate) mod service;
 mod serving;
-mod threads;
+pub(crate) mod threads;
 pub(crate) mod verbs;
 mod waiter;
 

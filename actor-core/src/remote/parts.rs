@@ -1,6 +1,6 @@
 //! Long bodies: arguments and values that are longer than a letter travel in several. Plain data.
 //!
-//! The parts of one body come in order, and the letter of the call or of the value has the last one. BodyParts of other
+//! The parts of one body come in order, and the letter of the call or of the value has the last one. Parts of other
 //! bodies may lie between them.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use selvedge_cluster::peer::Peer;
 use serde::{Deserialize, Serialize};
 
-use crate::remote::calls::CallId;
+use crate::hub::post::{Letter, Post, PostError};
 
 /// The length of the longest part in bytes. A letter of this length always fits.
 pub(crate) const PART_BYTES_MAX: usize = 1 << 20;
@@ -30,18 +30,46 @@ pub(crate) enum Whole {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// The bodies of which parts have come.
-#[derive(Debug, Default)]
-pub(crate) struct BodyParts {
-    bodies: BTreeMap<(Peer, CallId, Whole), Vec<u8>>,
+/// Sends a letter, in several if its body is long. Returns the number of the last one.
+///
+/// # Errors
+/// [`PostError`]; the parts before may have been sent.
+pub(crate) fn send_in_parts(
+    post: &dyn Post,
+    to: Peer,
+    mut body: Bytes,
+    part: impl Fn(Bytes) -> Letter,
+    last: impl FnOnce(Bytes) -> Letter,
+) -> Result<u64, PostError> {
+    if body.len() > BODY_BYTES_MAX {
+        let (bytes, limit) = (body.len(), BODY_BYTES_MAX);
+        return Err(PostError::TooLarge { bytes, limit });
+    }
+    while body.len() > PART_BYTES_MAX {
+        post.send(to, part(body.split_to(PART_BYTES_MAX)))?;
+    }
+    post.send(to, last(body))
 }
 
-impl BodyParts {
+/// The bodies of which parts have come, by what they belong to.
+#[derive(Debug)]
+pub(crate) struct BodyParts<K> {
+    bodies: BTreeMap<(Peer, K), Vec<u8>>,
+}
+
+impl<K> Default for BodyParts<K> {
+    fn default() -> Self {
+        let bodies = BTreeMap::new();
+        BodyParts { bodies }
+    }
+}
+
+impl<K: Ord + Copy> BodyParts<K> {
     /// Adds a part.
-    pub(crate) fn add(&mut self, from: Peer, call: CallId, of: Whole, part: &[u8]) -> Result<(), TooLong> {
-        let body = self.bodies.entry((from, call, of)).or_default();
+    pub(crate) fn add(&mut self, from: Peer, of: K, part: &[u8]) -> Result<(), TooLong> {
+        let body = self.bodies.entry((from, of)).or_default();
         if body.len().saturating_add(part.len()) > BODY_BYTES_MAX {
-            self.bodies.remove(&(from, call, of));
+            self.bodies.remove(&(from, of));
             return Err(TooLong);
         }
         body.extend_from_slice(part);
@@ -49,8 +77,8 @@ impl BodyParts {
     }
 
     /// Completes a body by its last part. A body of one part is not copied.
-    pub(crate) fn complete(&mut self, from: Peer, call: CallId, of: Whole, last: Bytes) -> Bytes {
-        match self.bodies.remove(&(from, call, of)) {
+    pub(crate) fn complete(&mut self, from: Peer, of: K, last: Bytes) -> Bytes {
+        match self.bodies.remove(&(from, of)) {
             None => last,
             Some(mut body) => {
                 body.extend_from_slice(&last);
@@ -59,9 +87,9 @@ impl BodyParts {
         }
     }
 
-    /// Forgets the parts of a call that will not be completed.
-    pub(crate) fn forget(&mut self, from: Peer, call: CallId) {
-        self.bodies.remove(&(from, call, Whole::Arguments));
+    /// Forgets the parts of a body that will not be completed.
+    pub(crate) fn forget(&mut self, from: Peer, of: K) {
+        self.bodies.remove(&(from, of));
     }
 
     /// Forgets the parts of a peer.
@@ -81,6 +109,7 @@ mod tests {
     use selvedge_cluster::peer::{Incarnation, ProcessId};
 
     use super::*;
+    use crate::remote::calls::CallId;
 
     #[test]
     fn parts_of_several_bodies_may_be_mixed_and_go_with_their_peer() {
@@ -96,12 +125,12 @@ mod tests {
             (b, Whole::Arguments, b"b"),
             (a, Whole::Arguments, b"c"),
         ] {
-            assert_eq!(parts.add(peer, call, of, part), Ok(()));
+            assert_eq!(parts.add(peer, (call, of), part), Ok(()));
         }
         let last = Bytes::from_static(b"d");
-        assert_eq!(parts.complete(peer, a, Whole::Arguments, last.clone()), "acd");
-        assert_eq!(parts.complete(peer, a, Whole::Arguments, last), "d");
-        parts.forget(peer, b);
+        assert_eq!(parts.complete(peer, (a, Whole::Arguments), last.clone()), "acd");
+        assert_eq!(parts.complete(peer, (a, Whole::Arguments), last), "d");
+        parts.forget(peer, (b, Whole::Arguments));
         assert_eq!(parts.len(), 1);
         parts.died(peer);
         assert_eq!(parts.len(), 0);

@@ -10,13 +10,13 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock, Weak};
-use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_cluster::frame::Service;
 use selvedge_cluster::peer::{Peer, ProcessId};
+use selvedge_objects::channel::CHANNELS;
 use selvedge_objects::refs::REFERENCES;
 
 use crate::call::remote_error::RemoteError;
@@ -33,18 +33,20 @@ use crate::remote::executor::{Executor, Work};
 use crate::remote::init::{OF_PROCESS, WorkerInit};
 use crate::remote::job::RemoteJob;
 use crate::remote::message::{CALLS, CallMessage};
-use crate::remote::parts::{BODY_BYTES_MAX, BodyParts, PART_BYTES_MAX, Whole};
+use crate::remote::parts::{BodyParts, Whole, send_in_parts};
 use crate::remote::piece::Piece;
 use crate::remote::threads::Threads;
 use crate::remote::waiter::{Outcome, Waiter};
+use crate::remote_channel::service::RemoteChannels;
 
 /// The service of calls of one process.
 pub(crate) struct Remote {
     pub(super) post: Arc<dyn Post>,
     pub(super) asked: Mutex<Asked<Arc<Waiter>>>,
-    pub(super) parts: Mutex<BodyParts>,
+    pub(super) parts: Mutex<BodyParts<(CallId, Whole)>>,
     pub(super) served: Mutex<Served<Arc<CallCancel>>>,
     pub(super) references: Arc<References>,
+    pub(super) channels: Arc<RemoteChannels>,
     /// The processes that live or have lived, as far as this process had to do with them: a call to one that is gone fails
     /// by its death, also before the death is announced.
     pub(super) seen: Mutex<BTreeSet<ProcessId>>,
@@ -57,7 +59,7 @@ pub(crate) struct Remote {
     executor: Executor<Piece>,
     functions: AsyncThread,
     /// Deadlines, and the wakers of callers.
-    background: AsyncThread,
+    background: Arc<AsyncThread>,
     owner: OnceLock<Arc<dyn Any + Send + Sync>>,
     currents: OnceLock<Currents>,
 }
@@ -80,7 +82,9 @@ impl Remote {
         let executor = Executor::new(&threads);
         let (helpers, started) = (Arc::new(executor.clone()), Instant::now());
         let clock = Box::new(move || started.elapsed());
-        let references = References::new(Arc::clone(&post), helpers, clock);
+        let references = References::new(Arc::clone(&post), Arc::clone(&helpers) as _, clock);
+        let background = Arc::new(AsyncThread::new("selvedge-deadlines", &threads));
+        let channels = RemoteChannels::new(Arc::clone(&post), &references, helpers, Arc::clone(&background));
         Arc::new_cyclic(|this| Remote {
             post,
             references,
@@ -93,16 +97,22 @@ impl Remote {
             this: Weak::clone(this),
             executor,
             functions: AsyncThread::new("selvedge-remote-async", &threads),
-            background: AsyncThread::new("selvedge-deadlines", &threads),
+            background,
+            channels,
             threads,
             owner: OnceLock::new(),
             currents: OnceLock::new(),
         })
     }
 
-    /// The service as the receiver of letters about calls, fetches and references.
+    /// The service as the receiver of letters about calls, fetches, references and channels.
     pub(crate) fn receiver(self: &Arc<Self>) -> Arc<dyn Receiver> {
         Arc::clone(self) as Arc<dyn Receiver>
+    }
+
+    /// The service of channels.
+    pub(crate) fn channels(&self) -> &RemoteChannels {
+        &self.channels
     }
 
     /// Sets the runtime that functions find by `Runtime::current`. Later calls have no effect.
@@ -140,17 +150,10 @@ impl Remote {
         to: Peer,
         (call, message): (CallId, CallMessage),
         of: Whole,
-        mut body: Bytes,
+        body: Bytes,
     ) -> Result<u64, PostError> {
-        if body.len() > BODY_BYTES_MAX {
-            let (bytes, limit) = (body.len(), BODY_BYTES_MAX);
-            return Err(PostError::TooLarge { bytes, limit });
-        }
-        while body.len() > PART_BYTES_MAX {
-            let part = body.split_to(PART_BYTES_MAX);
-            self.post.send(to, CallMessage::Part { call, of }.letter(part))?;
-        }
-        self.post.send(to, message.letter(body))
+        let part = |part| CallMessage::Part { call, of }.letter(part);
+        send_in_parts(self.post.as_ref(), to, body, part, |last| message.letter(last))
     }
 
     /// The traffic of all links.
@@ -183,18 +186,7 @@ impl Remote {
     /// Answers a waiter, on a thread that must not run user code.
     pub(super) fn settle(&self, waiter: &Waiter, outcome: Outcome) {
         if let Some(Some(waker)) = waiter.answer(outcome) {
-            self.wake_elsewhere(waker);
-        }
-    }
-
-    /// Wakes a waker, which is user code, on the background thread; if there is no such thread any more, on this one.
-    fn wake_elsewhere(&self, waker: Waker) {
-        let waking = Waking(Some(waker));
-        if self.background.ensure().is_ok() {
-            self.background.spawn(move || {
-                drop(waking);
-                std::future::ready(())
-            });
+            self.background.wake(waker);
         }
     }
 
@@ -230,6 +222,7 @@ impl Remote {
 
     fn stop(&self) {
         self.references.stop();
+        self.channels.stop();
         self.executor.stop();
         self.functions.stop();
         let waiters = self.asked.lock().take_all();
@@ -260,19 +253,9 @@ fn name_of(service: Service) -> &'static str {
         CALLS => "calls",
         FETCHES => "fetches",
         REFERENCES => "references",
+        CHANNELS => "channels",
         Service::SESSION => "acknowledgements",
         _ => "others",
-    }
-}
-
-/// A waker that is woken by the drop, wherever that happens: no caller sleeps for ever.
-struct Waking(Option<Waker>);
-
-impl Drop for Waking {
-    fn drop(&mut self) {
-        if let Some(waker) = self.0.take() {
-            wake(waker);
-        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_cluster::session::Outcome as Fate;
+use selvedge_objects::channel::CHANNELS;
 use selvedge_objects::refs::{Parcel, RefId};
 
 use crate::actor::arguments::{Arguments, Returned};
@@ -33,8 +34,10 @@ struct PeerCall {
 
 impl Receiver for Remote {
     fn received(&self, from: Peer, letter: Letter) {
-        if letter.service != CALLS {
-            return ReferenceService(&self.references).received(from, letter);
+        match letter.service {
+            CALLS => {}
+            CHANNELS => return self.channels.received(from, letter),
+            _ => return ReferenceService(&self.references).received(from, letter),
         }
         match CallMessage::of(&letter) {
             Some(CallMessage::Call {
@@ -52,7 +55,7 @@ impl Receiver for Remote {
                 self.serve(from, asked, parcels, body);
             }
             Some(CallMessage::Part { call, of }) => {
-                let added = self.parts.lock().add(from, call, of, &letter.body);
+                let added = self.parts.lock().add(from, (call, of), &letter.body);
                 if added.is_err() {
                     self.post.cut(from, "it sends a body without an end".to_owned());
                 }
@@ -65,7 +68,7 @@ impl Receiver for Remote {
                 self.answered(from, call, || Err(Fault::decode(&letter.body).into()));
             }
             Some(CallMessage::Cancel { call }) => {
-                self.parts.lock().forget(from, call);
+                self.parts.lock().forget(from, (call, Whole::Arguments));
                 let cancelled = self.served.lock().cancel(from, call);
                 if let Some(cancel) = cancelled {
                     cancel.cancel();
@@ -78,6 +81,7 @@ impl Receiver for Remote {
 
     fn died(&self, peer: Peer, fates: &[(u64, Fate)]) {
         ReferenceService(&self.references).died(peer);
+        self.channels.died(peer);
         self.seen.lock().insert(peer.process);
         self.parts.lock().died(peer);
         let lost = self.asked.lock().died(peer, fates);
@@ -91,7 +95,7 @@ impl Receiver for Remote {
 
 impl Remote {
     fn complete(&self, from: Peer, call: CallId, of: Whole, last: Bytes) -> Bytes {
-        self.parts.lock().complete(from, call, of, last)
+        self.parts.lock().complete(from, (call, of), last)
     }
 
     fn answered(&self, from: Peer, call: CallId, outcome: impl FnOnce() -> Outcome) {

@@ -54,6 +54,13 @@ pub enum Answer<V> {
     },
 }
 
+impl<V> Wish<V> {
+    /// Whether the home answers.
+    pub fn has_answer(&self) -> bool {
+        !matches!(self, Wish::Close | Wish::Acknowledge | Wish::Cancel)
+    }
+}
+
 impl<V> Request<V> {
     /// The request with another value in place of the value of a put: an index into the parts of a frame, and back.
     pub fn map<W>(self, convert: impl FnOnce(V) -> W) -> Request<W> {

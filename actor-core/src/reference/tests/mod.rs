@@ -1,7 +1,7 @@
 //! The references of several processes in one: letters go through a queue, user code and time pass when a test says so.
 
 mod carried;
-mod network;
+pub(crate) mod network;
 mod ready;
 
 use std::sync::Arc;

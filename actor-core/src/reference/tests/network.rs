@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use selvedge_channels::Wire;
 use selvedge_cluster::frame::{Class, Service};
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_objects::channel::CHANNELS;
 use selvedge_objects::refs::{Event, Leak, Parcel, REFERENCES, RefId};
 
 use super::super::content::ObjectValue;
@@ -24,6 +25,9 @@ use super::Ref;
 use crate::Failure;
 use crate::hub::post::{Letter, Post, PostError};
 use crate::promise::{Answer, promise};
+use crate::remote::async_thread::AsyncThread;
+use crate::remote::threads::Threads;
+use crate::remote_channel::service::RemoteChannels;
 
 /// Letters that a test sends with parcels.
 const GIFTS: Service = Service(99);
@@ -31,6 +35,7 @@ const GIFTS: Service = Service(99);
 #[derive(Default)]
 struct Wires {
     processes: BTreeMap<Peer, Arc<References>>,
+    channels: BTreeMap<Peer, Arc<RemoteChannels>>,
     gifts: BTreeMap<Peer, Arc<Gifts>>,
     queue: VecDeque<(Peer, Peer, Letter)>,
     held: Option<(Peer, Peer)>,
@@ -47,14 +52,15 @@ struct Gifts {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct TestNetwork {
+pub(crate) struct TestNetwork {
     state: Arc<Mutex<Wires>>,
     now: Arc<AtomicU64>,
 }
 
-pub(super) struct TestMember {
-    pub(super) peer: Peer,
-    pub(super) table: Arc<References>,
+pub(crate) struct TestMember {
+    pub(crate) peer: Peer,
+    pub(crate) table: Arc<References>,
+    pub(crate) channels: Arc<RemoteChannels>,
     gifts: Arc<Gifts>,
     network: TestNetwork,
 }
@@ -107,11 +113,11 @@ impl Helpers for TestNetwork {
 }
 
 impl TestNetwork {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    pub(super) fn join(&self, number: u32) -> TestMember {
+    pub(crate) fn join(&self, number: u32) -> TestMember {
         let peer = Peer {
             process: ProcessId::new(number).unwrap(),
             incarnation: Incarnation(1),
@@ -122,34 +128,39 @@ impl TestNetwork {
         };
         let now = Arc::clone(&self.now);
         let clock = Box::new(move || Duration::from_millis(now.load(Ordering::Relaxed)));
-        let table = References::new(Arc::new(post), Arc::new(self.clone()), clock);
+        let post: Arc<dyn Post> = Arc::new(post);
+        let table = References::new(Arc::clone(&post), Arc::new(self.clone()), clock);
+        let background = Arc::new(AsyncThread::new("test", &Threads::default()));
+        let channels = RemoteChannels::new(post, &table, Arc::new(self.clone()), background);
         let gifts = Arc::new(Gifts::default());
         let mut state = self.state.lock();
         state.processes.insert(peer, Arc::clone(&table));
+        state.channels.insert(peer, Arc::clone(&channels));
         state.gifts.insert(peer, Arc::clone(&gifts));
         TestMember {
             peer,
             table,
+            channels,
             gifts,
             network: self.clone(),
         }
     }
 
     /// The number of letters that were sent.
-    pub(super) fn letters(&self) -> usize {
+    pub(crate) fn letters(&self) -> usize {
         self.state.lock().letters
     }
 
     /// Keeps back what goes from one process to another.
-    pub(super) fn hold(&self, from: &TestMember, to: &TestMember) {
+    pub(crate) fn hold(&self, from: &TestMember, to: &TestMember) {
         self.state.lock().held = Some((from.peer, to.peer));
     }
 
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         self.state.lock().held = None;
     }
 
-    pub(super) fn kill(&self, process: &TestMember) {
+    pub(crate) fn kill(&self, process: &TestMember) {
         let others: Vec<_> = {
             let mut state = self.state.lock();
             state.processes.remove(&process.peer);
@@ -157,31 +168,34 @@ impl TestNetwork {
             state
                 .queue
                 .retain(|(from, to, _)| *from != process.peer && *to != process.peer);
-            state.processes.values().cloned().collect()
+            state.channels.remove(&process.peer);
+            let (processes, channels) = (state.processes.values(), state.channels.values());
+            processes.cloned().zip(channels.cloned()).collect()
         };
-        for other in others {
-            ReferenceService(&other).died(process.peer);
+        for (references, channels) in others {
+            ReferenceService(&references).died(process.peer);
+            channels.died(process.peer);
         }
     }
 
     /// The processes that were cut off, and why.
-    pub(super) fn cuts(&self) -> Vec<String> {
+    pub(crate) fn cuts(&self) -> Vec<String> {
         self.state.lock().cuts.clone()
     }
 
     /// Whether a question for a value has arrived there.
-    pub(super) fn has_question_at(&self, process: &TestMember) -> bool {
+    pub(crate) fn has_question_at(&self, process: &TestMember) -> bool {
         self.questions_at(process) > 0
     }
 
     /// The number of messages of fetches that have arrived there.
-    pub(super) fn questions_at(&self, process: &TestMember) -> usize {
+    pub(crate) fn questions_at(&self, process: &TestMember) -> usize {
         let state = self.state.lock();
         state.questions.get(&process.peer).copied().unwrap_or_default()
     }
 
     /// Whether there is a letter that is not held, or an errand.
-    pub(super) fn is_moving(&self) -> bool {
+    pub(crate) fn is_moving(&self) -> bool {
         let state = self.state.lock();
         let may_go = |(from, to, _): &(Peer, Peer, Letter)| state.held != Some((*from, *to));
         state.queue.iter().any(may_go) || !state.errands.is_empty()
@@ -204,8 +218,11 @@ impl TestNetwork {
         if letter.service == FETCHES {
             *state.questions.entry(to).or_default() += 1;
         }
+        let channels = state.channels.get(&to).cloned();
         drop(state);
-        if letter.service == GIFTS {
+        if letter.service == CHANNELS {
+            channels.unwrap().received(from, letter);
+        } else if letter.service == GIFTS {
             let parcels: Vec<Parcel> = postcard::from_bytes(&letter.head).unwrap();
             assert!(table.arrived(from, parcels, move |handles| {
                 gifts.ready.lock().extend(handles.unwrap())
@@ -217,8 +234,14 @@ impl TestNetwork {
         true
     }
 
+    /// Drops all errands: no thread can be had.
+    pub(crate) fn refuse_errands(&self) {
+        let errands = std::mem::take(&mut self.state.lock().errands);
+        drop(errands);
+    }
+
     /// Delivers letters until there are none that are not held. Runs no errands.
-    pub(super) fn deliver_all(&self) {
+    pub(crate) fn deliver_all(&self) {
         for _ in 0..2 {
             while self.deliver_one() {}
             self.pass_time();
@@ -243,7 +266,7 @@ impl TestNetwork {
     }
 
     /// Lets time pass.
-    pub(super) fn pass(&self, time: Duration) {
+    pub(crate) fn pass(&self, time: Duration) {
         let millis = u64::try_from(time.as_millis()).unwrap();
         self.now.fetch_add(millis, Ordering::Relaxed);
         let tables: Vec<_> = self.state.lock().processes.values().cloned().collect();
@@ -251,7 +274,7 @@ impl TestNetwork {
     }
 
     /// Delivers letters, runs errands and lets time pass until nothing happens any more.
-    pub(super) fn settle(&self) {
+    pub(crate) fn settle(&self) {
         loop {
             while self.step() {}
             self.pass_time();
@@ -262,7 +285,7 @@ impl TestNetwork {
     }
 
     /// Delivers letters and runs errands until `is_over`, which another thread may bring about.
-    pub(super) fn run_until(&self, is_over: impl Fn() -> bool) {
+    pub(crate) fn run_until(&self, is_over: impl Fn() -> bool) {
         let limit = std::time::Instant::now() + Duration::from_secs(60);
         while !is_over() {
             assert!(std::time::Instant::now() < limit, "it does not come to an end");
@@ -275,7 +298,7 @@ impl TestNetwork {
 
 impl TestMember {
     /// Ends the references of this process. The answer lists what is left.
-    pub(super) fn end(&self, grace: Duration) -> Answer<Vec<Leak>> {
+    pub(crate) fn end(&self, grace: Duration) -> Answer<Vec<Leak>> {
         let (ended, answer) = promise();
         self.table.step(EffectThread::Caller, |state, now| {
             state.ending = Some(ended);
@@ -287,19 +310,19 @@ impl TestMember {
     }
 
     /// The references of which this process has an entry.
-    pub(super) fn ids(&self) -> Vec<RefId> {
+    pub(crate) fn ids(&self) -> Vec<RefId> {
         self.table.locked(|state, _| state.refs.ids().collect())
     }
 
     /// Has a value kept by `owner`.
-    pub(super) fn keep_at<T>(&self, owner: &TestMember) -> Ref<T> {
+    pub(crate) fn keep_at<T>(&self, owner: &TestMember) -> Ref<T> {
         let (handle, parcel) = self.table.keep(owner.peer).unwrap();
         self.send(owner, &[parcel]);
         Ref::of(handle)
     }
 
     /// Passes a reference.
-    pub(super) fn give<T>(&self, reference: &Ref<T>, to: &TestMember) {
+    pub(crate) fn give<T>(&self, reference: &Ref<T>, to: &TestMember) {
         let handle = Arc::clone(reference.handle());
         let parcels = self.table.pass(&[handle], to.peer).unwrap();
         self.send(to, &parcels);
@@ -315,7 +338,7 @@ impl TestMember {
     }
 
     /// Creates an object here.
-    pub(super) fn put<T: Wire>(&self, value: T) -> Ref<T> {
+    pub(crate) fn put<T: Wire>(&self, value: T) -> Ref<T> {
         let handle = self.table.create();
         self.table
             .fill(handle.id(), Ok(ObjectValue::wire(value)))
@@ -323,16 +346,16 @@ impl TestMember {
         Ref::of(handle)
     }
 
-    pub(super) fn fill<T>(&self, reference: &Ref<T>, value: ObjectValue) {
+    pub(crate) fn fill<T>(&self, reference: &Ref<T>, value: ObjectValue) {
         self.table.fill(reference.id(), Ok(value)).unwrap();
     }
 
-    pub(super) fn fail<T>(&self, reference: &Ref<T>, failure: Failure) {
+    pub(crate) fn fail<T>(&self, reference: &Ref<T>, failure: Failure) {
         self.table.fill(reference.id(), Err(Arc::new(failure))).unwrap();
     }
 
     /// The references that were given to this process since the last time.
-    pub(super) fn taken<T>(&self) -> Vec<Ref<T>> {
+    pub(crate) fn taken<T>(&self) -> Vec<Ref<T>> {
         self.gifts.ready.lock().drain(..).map(Ref::of).collect()
     }
 }

@@ -1,0 +1,191 @@
+//! The side of the process that asks: requests begin, and end with their answer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use selvedge_cluster::peer::Peer;
+use selvedge_objects::channel::{Answer, Request, Wish};
+use selvedge_objects::refs::{RefError, RefId};
+
+use super::error::RemoteChannelError;
+use super::message::{ChannelMessage, ChannelRefusal, PartOf};
+use super::operation::ChannelOperation;
+use super::requests::{ChannelRequests, NoRequest, NumberedRequest, User};
+use super::service::RemoteChannels;
+use super::value::{EncodedValue, SharedValue, deferring};
+use crate::failure::Failure;
+use crate::hub::post::PostError;
+use crate::promise::promise;
+use crate::reference::effect::EffectThread;
+use crate::reference::handle::Handle;
+use crate::remote::parts::PART_BYTES_MAX;
+
+impl RemoteChannels {
+    /// Begins a request.
+    ///
+    /// # Errors
+    /// [`RemoteChannelError`]; nothing was sent then.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        handle: &Arc<Handle>,
+        ask: impl FnOnce(&mut User) -> NumberedRequest,
+    ) -> Result<ChannelOperation, RemoteChannelError> {
+        let (asker, answer) = promise();
+        let request = self.enter(handle.id(), |requests| requests.begin(handle.id(), ask, asker))?;
+        let number = request.number;
+        self.pass_on(handle.id(), request)
+            .inspect_err(|error| self.forget(handle.id(), number, error))?;
+        Ok(ChannelOperation::new(
+            Arc::clone(self),
+            Arc::clone(handle),
+            number,
+            answer,
+        ))
+    }
+
+    /// Closes a channel.
+    ///
+    /// # Errors
+    /// [`RemoteChannelError`].
+    pub(super) fn close(&self, channel: RefId) -> Result<(), RemoteChannelError> {
+        let request = self.enter(channel, |requests| requests.close(channel.owner))?;
+        self.pass_on(channel, request)
+    }
+
+    /// Enters a request, unless the channel is known to be lost.
+    fn enter(
+        &self,
+        channel: RefId,
+        begin: impl FnOnce(&mut ChannelRequests) -> Result<Request<SharedValue>, NoRequest>,
+    ) -> Result<Request<SharedValue>, RemoteChannelError> {
+        self.references.check(channel).map_err(|error| match error {
+            RefError::Lost(_) => RemoteChannelError::HomeLost { channel },
+            _ => RemoteChannelError::Gone { channel },
+        })?;
+        let (begun, spent) = deferring(|| begin(&mut self.requests.lock()));
+        self.dispose(spent, EffectThread::Caller);
+        begun.map_err(|refused| match refused {
+            NoRequest::Stopped => RemoteChannelError::Shutdown { channel },
+            NoRequest::Lost => RemoteChannelError::HomeLost { channel },
+        })
+    }
+
+    /// Passes a request on to the channel, on a thread that may run user code.
+    fn pass_on(&self, channel: RefId, request: Request<SharedValue>) -> Result<(), RemoteChannelError> {
+        if channel.owner == self.me() {
+            self.ask_here(channel, request);
+            return Ok(());
+        }
+        self.send_request(channel, request).map_err(|error| match error {
+            NotSent::Unreadable(failure) => RemoteChannelError::Unreadable { channel, failure },
+            NotSent::Unsent(PostError::Dead(_) | PostError::NoSuchPeer(_)) => {
+                RemoteChannelError::HomeLost { channel }
+            }
+            NotSent::Unsent(error) => RemoteChannelError::Unreachable {
+                channel,
+                reason: error.to_string(),
+            },
+        })
+    }
+
+    /// Sends a request, with the references in its value.
+    fn send_request(&self, channel: RefId, request: Request<SharedValue>) -> Result<(), NotSent> {
+        let home = channel.owner;
+        let value = match &request.wish {
+            Wish::Put(value) => value.to_encoded().map_err(NotSent::Unreadable)?,
+            _ => EncodedValue::default(),
+        };
+        let passed = self.references.pass(&value.handles, home);
+        let parcels = passed.map_err(|error| match error {
+            RefError::Dead(peer) => NotSent::Unsent(PostError::Dead(peer)),
+            error => NotSent::Unreadable(Failure::from_error(error)),
+        })?;
+        let (number, has_parts) = (request.number, value.bytes.len() > PART_BYTES_MAX);
+        let request = request.map(|_| parcels.clone());
+        let message = ChannelMessage::Asked { channel, request };
+        let sent = message.send(self.post.as_ref(), home, PartOf::Request(number), value.bytes);
+        sent.map(drop).map_err(|error| {
+            self.references.not_sent(home, &parcels);
+            if has_parts {
+                let wish = Wish::Cancel;
+                self.tell(channel, Some(Request { number, wish }));
+            }
+            NotSent::Unsent(error)
+        })
+    }
+
+    /// A request was not sent.
+    fn forget(&self, channel: RefId, number: u64, error: &RemoteChannelError) {
+        let is_dead = matches!(error, RemoteChannelError::HomeLost { .. });
+        let (forgotten, spent) = deferring(|| self.requests.lock().forget(channel.owner, number, is_dead));
+        drop(forgotten);
+        self.dispose(spent, EffectThread::Caller);
+    }
+
+    /// A value that was taken is safe.
+    pub(super) fn acknowledge(&self, channel: RefId, number: u64) {
+        let request = self.requests.lock().acknowledge(channel.owner, number);
+        self.tell(channel, request);
+    }
+
+    /// A request is not wanted any more.
+    pub(super) fn cancel(&self, channel: RefId, number: u64) {
+        let ((request, asker), spent) = deferring(|| self.requests.lock().cancel(channel.owner, number));
+        drop(asker);
+        self.dispose(spent, EffectThread::Caller);
+        self.tell(channel, request);
+    }
+
+    /// Passes on a request without an answer, which the channel must have.
+    fn tell(&self, channel: RefId, request: Option<Request<SharedValue>>) {
+        let Some(request) = request else { return };
+        if channel.owner == self.me() {
+            return self.ask_here(channel, request);
+        }
+        let request = request.map(|_| Vec::new());
+        let letter = ChannelMessage::Asked { channel, request }.letter(Bytes::new());
+        let sent = self.post.send(channel.owner, letter);
+        self.post.told(channel.owner, sent);
+    }
+
+    /// The answer to a request has come.
+    pub(super) fn answered(
+        &self,
+        home: Peer,
+        number: u64,
+        answer: Result<Answer<SharedValue>, ChannelRefusal>,
+        place: EffectThread,
+    ) {
+        let (ended, spent) = deferring(|| self.requests.lock().answered(home, number, answer));
+        self.dispose(spent, place);
+        if let Some((asker, settled)) = ended {
+            self.settle(asker, settled, place);
+        }
+    }
+
+    /// The value of a take has come, and the references in it cannot be taken: the value goes back.
+    pub(super) fn give_back(&self, home: Peer, number: u64, error: RefError) {
+        let channel = self.requests.lock().channel(home, number);
+        let Some(channel) = channel else { return };
+        let (request, asker) = self.requests.lock().cancel(home, number);
+        self.tell(channel, request);
+        if let Some(asker) = asker {
+            let report = Failure::from_error(error).into_report();
+            self.settle(asker, Err(ChannelRefusal::Unreadable(report)), EffectThread::Link);
+        }
+    }
+
+    /// A process is dead, and all channels there.
+    pub(super) fn home_died(&self, home: Peer) {
+        let lost = self.requests.lock().died(home);
+        for (asker, settled) in lost {
+            self.settle(asker, settled, EffectThread::Link);
+        }
+    }
+}
+
+/// The reason that a request was not sent.
+enum NotSent {
+    Unreadable(Failure),
+    Unsent(PostError),
+}

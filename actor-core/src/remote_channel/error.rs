@@ -1,0 +1,113 @@
+//! The reasons that a remote channel gave no answer.
+
+use std::time::Duration;
+
+use selvedge_cluster::peer::ProcessId;
+use selvedge_objects::refs::RefId;
+
+use crate::call::remote_error::RemoteError;
+use crate::failure::Failure;
+
+/// The reason that a request to a [`RemoteChannel`](crate::RemoteChannel) failed.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum RemoteChannelError {
+    /// The channel is closed, and for a taker also empty.
+    #[error("the channel is closed ({channel}): end the loop over its values, or make another channel")]
+    Closed {
+        /// The channel.
+        channel: RefId,
+    },
+    /// The process of the channel is dead, and the values in it are lost.
+    #[error("the channel is lost, because {} is dead ({channel}): make another channel", channel.owner.process)]
+    HomeLost {
+        /// The channel.
+        channel: RefId,
+    },
+    /// The channel does not exist: it was never made, or the process that passed it died before it was confirmed.
+    #[error("there is no such channel at {} ({channel}): make another channel", channel.owner.process)]
+    Gone {
+        /// The channel.
+        channel: RefId,
+    },
+    /// The channel was not made.
+    #[error("no channel was made in {process}: {error}")]
+    NotMade {
+        /// The process.
+        process: ProcessId,
+        /// The reason.
+        #[source]
+        error: RemoteError,
+    },
+    /// Too many requests of this process are open at the channel.
+    #[error("{limit} requests of this process wait at the channel ({channel}): wait for their answers first")]
+    TooMany {
+        /// The channel.
+        channel: RefId,
+        /// The number that is allowed.
+        limit: usize,
+    },
+    /// The value cannot be encoded, passed or decoded. A value in the channel that cannot be read counts as taken.
+    #[error("a value of the channel cannot be passed ({channel}): {failure}")]
+    Unreadable {
+        /// The channel.
+        channel: RefId,
+        /// The failure.
+        #[source]
+        failure: Failure,
+    },
+    /// The request could not be sent.
+    #[error("the channel cannot be reached ({channel}): {reason}")]
+    Unreachable {
+        /// The channel.
+        channel: RefId,
+        /// The reason.
+        reason: String,
+    },
+    /// The request was not answered in time, and is cancelled. A value that was being put may be in the channel.
+    #[error("the channel has not answered after {waited:?} ({channel})")]
+    Timeout {
+        /// The channel.
+        channel: RefId,
+        /// The time that the wait lasted.
+        waited: Duration,
+    },
+    /// An async remote function waited by blocking, which would stop all other async functions of its process.
+    #[error("an async remote function cannot block ({channel}; help: `take_async().await`, and so on)")]
+    WouldBlock {
+        /// The channel.
+        channel: RefId,
+    },
+    /// The wait is refused, because many remote functions of this process wait already.
+    #[error(
+        "{limit} functions of this process wait already ({channel}; help: write `async fn` and `.await`)"
+    )]
+    TooManyBlocked {
+        /// The channel.
+        channel: RefId,
+        /// The number of functions of a process that may wait at a time.
+        limit: usize,
+    },
+    /// The channel lives in another process.
+    #[error("only {} can copy the values of the channel ({channel})", channel.owner.process)]
+    NotHere {
+        /// The channel.
+        channel: RefId,
+    },
+    /// The runtime was shut down.
+    #[error("the channel did not answer, because the runtime was shut down ({channel})")]
+    Shutdown {
+        /// The channel.
+        channel: RefId,
+    },
+}
+
+selvedge_channels::debug_is_report!(RemoteChannelError);
+
+impl RemoteChannelError {
+    /// Whether the channel is closed, and for a taker also empty: the end of a loop, and no failure.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self, RemoteChannelError::Closed { .. })
+    }
+}

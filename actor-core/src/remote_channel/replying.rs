@@ -1,0 +1,175 @@
+//! The answers of a channel of this process, to this process and to others.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use selvedge_cluster::peer::Peer;
+use selvedge_objects::channel::{Answer, ChannelHome, Reply, Request, Wish};
+use selvedge_objects::refs::{Parcel, RefError};
+
+use super::cell::{ChannelCell, Replies, Stepped};
+use super::message::{ChannelMessage, ChannelRefusal, PartOf};
+use super::service::RemoteChannels;
+use super::value::SharedValue;
+use crate::failure::Failure;
+use crate::hub::post::PostError;
+use crate::reference::effect::EffectThread;
+
+impl RemoteChannels {
+    /// Takes a step of a channel, and gives the answers that follow.
+    pub(super) fn step(
+        &self,
+        cell: &Arc<ChannelCell>,
+        place: EffectThread,
+        step: impl FnOnce(&mut ChannelHome<SharedValue>) -> Replies,
+    ) {
+        self.after_step(cell, cell.step(step), place);
+    }
+
+    /// Does what follows a step.
+    pub(super) fn after_step(&self, cell: &Arc<ChannelCell>, stepped: Stepped, place: EffectThread) {
+        self.dispose(stepped.spent, place);
+        self.reply(cell, stepped.replies.into(), place);
+    }
+
+    /// Gives answers in their order. A value that is still to be encoded, and all answers after it, wait for a thread that
+    /// may run user code.
+    fn reply(&self, cell: &Arc<ChannelCell>, mut replies: VecDeque<Reply<SharedValue>>, place: EffectThread) {
+        while let Some(reply) = replies.pop_front() {
+            if reply.to == self.me() {
+                self.answered(reply.to, reply.number, Ok(reply.answer), place);
+            } else if place == EffectThread::Link && is_to_be_encoded(&reply) {
+                replies.push_front(reply);
+                let errand = Encoding {
+                    service: self.this.clone(),
+                    cell: Arc::clone(cell),
+                    replies,
+                };
+                return self.helpers.run(Box::new(|| errand.run()));
+            } else {
+                let unsent = self.send_reply(cell, reply);
+                self.dispose(unsent.spent, place);
+                replies.extend(unsent.replies);
+            }
+        }
+    }
+
+    /// Gives answers when no thread can encode values: their takers are told, and the values stay.
+    fn reply_unencoded(&self, cell: &Arc<ChannelCell>, mut replies: VecDeque<Reply<SharedValue>>) {
+        while let Some(unsent) = replies.iter().position(is_to_be_encoded) {
+            let later = replies.split_off(unsent);
+            self.reply(cell, std::mem::replace(&mut replies, later), EffectThread::Link);
+            let Some(Reply { to, number, answer }) = replies.pop_front() else {
+                return;
+            };
+            let report =
+                Failure::from_error("the process of the channel has no thread to encode it").into_report();
+            self.send_answer(to, number, Err(ChannelRefusal::Unreadable(report)));
+            let stepped = cell.step(|home| home.not_sent(to, number));
+            self.on_link(|| drop(answer));
+            self.dispose(stepped.spent, EffectThread::Link);
+            replies.extend(stepped.replies);
+        }
+        self.reply(cell, replies, EffectThread::Link);
+    }
+
+    /// Sends an answer. Returns the step that follows if it was not sent.
+    fn send_reply(&self, cell: &ChannelCell, reply: Reply<SharedValue>) -> Stepped {
+        let Reply { to, number, answer } = reply;
+        let Answer::Value(value) = answer else {
+            self.send_answer(to, number, Ok(answer.map(|_| Vec::new())));
+            return Stepped::default();
+        };
+        let (failure, is_readable) = match self.send_value(to, number, &value) {
+            Ok(()) => return Stepped::default(),
+            // The death of the process gives its values back.
+            Err(Unpassed::Unsent(PostError::Dead(_) | PostError::NoSuchPeer(_))) => {
+                return Stepped::default();
+            }
+            Err(Unpassed::Unsent(error @ PostError::TooLarge { .. })) => (Failure::from_error(error), false),
+            Err(Unpassed::Unsent(error)) => (Failure::from_error(error), true),
+            Err(Unpassed::Unreadable(failure)) => (failure, false),
+            Err(Unpassed::Reference(error)) => (Failure::from_error(error), true),
+        };
+        let report = failure.into_report();
+        self.send_answer(to, number, Err(ChannelRefusal::Unreadable(report)));
+        cell.step(|home| match is_readable {
+            true => home.not_sent(to, number),
+            // Whoever takes next would get the same error.
+            false => home.request(to, acknowledged(number)),
+        })
+    }
+
+    /// Sends a value, with the references in it. The value is encoded if it is not yet.
+    fn send_value(&self, to: Peer, number: u64, value: &SharedValue) -> Result<(), Unpassed> {
+        let encoded = value.to_encoded().map_err(Unpassed::Unreadable)?;
+        let passed = self.references.pass(&encoded.handles, to);
+        let parcels = passed.map_err(Unpassed::Reference)?;
+        let answer = Ok(Answer::Value(parcels.clone()));
+        let message = ChannelMessage::Answered { number, answer };
+        let sent = message.send(self.post.as_ref(), to, PartOf::Answer(number), encoded.bytes);
+        sent.map(drop).map_err(|error| {
+            self.references.not_sent(to, &parcels);
+            Unpassed::Unsent(error)
+        })
+    }
+
+    /// Sends an answer without a value, which the process must have.
+    pub(super) fn send_answer(
+        &self,
+        to: Peer,
+        number: u64,
+        answer: Result<Answer<Vec<Parcel>>, ChannelRefusal>,
+    ) {
+        let letter = ChannelMessage::Answered { number, answer }.letter(Bytes::new());
+        let sent = self.post.send(to, letter);
+        self.post.told(to, sent);
+    }
+}
+
+/// Answers that wait for a thread on which values are encoded.
+struct Encoding {
+    service: Weak<RemoteChannels>,
+    cell: Arc<ChannelCell>,
+    replies: VecDeque<Reply<SharedValue>>,
+}
+
+impl Encoding {
+    fn run(mut self) {
+        if let Some(service) = self.service.upgrade() {
+            service.reply(
+                &self.cell,
+                std::mem::take(&mut self.replies),
+                EffectThread::Caller,
+            );
+        }
+    }
+}
+
+impl Drop for Encoding {
+    fn drop(&mut self) {
+        // There was no thread.
+        if !self.replies.is_empty()
+            && let Some(service) = self.service.upgrade()
+        {
+            service.reply_unencoded(&self.cell, std::mem::take(&mut self.replies));
+        }
+    }
+}
+
+/// The reason that a value was not sent.
+enum Unpassed {
+    Unreadable(Failure),
+    Reference(RefError),
+    Unsent(PostError),
+}
+
+fn is_to_be_encoded(reply: &Reply<SharedValue>) -> bool {
+    matches!(&reply.answer, Answer::Value(value) if value.is_here())
+}
+
+fn acknowledged(number: u64) -> Request<SharedValue> {
+    let wish = Wish::Acknowledge;
+    Request { number, wish }
+}

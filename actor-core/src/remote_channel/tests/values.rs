@@ -1,0 +1,211 @@
+//! Values on their way: their order, their references, and where user code runs.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserializer, Serializer};
+
+use super::*;
+
+#[test]
+fn jchan_11_values_keep_their_order_whatever_their_references_wait_for() {
+    let (network, a, b, c) = three();
+    let [at_a, _at_b, at_c] = shared(&network, [&a, &b, &c], 4);
+    let value = b.put(5_u64);
+    b.give(&value, &c);
+    network.settle();
+    let needs = c.taken().pop();
+    // B is not asked whether A may have the reference.
+    network.hold(&a, &b);
+    let mut first = putting(&at_c, ReferringJob { number: 1, needs });
+    let mut second = putting(
+        &at_c,
+        ReferringJob {
+            number: 2,
+            needs: None,
+        },
+    );
+    network.settle();
+    assert!(first.look().is_none() && second.look().is_none());
+    assert_eq!((a.channels.figures().2, at_a.snapshot().unwrap().len()), (2, 0));
+    network.release();
+    network.settle();
+    first.look().unwrap().unwrap();
+    second.look().unwrap().unwrap();
+    drop(value);
+    let job = at_a.take().unwrap();
+    assert_eq!((job.number, at_a.take().unwrap().number), (1, 2));
+    assert_eq!(b.table.stats().owned, 1, "the value holds the object");
+    let needs = job.needs.unwrap();
+    let fetching = std::thread::spawn(move || *needs.fetch().unwrap());
+    network.run_until(|| fetching.is_finished());
+    assert_eq!(fetching.join().unwrap(), 5);
+    drop((first, second, at_a, at_c, _at_b));
+    assert_empty(&network, &[&a, &b, &c]);
+}
+
+#[test]
+fn a_reference_in_a_value_reaches_its_taker() {
+    let (network, a, b, c) = three();
+    let [at_a, at_b, at_c] = shared(&network, [&a, &b, &c], 1);
+    for (owner, putter) in [(&a, &at_a), (&b, &at_b)] {
+        // From the home itself, and from another process.
+        let value = owner.put(7_u64);
+        let job = ReferringJob {
+            number: 1,
+            needs: Some(value),
+        };
+        let mut put = OpenRequest(Box::pin({
+            let putter = putter.clone();
+            async move { putter.put_async(job).await }
+        }));
+        put.look();
+        network.settle();
+        let needs = take(&network, &at_c).needs.unwrap();
+        let fetching = std::thread::spawn(move || *needs.fetch().unwrap());
+        network.run_until(|| fetching.is_finished());
+        assert_eq!(fetching.join().unwrap(), 7);
+        network.settle();
+    }
+    drop((at_a, at_b, at_c));
+    assert_empty(&network, &[&a, &b, &c]);
+}
+
+#[test]
+fn jchan_14_an_unbuffered_put_of_the_home_returns_after_the_takers_value_was_encoded() {
+    let (network, a, b, c) = three();
+    let [at_a, at_b, at_c] = shared(&network, [&a, &b, &c], 0);
+    let mut put = putting(&at_a, 1_u64);
+    let mut taken = taking(&at_b);
+    // The request arrives; the errand that encodes the value has not run.
+    network.deliver_all();
+    assert!(put.look().is_none());
+    network.settle();
+    put.look().unwrap().unwrap();
+    assert_eq!(taken.look().unwrap().unwrap(), 1);
+    drop((put, taken, at_a, at_b, at_c));
+    assert_empty(&network, &[&a, &b, &c]);
+}
+
+#[test]
+fn takers_are_told_if_no_thread_can_encode_a_value_and_the_value_stays() {
+    let (network, a, b, c) = three();
+    let [at_a, at_b, at_c] = shared(&network, [&a, &b, &c], 2);
+    at_a.put(1_u64).unwrap();
+    at_a.put(2).unwrap();
+    let mut takes = [taking(&at_b), taking(&at_c)];
+    network.deliver_all();
+    network.refuse_errands();
+    network.deliver_all();
+    for take in &mut takes {
+        let error = take.look().unwrap().unwrap_err();
+        assert!(error.to_string().contains("no thread"), "{error}");
+    }
+    assert_eq!(at_a.snapshot().unwrap(), [1, 2]);
+    assert_eq!([take(&network, &at_b), take(&network, &at_c)], [1, 2]);
+    drop((takes, at_a, at_b, at_c));
+    assert_empty(&network, &[&a, &b, &c]);
+}
+
+#[test]
+fn a_long_value_travels_in_parts_both_ways() {
+    let (network, a, b, c) = three();
+    let [at_a, at_b, at_c] = shared(&network, [&a, &b, &c], 1);
+    let long: Vec<u8> = (0..5 << 20).map(|at: u32| at as u8).collect();
+    put(&network, &at_b, long.clone());
+    assert!(take(&network, &at_c) == long);
+    at_a.put(long.clone()).unwrap();
+    assert!(take(&network, &at_c) == long, "the home encodes it");
+    drop((at_a, at_b, at_c));
+    assert_empty(&network, &[&a, &b, &c]);
+}
+
+/// Serialises unless it is 13, and decodes unless it is 17.
+#[derive(Clone, Debug, PartialEq)]
+struct Fussy(u64);
+
+impl Serialize for Fussy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            13 => Err(S::Error::custom("it is 13")),
+            number => number.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Fussy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match u64::deserialize(deserializer)? {
+            17 => Err(D::Error::custom("it is 17")),
+            number => Ok(Fussy(number)),
+        }
+    }
+}
+
+#[test]
+fn a_value_that_cannot_be_read_is_the_error_of_its_taker_and_the_channel_goes_on() {
+    let (network, a, b, c) = three();
+    let [at_a, at_b, at_c] = shared(&network, [&a, &b, &c], 4);
+    for number in [13, 17, 2] {
+        at_a.put(Fussy(number)).unwrap();
+    }
+    let mut stream = at_b.stream();
+    for text in ["it is 13", "it is 17"] {
+        assert!(step(&mut stream).is_none());
+        network.settle();
+        let error = step(&mut stream).unwrap().unwrap().unwrap_err();
+        assert!(matches!(error, Error::Unreadable { .. }), "{error}");
+        assert!(error.to_string().contains(text), "{error}");
+    }
+    assert!(step(&mut stream).is_none());
+    network.settle();
+    assert_eq!(step(&mut stream).unwrap().unwrap().unwrap(), Fussy(2));
+    let refused = at_c.put(Fussy(13)).unwrap_err();
+    assert!(refused.to_string().contains("it is 13"), "{refused}");
+    drop((stream, at_a, at_b, at_c));
+    assert_empty(&network, &[&a, &b, &c]);
+}
+
+static DROPPED: AtomicUsize = AtomicUsize::new(0);
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Noted(u64);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        DROPPED.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn no_value_is_dropped_on_the_thread_that_reads_links() {
+    let (network, a, b, c) = three();
+    let [at_a, at_b, at_c] = shared(&network, [&a, &b, &c], 1);
+    at_a.put(Noted(1)).unwrap();
+    let mut stream = at_b.stream();
+    assert!(step(&mut stream).is_none());
+    network.settle();
+    assert_eq!(step(&mut stream).unwrap().unwrap().unwrap().0, 1);
+    let copies = DROPPED.load(Ordering::SeqCst);
+    stream.acknowledge();
+    network.deliver_all();
+    assert_eq!(
+        DROPPED.load(Ordering::SeqCst),
+        copies,
+        "an errand drops the original"
+    );
+    network.settle();
+    assert_eq!(DROPPED.load(Ordering::SeqCst), copies + 1);
+    // A channel that is freed with a value in it.
+    at_a.put(Noted(2)).unwrap();
+    drop((stream, at_a, at_b));
+    network.settle();
+    let before = DROPPED.load(Ordering::SeqCst);
+    drop(at_c);
+    network.deliver_all();
+    assert_eq!(DROPPED.load(Ordering::SeqCst), before);
+    network.settle();
+    assert_eq!(DROPPED.load(Ordering::SeqCst), before + 1);
+    assert_empty(&network, &[&a, &b, &c]);
+}
