@@ -1,5 +1,6 @@
 //! Arguments of remote functions: what may be written where a function takes a `T`.
 
+use selvedge_channels::as_bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::reference::Ref;
@@ -82,9 +83,13 @@ impl<T> IntoArgument<T> for Argument<T> {
 
 /// An argument on its way: a value, or a reference to one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(bound(
+    serialize = "T: Serialize + 'static",
+    deserialize = "T: Deserialize<'de> + 'static"
+))]
 pub enum Argument<T> {
     /// The value.
-    Value(T),
+    Value(#[serde(with = "as_bytes")] T),
     /// A reference, whose value is fetched where the function runs.
     Reference(Ref<T>),
 }
