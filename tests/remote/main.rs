@@ -13,6 +13,7 @@
 
 mod between;
 mod channels;
+mod counting;
 mod gate;
 mod here;
 mod here_attribute;
