@@ -89,6 +89,46 @@ fn jchan_14_an_unbuffered_put_of_the_home_returns_after_the_takers_value_was_enc
 }
 
 #[test]
+fn a_value_with_a_lost_reference_is_the_error_of_its_taker_and_the_channel_goes_on() {
+    let (network, a, b, c) = three();
+    let [at_a, at_b, at_c] = shared(&network, [&a, &b, &c], 2);
+    drop(at_c);
+    let value = c.put(5_u64);
+    let needs = Some(value.clone());
+    let mut first = putting(
+        &at_b,
+        ReferringJob {
+            number: 0,
+            needs: None,
+        },
+    );
+    network.settle();
+    first.look().unwrap().unwrap();
+    c.give(&value, &a);
+    network.settle();
+    at_a.put(ReferringJob {
+        number: 1,
+        needs: a.taken().pop(),
+    })
+    .unwrap();
+    assert_eq!(take(&network, &at_b).number, 0);
+    at_a.put(ReferringJob {
+        number: 2,
+        needs: None,
+    })
+    .unwrap();
+    network.kill(&c);
+    let mut lost = taking(&at_b);
+    network.settle();
+    let error = lost.look().unwrap().unwrap_err();
+    assert!(error.to_string().contains("is lost"), "{error}");
+    assert_eq!(take(&network, &at_b).number, 2);
+    drop((first, lost, at_a, at_b));
+    assert_empty(&network, &[&a, &b]);
+    drop((value, needs));
+}
+
+#[test]
 fn takers_are_told_if_no_thread_can_encode_a_value_and_the_value_stays() {
     let (network, a, b, c) = three();
     let [at_a, at_b, at_c] = shared(&network, [&a, &b, &c], 2);
