@@ -284,6 +284,33 @@ fn jchan_14_an_unbuffered_put_waits_for_a_taker_in_another_process() {
 }
 
 #[test]
+fn a_put_is_two_frames_a_take_three_and_a_step_of_a_loop_no_more() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    let channel = worker.channel::<u64>(8).unwrap();
+    let frames = || {
+        let of_channels = |entry: &selvedge::LinkTraffic| entry.service == "channels";
+        let traffic = runtime.traffic().into_iter().filter(of_channels);
+        let counts = traffic.map(|entry| entry.counts.frames_sent + entry.counts.frames_received);
+        counts.sum::<u64>()
+    };
+    assert_eq!(frames(), 1, "its making");
+    channel.put(1).unwrap();
+    assert_eq!(frames(), 3);
+    channel.take().unwrap();
+    assert_eq!(frames(), 6);
+    (0..4).for_each(|value| channel.put(value).unwrap());
+    assert_eq!(channel.iter().take(4).filter(Result::is_ok).count(), 4);
+    let expected = 6 + 4 * 2 + 4 * 3;
+    assert_eq!(
+        frames(),
+        expected,
+        "the end of the loop gives the last value back"
+    );
+    assert_eq!(channel.take().unwrap(), 3);
+}
+
+#[test]
 fn jchan_08_a_snapshot_is_a_copy_of_what_is_stored() {
     let runtime = Runtime::new();
     let channel = runtime.channel::<String>(2).unwrap();

@@ -47,7 +47,7 @@ pub enum RemoteChannelError {
         /// The number that is allowed.
         limit: usize,
     },
-    /// The value cannot be encoded, passed or decoded. A value in the channel that cannot be read counts as taken.
+    /// The value, or a reference in it, cannot be encoded, passed or decoded. A value for which that lasts counts as taken.
     #[error("a value of the channel cannot be passed ({channel}): {failure}")]
     Unreadable {
         /// The channel.
@@ -72,13 +72,15 @@ pub enum RemoteChannelError {
         /// The time that the wait lasted.
         waited: Duration,
     },
-    /// An async remote function waited by blocking, which would stop all other async functions of its process.
+    /// An async remote function waited by blocking, which would stop all other async functions of its process. The request is
+    /// cancelled; a value that was being put may be in the channel.
     #[error("an async remote function cannot block ({channel}; help: `take_async().await`, and so on)")]
     WouldBlock {
         /// The channel.
         channel: RefId,
     },
-    /// The wait is refused, because many remote functions of this process wait already.
+    /// The wait is refused, because many remote functions of this process wait already. The request is cancelled; a value that
+    /// was being put may be in the channel.
     #[error(
         "{limit} functions of this process wait already ({channel}; help: write `async fn` and `.await`)"
     )]
@@ -94,7 +96,7 @@ pub enum RemoteChannelError {
         /// The channel.
         channel: RefId,
     },
-    /// The runtime was shut down.
+    /// The runtime was shut down. A value that was being put may be in the channel.
     #[error("the channel did not answer, because the runtime was shut down ({channel})")]
     Shutdown {
         /// The channel.

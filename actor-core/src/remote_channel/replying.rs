@@ -81,23 +81,16 @@ impl RemoteChannels {
             self.send_answer(to, number, Ok(answer.map(|_| Vec::new())));
             return Stepped::default();
         };
-        let (failure, is_readable) = match self.send_value(to, number, &value) {
-            Ok(()) => return Stepped::default(),
-            // The death of the process gives its values back.
-            Err(Unpassed::Unsent(PostError::Dead(_) | PostError::NoSuchPeer(_))) => {
-                return Stepped::default();
-            }
-            Err(Unpassed::Unsent(error @ PostError::TooLarge { .. })) => (Failure::from_error(error), false),
-            Err(Unpassed::Unsent(error)) => (Failure::from_error(error), true),
-            Err(Unpassed::Unreadable(failure)) => (failure, false),
-            Err(Unpassed::Reference(error)) => (Failure::from_error(error), true),
+        let Err(unpassed) = self.send_value(to, number, &value) else {
+            return Stepped::default();
         };
-        let report = failure.into_report();
+        let is_lasting = unpassed.is_lasting();
+        let report = unpassed.into_failure().into_report();
         self.send_answer(to, number, Err(ChannelRefusal::Unreadable(report)));
-        cell.step(|home| match is_readable {
-            true => home.not_sent(to, number),
+        cell.step(|home| match is_lasting {
             // Whoever takes next would get the same error.
-            false => home.request(to, acknowledged(number)),
+            true => home.request(to, acknowledged(number)),
+            false => home.not_sent(to, number),
         })
     }
 
@@ -163,6 +156,25 @@ enum Unpassed {
     Unreadable(Failure),
     Reference(RefError),
     Unsent(PostError),
+}
+
+impl Unpassed {
+    /// Whether the value cannot be passed to any process at any time.
+    fn is_lasting(&self) -> bool {
+        match self {
+            Unpassed::Unreadable(_) => true,
+            Unpassed::Reference(error) => matches!(error, RefError::Lost(_)),
+            Unpassed::Unsent(error) => matches!(error, PostError::TooLarge { .. }),
+        }
+    }
+
+    fn into_failure(self) -> Failure {
+        match self {
+            Unpassed::Unreadable(failure) => failure,
+            Unpassed::Reference(error) => Failure::from_error(error),
+            Unpassed::Unsent(error) => Failure::from_error(error),
+        }
+    }
 }
 
 fn is_to_be_encoded(reply: &Reply<SharedValue>) -> bool {

@@ -39,6 +39,8 @@ struct Wires {
     gifts: BTreeMap<Peer, Arc<Gifts>>,
     queue: VecDeque<(Peer, Peer, Letter)>,
     held: Option<(Peer, Peer)>,
+    /// The process for which no more letters are taken.
+    full: Option<Peer>,
     errands: VecDeque<Errand>,
     letters: usize,
     questions: BTreeMap<Peer, usize>,
@@ -89,6 +91,14 @@ impl Post for Port {
         let mut state = self.network.state.lock();
         if !state.processes.contains_key(&to) {
             return Err(PostError::Dead(to));
+        }
+        if state.full == Some(to) {
+            let (bytes, limit) = (letter.body.len(), 0);
+            return Err(PostError::Full {
+                peer: to,
+                bytes,
+                limit,
+            });
         }
         state.letters += 1;
         state.queue.push_back((self.me, to, letter));
@@ -154,6 +164,11 @@ impl TestNetwork {
     /// Keeps back what goes from one process to another.
     pub(crate) fn hold(&self, from: &TestMember, to: &TestMember) {
         self.state.lock().held = Some((from.peer, to.peer));
+    }
+
+    /// Takes no more letters for a process, or for all again.
+    pub(crate) fn set_full(&self, to: Option<&TestMember>) {
+        self.state.lock().full = to.map(|to| to.peer);
     }
 
     pub(crate) fn release(&self) {

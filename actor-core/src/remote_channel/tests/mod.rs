@@ -128,6 +128,17 @@ fn assert_empty(network: &TestNetwork, processes: &[&TestMember]) {
 }
 
 #[test]
+fn requests_may_be_awaited_on_any_thread() {
+    fn is_send<T: Send + 'static>(_: impl Fn(&'static RemoteChannel<u64>) -> T) {}
+    is_send(|channel| channel.put_async(1));
+    is_send(RemoteChannel::take_async);
+    is_send(RemoteChannel::peek_async);
+    is_send(RemoteChannel::ready_async);
+    is_send(RemoteChannel::is_ready_async);
+    is_send(RemoteChannel::stream);
+}
+
+#[test]
 fn the_last_holder_frees_a_channel_and_what_is_in_it() {
     let (network, a, b, c) = three();
     let value = c.put(7_u64);

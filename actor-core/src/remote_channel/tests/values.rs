@@ -89,6 +89,75 @@ fn jchan_14_an_unbuffered_put_of_the_home_returns_after_the_takers_value_was_enc
 }
 
 #[test]
+fn a_value_with_a_lost_reference_is_the_error_of_its_taker_and_the_channel_goes_on() {
+    let (network, a, b, c) = three();
+    let [at_a, at_b, at_c] = shared(&network, [&a, &b, &c], 2);
+    drop(at_c);
+    let value = c.put(5_u64);
+    let needs = Some(value.clone());
+    let mut first = putting(
+        &at_b,
+        ReferringJob {
+            number: 0,
+            needs: None,
+        },
+    );
+    network.settle();
+    first.look().unwrap().unwrap();
+    c.give(&value, &a);
+    network.settle();
+    at_a.put(ReferringJob {
+        number: 1,
+        needs: a.taken().pop(),
+    })
+    .unwrap();
+    assert_eq!(take(&network, &at_b).number, 0);
+    at_a.put(ReferringJob {
+        number: 2,
+        needs: None,
+    })
+    .unwrap();
+    network.kill(&c);
+    let mut lost = taking(&at_b);
+    network.settle();
+    let error = lost.look().unwrap().unwrap_err();
+    assert!(error.to_string().contains("is lost"), "{error}");
+    assert_eq!(take(&network, &at_b).number, 2);
+    drop((first, lost, at_a, at_b));
+    assert_empty(&network, &[&a, &b]);
+    drop((value, needs));
+}
+
+#[test]
+fn a_request_that_cannot_be_sent_is_an_error_and_leaves_nothing() {
+    let (network, a, b, c) = three();
+    let [at_a, at_b, at_c] = shared(&network, [&a, &b, &c], 1);
+    network.set_full(Some(&a));
+    for refused in [at_b.put(1_u64), at_b.ready(), at_b.take().map(drop), at_b.close()] {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    }
+    assert_eq!((b.channels.figures(), network.cuts().len()), ((0, 0, 0), 0));
+    network.set_full(None);
+    put(&network, &at_b, 2);
+    // A process that cannot be told of its value is cut off, and the value goes back.
+    let mut taken = taking(&at_c);
+    network.deliver_all();
+    network.settle();
+    assert_eq!(taken.look().unwrap().unwrap(), 2);
+    let mut taken = taking(&at_c);
+    network.settle();
+    network.set_full(Some(&c));
+    at_a.put(3).unwrap();
+    assert_eq!(network.cuts().len(), 1, "{:?}", network.cuts());
+    assert!(taken.look().is_none());
+    assert_eq!(at_a.snapshot().unwrap(), [3]);
+    network.set_full(None);
+    drop((taken, at_a, at_b, at_c));
+    assert_empty(&network, &[&a, &b, &c]);
+}
+
+#[test]
 fn takers_are_told_if_no_thread_can_encode_a_value_and_the_value_stays() {
     let (network, a, b, c) = three();
     let [at_a, at_b, at_c] = shared(&network, [&a, &b, &c], 2);
