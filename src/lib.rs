@@ -69,8 +69,8 @@ pub use selvedge_core::{
     Actor, ActorRef, AnyProcess, BoxError, Call, CallError, CallScope, Cancellation, Composite, Construction,
     Death, EndError, Exit, Failure, FailureKind, FailureReport, FetchError, IntoArgument, IntoReference,
     Lane, LinkTraffic, NoRuntime, NotAllowed, OnPanic, Placement, Ran, Ref, RemoteCall, RemoteError,
-    RemoteFunction, Restart, Runtime, Scoped, ServiceTraffic, ShutdownReport, Spawn, SpawnError, ThisProcess,
-    Worker, WrongThread, cancellation, cores, init,
+    RemoteFunction, Restart, Runtime, Scoped, ServiceTraffic, SetError, ShutdownReport, Spawn, SpawnError,
+    ThisProcess, Worker, WrongThread, cancellation, cores, init,
 };
 pub use selvedge_macros::{actor, remote, remote_fn, worker_init};
 

@@ -5,6 +5,7 @@
 //! is [`selvedge_objects::refs`]; this folder gives it handles, values and letters:
 //!
 //! - `ref_type.rs`: [`Ref`], which users hold; `ready.rs`: whether its value is made;
+//! - `set.rs`: values that are set once, without a function; `set_value.rs`: one that another process has set;
 //! - `answers.rs`: the meaning of an owner's answer;
 //! - `handle.rs`: one handle of the table, and the value that was fetched by way of it;
 //! - `references.rs`: the references of this process, and their lock; `table.rs`: what is behind the lock; `effect.rs`: the
@@ -26,6 +27,8 @@ pub(crate) mod letters;
 mod ready;
 mod ref_type;
 pub(crate) mod references;
+mod set;
+mod set_value;
 mod table;
 mod timer;
 pub(crate) mod transit;
@@ -36,3 +39,4 @@ mod tests;
 
 pub use error::FetchError;
 pub use ref_type::Ref;
+pub use set::SetError;

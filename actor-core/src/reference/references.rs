@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::{Event, Parcel, RefError, RefId, RefStats, RefStatus};
 
-use super::content::Content;
+use super::content::{Content, ObjectValue};
 use super::effect::{Effect, EffectThread};
 use super::fetch::{FetchMessage, Fetched, Wish};
 use super::handle::{Handle, ReferenceTable};
@@ -19,6 +19,7 @@ use super::letters::{perform, say};
 use super::table::{FetchQuestion, ObjectCell, ReferenceState};
 use super::timer::ReferenceTimer;
 use super::waiting_letter::WaitingLetter;
+use crate::failure::Failure;
 use crate::hub::post::Post;
 use crate::promise::{Answer, promise};
 
@@ -243,6 +244,41 @@ impl References {
         drop(left);
     }
 
+    /// Takes note of a question to the owner; `None` if there is nobody to ask, with the answer.
+    fn question(&self, id: RefId, wish: Wish) -> (Option<u64>, Answer<Fetched>) {
+        let (asker, answer) = promise();
+        let mut table = self.table.lock();
+        if table.is_stopped {
+            return (None, answer);
+        }
+        let refused = match table.refs.check(id) {
+            Ok(()) => None,
+            Err(RefError::CreateTimedOut(_)) => Some(Fetched::CreateTimedOut),
+            Err(_) => Some(Fetched::OwnerLost),
+        };
+        if let Some(refused) = refused {
+            drop(table);
+            asker.keep(refused);
+            return (None, answer);
+        }
+        let question = wish.question(table.next_number());
+        table.questions.insert(question, FetchQuestion { id, asker });
+        (Some(question), answer)
+    }
+
+    /// Has `owner` hold an object without a value.
+    ///
+    /// # Errors
+    /// The reason that it does not.
+    pub(crate) fn unset(self: &Arc<Self>, owner: Peer) -> Result<Arc<Handle>, Failure> {
+        let (handle, parcel) = self.keep(owner).map_err(Failure::from_error)?;
+        if let Err(error) = say(self, owner, &FetchMessage::Create { parcel }, Bytes::new()) {
+            self.not_sent(owner, &[parcel]);
+            return Err(Failure::from_error(error));
+        }
+        Ok(handle)
+    }
+
     /// Ends a question, if it was asked of this process.
     pub(super) fn answered(&self, owner: Peer, question: u64, fetched: Fetched) {
         let mut table = self.table.lock();
@@ -296,29 +332,41 @@ impl ReferenceTable for References {
     }
 
     fn ask(self: Arc<Self>, id: RefId, wish: Wish) -> Answer<Fetched> {
-        let (asker, answer) = promise();
-        let mut table = self.table.lock();
-        if table.is_stopped {
-            return answer;
+        let (question, answer) = self.question(id, wish);
+        if let Some(question) = question {
+            let message = match wish {
+                Wish::Value | Wish::Readiness => FetchMessage::Ask { question, id },
+                Wish::State => FetchMessage::Look { question, id },
+            };
+            if let Err(error) = say(&self, id.owner, &message, Bytes::new()) {
+                self.answered(id.owner, question, Fetched::Unreachable(error));
+            }
         }
-        let refused = match table.refs.check(id) {
-            Ok(()) => None,
-            Err(RefError::CreateTimedOut(_)) => Some(Fetched::CreateTimedOut),
-            Err(_) => Some(Fetched::OwnerLost),
+        answer
+    }
+
+    fn set(self: Arc<Self>, id: RefId, value: ObjectValue) -> bool {
+        self.fill(id, Ok(value)).is_ok()
+    }
+
+    fn ask_to_set(self: Arc<Self>, id: RefId, value: Bytes, references: &[Arc<Handle>]) -> Answer<Fetched> {
+        let (question, answer) = self.question(id, Wish::State);
+        let Some(question) = question else { return answer };
+        let parcels = match self.pass(references, id.owner) {
+            Ok(parcels) => parcels,
+            Err(error) => {
+                let report = Failure::from_error(error).into_report();
+                self.answered(id.owner, question, Fetched::Unreadable(report));
+                return answer;
+            }
         };
-        if let Some(refused) = refused {
-            drop(table);
-            asker.keep(refused);
-            return answer;
-        }
-        let question = wish.question(table.next_number());
-        table.questions.insert(question, FetchQuestion { id, asker });
-        drop(table);
-        let message = match wish {
-            Wish::Value | Wish::Readiness => FetchMessage::Ask { question, id },
-            Wish::State => FetchMessage::Look { question, id },
+        let message = FetchMessage::Set {
+            question,
+            id,
+            parcels: parcels.clone(),
         };
-        if let Err(error) = say(&self, id.owner, &message, Bytes::new()) {
+        if let Err(error) = say(&self, id.owner, &message, value) {
+            self.not_sent(id.owner, &parcels);
             self.answered(id.owner, question, Fetched::Unreachable(error));
         }
         answer

@@ -248,6 +248,20 @@ impl Remote {
         })
     }
 
+    /// Has a process hold an object without a value. Errors are the reference's content.
+    pub(crate) fn unset(&self, process: ProcessId) -> Arc<Handle> {
+        if process == self.me() {
+            return self.references.create();
+        }
+        let found = self.find(process).map_err(Failure::from_error);
+        let unset = found.and_then(|peer| self.references.unset(peer));
+        unset.unwrap_or_else(|failure| {
+            let handle = self.references.create();
+            self.fill(handle.id(), Err(Arc::new(failure)));
+            handle
+        })
+    }
+
     fn keep_here(&self, request: Request) -> Arc<Handle> {
         let (function, handle) = (request.function, self.references.create());
         let (id, me, this) = (handle.id(), self.me(), self.this.clone());

@@ -72,6 +72,12 @@ impl Runtime {
         self.keep(call)
     }
 
+    /// Creates a reference without a value, which lives in this process: [`Worker::unset`].
+    pub fn unset<T: Wire>(&self) -> Ref<T> {
+        let remote = self.remote();
+        Ref::of(remote.unset(remote.me()))
+    }
+
     /// The frames and bytes that this process has exchanged with others, by process and service. A process without an entry
     /// has exchanged nothing. Links of processes that are dead are not counted any more.
     #[must_use]
@@ -147,6 +153,12 @@ impl Worker {
     /// Runs a remote function in this worker, which keeps the value: [`Runtime::keep`], with this worker as the place.
     pub fn keep<T: Payload>(&self, call: RemoteCall<T>) -> Ref<T> {
         self.runtime().keep(call.on(self))
+    }
+
+    /// Creates a reference without a value, which lives in this worker. Any process that holds the reference sets the value by
+    /// [`Ref::set`], and the first one counts; fetches and calls that take the value wait for it.
+    pub fn unset<T: Wire>(&self) -> Ref<T> {
+        Ref::of(self.runtime().remote().unset(self.process()))
     }
 }
 

@@ -3,6 +3,7 @@
 mod carried;
 mod network;
 mod ready;
+mod set;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
