@@ -10,6 +10,7 @@
 //! - `handle.rs`: one handle of the table, and the value that was fetched by way of it;
 //! - `references.rs`: the references of this process, and their lock; `table.rs`: what is behind the lock; `effect.rs`: the
 //!   work that follows when it is let go; `waiting_letter.rs`: letters that wait for their references;
+//! - `questions.rs`: the references of this process as handles see them;
 //! - `letters.rs`: letters that arrive, and effects that send some;
 //! - `content.rs`: the content of an object: a value or a failure;
 //! - `fetch.rs`: the messages of a fetch;
@@ -24,6 +25,7 @@ mod error;
 pub(crate) mod fetch;
 pub(crate) mod handle;
 pub(crate) mod letters;
+mod questions;
 mod ready;
 mod ref_type;
 pub(crate) mod references;

@@ -10,10 +10,11 @@ use crate::current::current;
 use crate::home::handles::Worker;
 use crate::hub::LinkTraffic;
 use crate::reference::Ref;
-use crate::remote::asking::{Asking, Request};
+use crate::remote::asking::Asking;
 use crate::remote::composite::Composite;
 use crate::remote::function::{FunctionEntry, Wants};
 use crate::remote::remote_call::RemoteCall;
+use crate::remote::request::Request;
 use crate::runtime::{Inner, Runtime};
 
 /// An error: the thread runs no remote function, or the function's runtime has ended.
