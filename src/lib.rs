@@ -72,7 +72,7 @@ pub use selvedge_core::{
     ChannelStream, Composite, Construction, Death, EndError, Exit, Failure, FailureKind, FailureReport,
     FetchError, IntoArgument, IntoReference, Lane, LinkTraffic, NoRuntime, NotAllowed, OnPanic, Placement,
     Ran, Ref, RemoteCall, RemoteChannel, RemoteChannelError, RemoteError, RemoteFunction, Restart, Runtime,
-    Scoped, ServiceTraffic, ShutdownReport, Spawn, SpawnError, ThisProcess, Worker, WrongThread,
+    Scoped, ServiceTraffic, SetError, ShutdownReport, Spawn, SpawnError, ThisProcess, Worker, WrongThread,
     cancellation, cores, init,
 };
 pub use selvedge_macros::{actor, remote, remote_fn, worker_init};

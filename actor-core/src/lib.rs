@@ -80,7 +80,7 @@ pub use lane::program::{LoadedPrograms, Program, ProgramLoader};
 pub use lease::{Lease, LeaseError, Loading};
 #[doc(hidden)] // used by the floors above
 pub use promise::{Answer, NoAnswer, Promise, promise};
-pub use reference::{FetchError, Ref};
+pub use reference::{FetchError, Ref, SetError};
 pub use remote::argument::{Argument, IntoArgument};
 pub use remote::composite::Composite;
 pub use remote::function::{

@@ -17,5 +17,6 @@ mod counting;
 mod gate;
 mod here;
 mod here_attribute;
+mod stores;
 mod submit;
 mod workers;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use selvedge::FetchError;
 use selvedge::prelude::*;
+use selvedge::{FetchError, SetError};
 
 use super::gate::{Gate, wait_at};
 
@@ -141,4 +141,43 @@ fn jrem_04_a_wait_for_a_value_leaves_it_where_it_is() {
     model.ready().unwrap();
     assert!(model.is_ready().unwrap());
     model.release();
+}
+
+/// Sets the value, unless another process has set it before.
+#[remote]
+fn offer(place: Ref<u64>, x: u64) -> bool {
+    match place.set(x) {
+        Ok(()) => true,
+        Err(SetError::AlreadySet { .. }) => false,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn jrem_14_one_of_many_sets_the_value_and_calls_wait_for_it() {
+    let runtime = Runtime::new();
+    let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
+    for place in [a.unset::<u64>(), runtime.unset()] {
+        let waiting: Vec<_> = [&a, &b]
+            .map(|worker| runtime.call(plus::remote(&place, 1000).on(worker)))
+            .into_iter()
+            .collect();
+        assert!(!place.is_ready().unwrap());
+        let offers: Vec<_> = (0..20)
+            .map(|x| {
+                let worker = if x % 2 == 0 { &a } else { &b };
+                runtime.call(offer::remote(&place, x).on(worker))
+            })
+            .collect();
+        let taken: Vec<u64> = (0..)
+            .zip(offers)
+            .filter_map(|(x, offer)| offer.wait().unwrap().then_some(x))
+            .collect();
+        let [first] = taken[..] else { panic!("{taken:?}") };
+        assert!(matches!(place.set(77), Err(SetError::AlreadySet { .. })));
+        assert_eq!(*place.fetch().unwrap(), first);
+        for call in waiting {
+            assert_eq!(call.wait().unwrap(), first + 1000);
+        }
+    }
 }

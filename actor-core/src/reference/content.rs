@@ -32,11 +32,19 @@ impl fmt::Debug for ObjectValue {
 impl ObjectValue {
     /// A value with these traits. Other processes may fetch it if serde knows its type.
     pub(crate) fn new<T: Payload + Sync>(value: T, traits: &'static Traits<T>) -> Self {
+        Self::encoded_by(value, move |value| to_bytes(value, traits))
+    }
+
+    /// A value that is encoded in this way.
+    pub(super) fn encoded_by<T: Send + Sync + 'static>(
+        value: T,
+        encode: impl Fn(&T) -> Result<Vec<u8>, Failure> + Send + Sync + 'static,
+    ) -> Self {
         ObjectValue {
             value: Arc::new(value),
             type_name: type_name::<T>(),
             encode: Arc::new(move |value| match value.downcast_ref::<T>() {
-                Some(value) => to_bytes(value, traits),
+                Some(value) => encode(value),
                 None => Err(Failure::Internal("a value is encoded as another type".to_owned())),
             }),
         }

@@ -54,7 +54,21 @@ pub(super) enum FetchMessage {
         /// The reference.
         id: RefId,
     },
-    /// Whether the value, or a failure in its place, is there.
+    /// Has the receiver hold an object without a value.
+    Create {
+        /// The creator's reference to it.
+        parcel: Parcel,
+    },
+    /// The body is a value for an object of the receiver. The answer says whether it is the first one.
+    Set {
+        /// The asker's name for the question.
+        question: u64,
+        /// The reference.
+        id: RefId,
+        /// The references in the value.
+        parcels: Vec<Parcel>,
+    },
+    /// Whether the value, or a failure in its place, is there; or whether a value was set.
     Ready {
         /// The asker's name for the question.
         question: u64,

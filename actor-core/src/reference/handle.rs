@@ -8,7 +8,7 @@ use bytes::Bytes;
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 use selvedge_objects::refs::RefId;
 
-use super::content::{AnyShared, Content};
+use super::content::{AnyShared, Content, ObjectValue};
 use super::fetch::{Fetched, Wish};
 use crate::promise::Answer;
 
@@ -28,6 +28,12 @@ pub(super) trait ReferenceTable: Send + Sync {
 
     /// Asks the owner about the value of an object.
     fn ask(self: Arc<Self>, id: RefId, wish: Wish) -> Answer<Fetched>;
+
+    /// Sets the content of an object of this process; false if it has some, or was freed.
+    fn set(self: Arc<Self>, id: RefId, value: ObjectValue) -> bool;
+
+    /// Asks the owner to set the value of an object.
+    fn ask_to_set(self: Arc<Self>, id: RefId, value: Bytes, references: &[Arc<Handle>]) -> Answer<Fetched>;
 
     /// Sends what waits to be said to the owner of an object.
     fn flush(self: Arc<Self>, id: RefId);

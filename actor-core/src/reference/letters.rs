@@ -6,12 +6,13 @@ use bytes::Bytes;
 use selvedge_channels::dispose;
 use selvedge_cluster::frame::Class;
 use selvedge_cluster::peer::Peer;
-use selvedge_objects::refs::{Bundle, Event, REFERENCES};
+use selvedge_objects::refs::{Bundle, Event, Parcel, REFERENCES, RefError, RefId};
 
 use super::content::Content;
 use super::effect::{Effect, EffectThread};
 use super::fetch::{FETCHES, FetchMessage, Fetched, Wish};
 use super::references::References;
+use super::set_value::SetValue;
 use super::transit;
 use crate::failure::Failure;
 use crate::hub::post::{Letter, PostError};
@@ -53,6 +54,24 @@ fn fetch_message(references: &Arc<References>, from: Peer, message: FetchMessage
         FetchMessage::Look { question, id } => {
             let is_ready = references.is_full(id);
             tell(references, from, &FetchMessage::Ready { question, is_ready });
+        }
+        FetchMessage::Create { parcel } => match parcel {
+            Parcel::Keep { .. } => drop(references.arrived(from, vec![parcel], |_| {})),
+            Parcel::Given { .. } | Parcel::Lent { .. } => {
+                let why = "it has a reference held that exists already".to_owned();
+                references.post().cut(from, why);
+            }
+        },
+        FetchMessage::Set {
+            question,
+            id,
+            parcels,
+        } => {
+            let table = Arc::clone(references);
+            references.arrived(from, parcels, move |handles| match handles {
+                Ok(handles) => set(&table, (from, question), id, SetValue::new(body, handles)),
+                Err(error) => tell(&table, from, &unreadable(question, Failure::from_error(error))),
+            });
         }
         FetchMessage::Ready { question, is_ready } => {
             references.answered(from, question, Fetched::Ready(is_ready));
@@ -153,6 +172,22 @@ fn answer(table: &Arc<References>, to: Peer, question: u64, content: Content) {
             &unreadable(question, Failure::from_error(error.to_string())),
         );
     }
+}
+
+/// Sets a value for another process, and answers. Whoever waits for the value is woken: user code.
+fn set(table: &Arc<References>, (to, question): (Peer, u64), id: RefId, value: SetValue) {
+    let refs = Arc::clone(table);
+    let errand = move || {
+        let message = match refs.fill(id, Ok(value.into_object())) {
+            Err(RefError::Freed(_)) => FetchMessage::Freed { question },
+            set => FetchMessage::Ready {
+                question,
+                is_ready: set.is_ok(),
+            },
+        };
+        tell(&refs, to, &message);
+    };
+    table.helpers().run(Box::new(errand));
 }
 
 /// The answer that a value cannot be read.

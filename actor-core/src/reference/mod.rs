@@ -5,10 +5,12 @@
 //! is [`selvedge_objects::refs`]; this folder gives it handles, values and letters:
 //!
 //! - `ref_type.rs`: [`Ref`], which users hold; `ready.rs`: whether its value is made;
+//! - `set.rs`: values that are set once, without a function; `set_value.rs`: one that another process has set;
 //! - `answers.rs`: the meaning of an owner's answer;
 //! - `handle.rs`: one handle of the table, and the value that was fetched by way of it;
 //! - `references.rs`: the references of this process, and their lock; `table.rs`: what is behind the lock; `effect.rs`: the
 //!   work that follows when it is let go; `waiting_letter.rs`: letters that wait for their references;
+//! - `questions.rs`: the references of this process as handles see them;
 //! - `letters.rs`: letters that arrive, and effects that send some;
 //! - `content.rs`: the content of an object: a value or a failure;
 //! - `fetch.rs`: the messages of a fetch;
@@ -23,9 +25,12 @@ mod error;
 pub(crate) mod fetch;
 pub(crate) mod handle;
 pub(crate) mod letters;
+mod questions;
 mod ready;
 mod ref_type;
 pub(crate) mod references;
+mod set;
+mod set_value;
 mod table;
 mod timer;
 pub(crate) mod transit;
@@ -36,3 +41,4 @@ pub(crate) mod tests;
 
 pub use error::FetchError;
 pub use ref_type::Ref;
+pub use set::SetError;

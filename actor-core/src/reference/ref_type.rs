@@ -14,10 +14,11 @@ use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::RefId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::content::{AnyShared, Content, decoded};
+use super::content::{AnyShared, Content, ObjectValue, decoded};
 use super::error::FetchError;
 use super::fetch::{Fetched, Wish};
 use super::handle::{Handle, ReferenceTable};
+use super::set_value::SetValue;
 use super::transit::{self, CARRIED_BYTES_MAX};
 use crate::call::request::CALL_TIMEOUT;
 use crate::current::{NoBlocking, blocking};
@@ -119,15 +120,19 @@ impl<T> Ref<T> {
         if let Some(answer) = answer.wait(Some(started)) {
             return Ok(answer);
         }
-        let id = self.id();
-        let waited = blocking(|| answer.wait(deadline)).map_err(|refused| match refused {
-            NoBlocking::Async => FetchError::WouldBlock { id },
-            NoBlocking::TooMany { limit } => FetchError::TooManyBlocked { id, limit },
-        })?;
+        let waited = blocking(|| answer.wait(deadline)).map_err(|refused| self.refused(refused))?;
         waited.ok_or_else(|| self.timed_out(started))
     }
 
-    fn timed_out(&self, started: Instant) -> FetchError {
+    pub(super) fn refused(&self, refused: NoBlocking) -> FetchError {
+        let id = self.id();
+        match refused {
+            NoBlocking::Async => FetchError::WouldBlock { id },
+            NoBlocking::TooMany { limit } => FetchError::TooManyBlocked { id, limit },
+        }
+    }
+
+    pub(super) fn timed_out(&self, started: Instant) -> FetchError {
         FetchError::Timeout {
             id: self.id(),
             waited: started.elapsed(),
@@ -149,13 +154,13 @@ impl<T: Send + Sync + 'static> Ref<T> {
     /// The value itself, if this process is its owner and the value is there. The same `Arc` for every caller.
     #[must_use]
     pub fn local(&self) -> Option<Arc<T>> {
-        self.handle.owner_table()?.content_now(self.id())?.ok()?.get()
+        shared(&self.handle.owner_table()?.content_now(self.id())?.ok()?)
     }
 
     /// The owner's own value, as soon as it is made; `None` if this process is not the owner.
     pub(crate) fn here(&self) -> Option<impl Future<Output = Result<Arc<T>, FetchError>> + Send> {
         let content = self.handle.owner_table()?.content(self.id());
-        Some(async move { self.of_content(content.await) })
+        Some(async move { shared(&self.made(content.await)?).ok_or_else(|| self.wrong_type()) })
     }
 
     fn source(&self) -> Result<ValueSource, FetchError> {
@@ -174,10 +179,6 @@ impl<T: Send + Sync + 'static> Ref<T> {
         value.downcast().map_err(|_| self.wrong_type())
     }
 
-    fn of_content(&self, content: Result<Content, NoAnswer>) -> Result<Arc<T>, FetchError> {
-        self.made(content)?.get().ok_or_else(|| self.wrong_type())
-    }
-
     fn wrong_type(&self) -> FetchError {
         FetchError::WrongType {
             id: self.id(),
@@ -186,7 +187,24 @@ impl<T: Send + Sync + 'static> Ref<T> {
     }
 }
 
+/// The value of an object as a `T`, if it is one.
+fn shared<T: Send + Sync + 'static>(value: &ObjectValue) -> Option<Arc<T>> {
+    value.get().or_else(|| value.get::<SetValue>()?.get())
+}
+
 impl<T: Wire> Ref<T> {
+    /// The value of an object of this process. One that another process has set is decoded here: user code.
+    fn of_content(&self, content: Result<Content, NoAnswer>) -> Result<Arc<T>, FetchError> {
+        let value = self.made(content)?;
+        let read = match value.get::<SetValue>() {
+            Some(set) => set.read(),
+            None => Ok(value.get()),
+        };
+        let id = self.id();
+        let read = read.map_err(|failure| FetchError::Unreadable { id, failure })?;
+        read.ok_or_else(|| self.wrong_type())
+    }
+
     /// Returns the value: the owner's own `Arc` in its process, a copy elsewhere, which further fetches by way of this
     /// reference and its clones share. Waits at most one minute for a value that is not made yet.
     ///

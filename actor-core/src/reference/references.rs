@@ -10,18 +10,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_cluster::peer::Peer;
-use selvedge_objects::refs::{Event, Parcel, RefError, RefId, RefStats, RefStatus};
+use selvedge_objects::refs::{Event, Parcel, RefError, RefId, RefStats};
 
 use super::content::Content;
 use super::effect::{Effect, EffectThread};
-use super::fetch::{FetchMessage, Fetched, Wish};
+use super::fetch::{FetchMessage, Fetched};
 use super::handle::{Handle, ReferenceTable};
 use super::letters::{perform, say};
 use super::table::{FetchQuestion, ObjectCell, ReferenceState};
 use super::timer::ReferenceTimer;
 use super::waiting_letter::WaitingLetter;
+use crate::failure::Failure;
 use crate::hub::post::Post;
-use crate::promise::{Answer, promise};
 
 /// Work that may run user code.
 pub(crate) type Errand = Box<dyn FnOnce() + Send>;
@@ -37,12 +37,12 @@ pub(crate) trait Helpers: Send + Sync {
 
 /// The references of this process: to objects of its own and to those of others.
 pub(crate) struct References {
-    post: Arc<dyn Post>,
+    pub(super) post: Arc<dyn Post>,
     helpers: Arc<dyn Helpers>,
     clock: Clock,
     timer: ReferenceTimer,
-    table: Mutex<ReferenceState>,
-    above: OnceLock<Weak<dyn Any + Send + Sync>>,
+    pub(super) table: Mutex<ReferenceState>,
+    pub(super) above: OnceLock<Weak<dyn Any + Send + Sync>>,
 }
 
 /// An object of this process, by its name.
@@ -278,6 +278,19 @@ impl References {
         drop(left);
     }
 
+    /// Has `owner` hold an object without a value.
+    ///
+    /// # Errors
+    /// The reason that it does not.
+    pub(crate) fn unset(self: &Arc<Self>, owner: Peer) -> Result<Arc<Handle>, Failure> {
+        let (handle, parcel) = self.keep(owner).map_err(Failure::from_error)?;
+        if let Err(error) = say(self, owner, &FetchMessage::Create { parcel }, Bytes::new()) {
+            self.not_sent(owner, &[parcel]);
+            return Err(Failure::from_error(error));
+        }
+        Ok(handle)
+    }
+
     /// Ends a question, if it was asked of this process.
     pub(super) fn answered(&self, owner: Peer, question: u64, fetched: Fetched) {
         let mut table = self.table.lock();
@@ -289,97 +302,5 @@ impl References {
             Some(asked) => asked.asker.keep(fetched),
             None => drop(fetched),
         }
-    }
-}
-
-impl ReferenceTable for References {
-    fn me(&self) -> Peer {
-        self.post.me()
-    }
-
-    fn dropped(self: Arc<Self>, id: RefId) {
-        self.event(EffectThread::Caller, Event::Dropped(id));
-    }
-
-    fn content(&self, id: RefId) -> Answer<Content> {
-        let (asker, answer) = promise();
-        let mut table = self.table.lock();
-        let is_stopped = table.is_stopped;
-        match table.cells.entry(id).or_default() {
-            ObjectCell::Empty(_) if is_stopped => {}
-            ObjectCell::Empty(waiting) => {
-                // Calls that were cancelled meanwhile leave nothing behind.
-                if waiting.len() == waiting.capacity() {
-                    waiting.retain(|promise| !promise.is_abandoned());
-                }
-                waiting.push(asker);
-            }
-            ObjectCell::Full(content) => {
-                let content = content.clone();
-                drop(table);
-                asker.keep(content);
-            }
-        }
-        answer
-    }
-
-    fn content_now(&self, id: RefId) -> Option<Content> {
-        match self.table.lock().cells.get(&id)? {
-            ObjectCell::Empty(_) => None,
-            ObjectCell::Full(content) => Some(content.clone()),
-        }
-    }
-
-    fn ask(self: Arc<Self>, id: RefId, wish: Wish) -> Answer<Fetched> {
-        let (asker, answer) = promise();
-        let mut table = self.table.lock();
-        if table.is_stopped {
-            return answer;
-        }
-        let refused = match table.refs.check(id) {
-            Ok(()) => None,
-            Err(RefError::CreateTimedOut(_)) => Some(Fetched::CreateTimedOut),
-            Err(_) => Some(Fetched::OwnerLost),
-        };
-        if let Some(refused) = refused {
-            drop(table);
-            asker.keep(refused);
-            return answer;
-        }
-        let question = wish.question(table.next_number());
-        table.questions.insert(question, FetchQuestion { id, asker });
-        drop(table);
-        let message = match wish {
-            Wish::Value | Wish::Readiness => FetchMessage::Ask { question, id },
-            Wish::State => FetchMessage::Look { question, id },
-        };
-        if let Err(error) = say(&self, id.owner, &message, Bytes::new()) {
-            self.answered(id.owner, question, Fetched::Unreachable(error));
-        }
-        answer
-    }
-
-    fn flush(self: Arc<Self>, id: RefId) {
-        self.event(EffectThread::Caller, Event::Flush(id.owner));
-    }
-
-    fn above(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        self.above.get()?.upgrade()
-    }
-
-    fn confirmation(&self, id: RefId) -> Answer<bool> {
-        let (asker, answer) = promise();
-        let mut table = self.table.lock();
-        let known = match table.refs.status(id) {
-            Some(RefStatus::Pending) if table.is_stopped => return answer,
-            Some(RefStatus::Pending) => {
-                table.confirmations.entry(id).or_default().push(asker);
-                return answer;
-            }
-            status => status == Some(RefStatus::Confirmed),
-        };
-        drop(table);
-        asker.keep(known);
-        answer
     }
 }

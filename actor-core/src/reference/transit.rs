@@ -44,6 +44,15 @@ pub(crate) fn leaving<R>(encode: impl FnOnce() -> R) -> (R, Vec<Arc<Handle>>) {
     }
 }
 
+/// Puts these references beside the value that this thread encodes, which holds their indices already.
+pub(super) fn beside(references: &[Arc<Handle>]) {
+    TRANSIT.with_borrow_mut(|transit| {
+        if let Some(Transit::Leaving(handles, _)) = transit {
+            handles.extend(references.iter().cloned());
+        }
+    });
+}
+
 /// Decodes something from another process, beside which these references came.
 pub(crate) fn arriving<R>(handles: Vec<Arc<Handle>>, decode: impl FnOnce() -> R) -> R {
     let scope = Scope::open(&TRANSIT, Transit::Arriving(handles));

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::refs::{Parcel, RefError, RefId};
 
-use crate::actor::arguments::{Arguments, Returned};
+use crate::actor::arguments::Returned;
 use crate::call::Callee;
 use crate::call::remote_error::{Ran, RemoteError};
 use crate::call::request::CallFault;
@@ -24,25 +24,9 @@ use crate::remote::job::RemoteJob;
 use crate::remote::message::CallMessage;
 use crate::remote::parts::{PART_BYTES_MAX, Whole};
 use crate::remote::remote_call::Destination;
+use crate::remote::request::{EncodedArguments, Request};
 use crate::remote::service::Remote;
 use crate::remote::waiter::{Outcome, Waiter};
-
-/// A call to be made.
-pub(crate) struct Request {
-    pub(crate) function: &'static FunctionEntry,
-    pub(crate) arguments: Arguments,
-    /// The references whose owner the function has to run in.
-    pub(crate) homes: Vec<RefId>,
-    pub(crate) deadline: Option<Duration>,
-    pub(crate) is_copied: bool,
-}
-
-/// Encoded arguments, and the references in them.
-#[derive(Clone)]
-struct EncodedArguments {
-    body: Bytes,
-    handles: Vec<Arc<Handle>>,
-}
 
 /// A call that was made.
 pub(crate) struct Asking {
@@ -59,50 +43,6 @@ impl Asking {
             answer: Answer::ready(Err(CallFault::Remote(error))),
             cancel: Arc::default(),
         }
-    }
-}
-
-impl Request {
-    /// Whether the function may run in this process: all its `#[here]` values live there.
-    fn check(&self, process: ProcessId) -> Result<(), RemoteError> {
-        let mut lives = self.homes.iter().map(|home| home.owner);
-        let Some(first) = lives.next() else { return Ok(()) };
-        if let Some(second) = lives.find(|other| *other != first) {
-            return Err(RemoteError::Apart {
-                first: first.process,
-                second: second.process,
-            });
-        }
-        if first.process != process {
-            return Err(RemoteError::Elsewhere {
-                lives: first.process,
-                called: process,
-            });
-        }
-        Ok(())
-    }
-
-    fn encode(&self) -> Result<EncodedArguments, RemoteError> {
-        let (bytes, handles) = self.function.encode(&self.arguments).map_err(refused)?;
-        Ok(EncodedArguments {
-            body: bytes.into(),
-            handles,
-        })
-    }
-
-    /// The invocation of a function of this process.
-    fn here(self, wants: Wants) -> Result<Invocation, RemoteError> {
-        let (arguments, handles) = if self.is_copied {
-            let (bytes, handles) = self.function.encode(&self.arguments).map_err(refused)?;
-            (Arguments::Bytes(bytes), handles)
-        } else {
-            (self.arguments, Vec::new())
-        };
-        Ok(Invocation {
-            arguments,
-            handles,
-            wants,
-        })
     }
 }
 
@@ -131,10 +71,6 @@ pub(super) fn content_of(function: &FunctionEntry, process: ProcessId, outcome: 
         ))),
         Err(error) => Err(kept_nothing(function, process, error)),
     }
-}
-
-fn refused(failure: Failure) -> RemoteError {
-    RemoteError::Arguments(failure.into_report())
 }
 
 impl Remote {
@@ -244,6 +180,20 @@ impl Remote {
         sent.unwrap_or_else(|error| {
             let handle = self.references.create();
             self.fill(handle.id(), Err(kept_nothing(function, process, error)));
+            handle
+        })
+    }
+
+    /// Has a process hold an object without a value. Errors are the reference's content.
+    pub(crate) fn unset(&self, process: ProcessId) -> Arc<Handle> {
+        if process == self.me() {
+            return self.references.create();
+        }
+        let found = self.find(process).map_err(Failure::from_error);
+        let unset = found.and_then(|peer| self.references.unset(peer));
+        unset.unwrap_or_else(|failure| {
+            let handle = self.references.create();
+            self.fill(handle.id(), Err(Arc::new(failure)));
             handle
         })
     }

@@ -9,6 +9,7 @@
 //! - `verbs`: what a runtime does with a described call; `scope`: several calls as one; `composite`: their errors
 //! - `calls`: the table of calls, plain data; `message`: the letters between two services of calls;
 //!   `parts`: bodies that are longer than a letter
+//! - `request`: a call to be made
 //! - `service`: the service of a process, with `asking` for its own calls and `serving` for those of others
 //! - `waiter`: the promise of an answer; `job`: a call where its function runs; `resolving`: one whose arguments are
 //!   on their way
@@ -33,6 +34,7 @@ pub(crate) mod parts;
 mod piece;
 mod places;
 pub(crate) mod remote_call;
+pub(crate) mod request;
 mod resolving;
 pub(crate) mod scope;
 pub(crate) mod service;

@@ -10,10 +10,11 @@ use crate::current::current;
 use crate::home::handles::Worker;
 use crate::hub::LinkTraffic;
 use crate::reference::Ref;
-use crate::remote::asking::{Asking, Request};
+use crate::remote::asking::Asking;
 use crate::remote::composite::Composite;
 use crate::remote::function::{FunctionEntry, Wants};
 use crate::remote::remote_call::RemoteCall;
+use crate::remote::request::Request;
 use crate::runtime::{Inner, Runtime};
 
 /// An error: the thread runs no remote function, or the function's runtime has ended.
@@ -70,6 +71,12 @@ impl Runtime {
     /// An error of the function is the error of every fetch. A function that returns a `Ref<T>` gives a `Ref<Ref<T>>`.
     pub fn submit<T: Wire>(&self, call: RemoteCall<T>) -> Ref<T> {
         self.keep(call)
+    }
+
+    /// Creates a reference without a value, which lives in this process: [`Worker::unset`].
+    pub fn unset<T: Wire>(&self) -> Ref<T> {
+        let remote = self.remote();
+        Ref::of(remote.unset(remote.me()))
     }
 
     /// The frames and bytes that this process has exchanged with others, by process and service. A process without an entry
@@ -147,6 +154,12 @@ impl Worker {
     /// Runs a remote function in this worker, which keeps the value: [`Runtime::keep`], with this worker as the place.
     pub fn keep<T: Payload>(&self, call: RemoteCall<T>) -> Ref<T> {
         self.runtime().keep(call.on(self))
+    }
+
+    /// Creates a reference without a value, which lives in this worker. Any process that holds the reference sets the value by
+    /// [`Ref::set`], and the first one counts; fetches and calls that take the value wait for it.
+    pub fn unset<T: Wire>(&self) -> Ref<T> {
+        Ref::of(self.runtime().remote().unset(self.process()))
     }
 }
 

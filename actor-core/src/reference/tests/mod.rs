@@ -3,6 +3,7 @@
 mod carried;
 pub(crate) mod network;
 mod ready;
+mod set;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -16,9 +16,9 @@ use super::functions::{
 use super::network::{LETTER_MAX, Network, TOLD, id, wait_until_told};
 use crate::call::remote_error::{Ran, RemoteError};
 use crate::call::{Call, CallError};
-use crate::remote::asking::Request;
 use crate::remote::message::CALLS;
 use crate::remote::remote_call::RemoteCall;
+use crate::remote::request::Request;
 
 fn reason<T: std::fmt::Debug>(answer: Result<T, CallError>) -> RemoteError {
     match answer.unwrap_err() {

@@ -1,0 +1,146 @@
+//! The table of this process as handles see it: contents of its own objects, and questions to the owners of others.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use selvedge_cluster::peer::Peer;
+use selvedge_objects::refs::{Event, RefError, RefId, RefStatus};
+
+use super::content::{Content, ObjectValue};
+use super::effect::EffectThread;
+use super::fetch::{FetchMessage, Fetched, Wish};
+use super::handle::{Handle, ReferenceTable};
+use super::letters::say;
+use super::references::References;
+use super::table::{FetchQuestion, ObjectCell};
+use crate::failure::Failure;
+use crate::promise::{Answer, promise};
+
+impl References {
+    /// Takes note of a question to the owner; `None` if there is nobody to ask, with the answer.
+    fn question(&self, id: RefId, wish: Wish) -> (Option<u64>, Answer<Fetched>) {
+        let (asker, answer) = promise();
+        let mut table = self.table.lock();
+        if table.is_stopped {
+            return (None, answer);
+        }
+        let refused = match table.refs.check(id) {
+            Ok(()) => None,
+            Err(RefError::CreateTimedOut(_)) => Some(Fetched::CreateTimedOut),
+            Err(_) => Some(Fetched::OwnerLost),
+        };
+        if let Some(refused) = refused {
+            drop(table);
+            asker.keep(refused);
+            return (None, answer);
+        }
+        let question = wish.question(table.next_number());
+        table.questions.insert(question, FetchQuestion { id, asker });
+        (Some(question), answer)
+    }
+}
+
+impl ReferenceTable for References {
+    fn me(&self) -> Peer {
+        self.post.me()
+    }
+
+    fn dropped(self: Arc<Self>, id: RefId) {
+        self.event(EffectThread::Caller, Event::Dropped(id));
+    }
+
+    fn content(&self, id: RefId) -> Answer<Content> {
+        let (asker, answer) = promise();
+        let mut table = self.table.lock();
+        let is_stopped = table.is_stopped;
+        match table.cells.entry(id).or_default() {
+            ObjectCell::Empty(_) if is_stopped => {}
+            ObjectCell::Empty(waiting) => {
+                // Calls that were cancelled meanwhile leave nothing behind.
+                if waiting.len() == waiting.capacity() {
+                    waiting.retain(|promise| !promise.is_abandoned());
+                }
+                waiting.push(asker);
+            }
+            ObjectCell::Full(content) => {
+                let content = content.clone();
+                drop(table);
+                asker.keep(content);
+            }
+        }
+        answer
+    }
+
+    fn content_now(&self, id: RefId) -> Option<Content> {
+        match self.table.lock().cells.get(&id)? {
+            ObjectCell::Empty(_) => None,
+            ObjectCell::Full(content) => Some(content.clone()),
+        }
+    }
+
+    fn ask(self: Arc<Self>, id: RefId, wish: Wish) -> Answer<Fetched> {
+        let (question, answer) = self.question(id, wish);
+        if let Some(question) = question {
+            let message = match wish {
+                Wish::Value | Wish::Readiness => FetchMessage::Ask { question, id },
+                Wish::State => FetchMessage::Look { question, id },
+            };
+            if let Err(error) = say(&self, id.owner, &message, Bytes::new()) {
+                self.answered(id.owner, question, Fetched::Unreachable(error));
+            }
+        }
+        answer
+    }
+
+    fn set(self: Arc<Self>, id: RefId, value: ObjectValue) -> bool {
+        self.fill(id, Ok(value)).is_ok()
+    }
+
+    fn ask_to_set(self: Arc<Self>, id: RefId, value: Bytes, references: &[Arc<Handle>]) -> Answer<Fetched> {
+        let (question, answer) = self.question(id, Wish::State);
+        let Some(question) = question else { return answer };
+        let parcels = match self.pass(references, id.owner) {
+            Ok(parcels) => parcels,
+            Err(error) => {
+                let report = Failure::from_error(error).into_report();
+                self.answered(id.owner, question, Fetched::Unreadable(report));
+                return answer;
+            }
+        };
+        let message = FetchMessage::Set {
+            question,
+            id,
+            parcels: parcels.clone(),
+        };
+        if let Err(error) = say(&self, id.owner, &message, value) {
+            self.not_sent(id.owner, &parcels);
+            self.answered(id.owner, question, Fetched::Unreachable(error));
+        }
+        answer
+    }
+
+    fn flush(self: Arc<Self>, id: RefId) {
+        self.event(EffectThread::Caller, Event::Flush(id.owner));
+    }
+
+    fn above(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.above.get()?.upgrade()
+    }
+
+    fn confirmation(&self, id: RefId) -> Answer<bool> {
+        let (asker, answer) = promise();
+        let mut table = self.table.lock();
+        let known = match table.refs.status(id) {
+            Some(RefStatus::Pending) if table.is_stopped => return answer,
+            Some(RefStatus::Pending) => {
+                table.confirmations.entry(id).or_default().push(asker);
+                return answer;
+            }
+            status => status == Some(RefStatus::Confirmed),
+        };
+        drop(table);
+        asker.keep(known);
+        answer
+    }
+}

@@ -1,0 +1,81 @@
+//! Write-once values: a reference without a function, whose value is set by whoever comes first.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use selvedge_channels::{Traits, Wire};
+use selvedge_objects::refs::RefId;
+
+use super::content::ObjectValue;
+use super::error::FetchError;
+use super::fetch::Fetched;
+use super::ref_type::Ref;
+use super::transit;
+use crate::actor::arguments::to_bytes;
+use crate::call::request::CALL_TIMEOUT;
+use crate::current::blocking;
+use crate::failure::Failure;
+
+/// The reason that a value was not set.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum SetError {
+    /// The reference has a value already, or a failure in its place.
+    #[error("{id} was set already: a value is set only once")]
+    AlreadySet {
+        /// The reference.
+        id: RefId,
+    },
+    /// The value cannot be encoded for the process that is to hold it.
+    #[error("the value of {id} cannot be passed: {failure}")]
+    Unwritable {
+        /// The reference.
+        id: RefId,
+        /// The failure.
+        #[source]
+        failure: Failure,
+    },
+    /// The owner has not answered, so it is not known whether the value is set; but for
+    /// [`FetchError::WouldBlock`] and [`FetchError::TooManyBlocked`], with which it is not.
+    #[error("the value was perhaps not set: {0}")]
+    NoAnswer(#[source] FetchError),
+}
+
+selvedge_channels::debug_is_report!(SetError);
+
+impl<T: Wire> Ref<T> {
+    /// Sets the value of a reference that has none, in any process: that of [`Worker::unset`](crate::Worker::unset), or of a
+    /// function that has not ended, whose own value is dropped then. A value that is set from another process is
+    /// there for `local` and for `#[here]` parameters once its owner has fetched it.
+    ///
+    /// # Errors
+    /// [`SetError::AlreadySet`] if there is a value or a failure: the first one counts.
+    pub fn set(&self, value: T) -> Result<(), SetError> {
+        let id = self.id();
+        if let Some(table) = self.handle.owner_table() {
+            let content = ObjectValue::new(value, const { &Traits::WIRE });
+            return match Arc::clone(table).set(id, content) {
+                true => Ok(()),
+                false => Err(SetError::AlreadySet { id }),
+            };
+        }
+        let (bytes, handles) =
+            transit::leaving(|| Failure::catch(|| to_bytes(&value, const { &Traits::WIRE })));
+        let bytes = bytes.map_err(|failure| SetError::Unwritable { id, failure })?;
+        let table = self.table().map_err(SetError::NoAnswer)?;
+        let started = Instant::now();
+        let asked = || {
+            Arc::clone(table)
+                .ask_to_set(id, bytes.into(), &handles)
+                .wait(started.checked_add(CALL_TIMEOUT))
+        };
+        // A function that must not block sets nothing.
+        let answer = blocking(asked).map_err(|refused| SetError::NoAnswer(self.refused(refused)))?;
+        match answer {
+            Some(Ok(Fetched::Ready(true))) => Ok(()),
+            Some(Ok(Fetched::Ready(false))) => Err(SetError::AlreadySet { id }),
+            Some(other) => Err(SetError::NoAnswer(self.unanswered(other))),
+            None => Err(SetError::NoAnswer(self.timed_out(started))),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A call to be made: whether its process can run it, and the form in which its arguments go there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use selvedge_cluster::peer::ProcessId;
+use selvedge_objects::refs::RefId;
+
+use crate::actor::arguments::Arguments;
+use crate::call::remote_error::RemoteError;
+use crate::failure::Failure;
+use crate::reference::handle::Handle;
+use crate::remote::function::{FunctionEntry, Invocation, Wants};
+
+/// A call to be made.
+pub(crate) struct Request {
+    pub(crate) function: &'static FunctionEntry,
+    pub(crate) arguments: Arguments,
+    /// The references whose owner the function has to run in.
+    pub(crate) homes: Vec<RefId>,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) is_copied: bool,
+}
+
+/// Encoded arguments, and the references in them.
+#[derive(Clone)]
+pub(super) struct EncodedArguments {
+    pub(super) body: Bytes,
+    pub(super) handles: Vec<Arc<Handle>>,
+}
+
+impl Request {
+    /// Whether the function may run in this process: all its `#[here]` values live there.
+    pub(super) fn check(&self, process: ProcessId) -> Result<(), RemoteError> {
+        let mut lives = self.homes.iter().map(|home| home.owner);
+        let Some(first) = lives.next() else { return Ok(()) };
+        if let Some(second) = lives.find(|other| *other != first) {
+            return Err(RemoteError::Apart {
+                first: first.process,
+                second: second.process,
+            });
+        }
+        if first.process != process {
+            return Err(RemoteError::Elsewhere {
+                lives: first.process,
+                called: process,
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) fn encode(&self) -> Result<EncodedArguments, RemoteError> {
+        let (bytes, handles) = self.function.encode(&self.arguments).map_err(refused)?;
+        Ok(EncodedArguments {
+            body: bytes.into(),
+            handles,
+        })
+    }
+
+    /// The invocation of a function of this process.
+    pub(super) fn here(self, wants: Wants) -> Result<Invocation, RemoteError> {
+        let (arguments, handles) = if self.is_copied {
+            let (bytes, handles) = self.function.encode(&self.arguments).map_err(refused)?;
+            (Arguments::Bytes(bytes), handles)
+        } else {
+            (self.arguments, Vec::new())
+        };
+        Ok(Invocation {
+            arguments,
+            handles,
+            wants,
+        })
+    }
+}
+
+fn refused(failure: Failure) -> RemoteError {
+    RemoteError::Arguments(failure.into_report())
+}
