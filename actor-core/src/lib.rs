@@ -93,6 +93,7 @@ pub use remote::scope::{CallScope, Scoped};
 pub use remote::verbs::NoRuntime;
 pub use remote_channel::{ChannelIter, ChannelStream, RemoteChannel, RemoteChannelError};
 pub use runtime::{Runtime, ShutdownReport};
+pub use selvedge_objects::refs::RefStats;
 pub use spawn::{AnyProcess, Spawn, ThisProcess};
 pub use spawn_error::SpawnError;
 pub use worker::hello::HelloError;

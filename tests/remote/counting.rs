@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use selvedge::prelude::*;
-use selvedge::{FetchError, Worker};
+use selvedge::{FetchError, RefStats, Worker};
 
 use super::gate::{Gate, wait_at};
 
@@ -135,6 +135,36 @@ fn jgc_01_jgc_02_an_object_lives_until_the_last_process_has_let_go_of_it() {
     }
     runtime.call(let_go::remote().on(&c)).wait().unwrap();
     until_living(&runtime, &owner, 0);
+}
+
+#[remote]
+fn references() -> Result<RefStats> {
+    Ok(Runtime::current()?.references())
+}
+
+#[test]
+fn rref_39_each_process_tells_what_it_holds() {
+    let runtime = Runtime::new();
+    let [owner, user] = workers(&runtime, ["owner", "user"]);
+    let object = object(&runtime, &owner, 1);
+    runtime
+        .call(hold::remote(vec![object.clone()]).on(&user))
+        .wait()
+        .unwrap();
+    let stats_of = |worker| runtime.call(references::remote().on(worker)).wait().unwrap();
+    assert_eq!((runtime.references().held, stats_of(&user).held), (1, 1));
+    let of_owner = stats_of(&owner);
+    assert_eq!((of_owner.owned, of_owner.forks, of_owner.held), (1, 2, 0));
+    drop(object);
+    runtime.call(let_go::remote().on(&user)).wait().unwrap();
+    // Releases are answered too.
+    let nothing = RefStats::default();
+    for stats in [&|| stats_of(&owner), &|| stats_of(&user), &|| {
+        runtime.references()
+    }] as [&dyn Fn() -> RefStats; 3]
+    {
+        until_is(0, || usize::from(stats() != nothing));
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::Weak;
 
 use selvedge_channels::{Payload, Traits, Wire};
+use selvedge_objects::refs::RefStats;
 
 use crate::call::remote_error::RemoteError;
 use crate::call::{Call, CallError, Callee};
@@ -84,6 +85,13 @@ impl Runtime {
     #[must_use]
     pub fn traffic(&self) -> Vec<LinkTraffic> {
         self.remote().traffic()
+    }
+
+    /// Counts of the references that this process holds, of the objects that live here, and of what is waited for. A
+    /// remote function that returns it tells the counts of its process ([`Runtime::current`]).
+    #[must_use]
+    pub fn references(&self) -> RefStats {
+        self.remote().references.stats()
     }
 
     /// Runs a remote function whose value nobody wants. A success says that the call was accepted; an error of the function

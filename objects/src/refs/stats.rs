@@ -1,9 +1,11 @@
 //! Figures about the references of a process.
 
+use serde::{Deserialize, Serialize};
+
 use super::{RefId, Refs, Stage};
 
 /// Counts of everything that a process holds and waits for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefStats {
     /// Objects that live here.
     pub owned: usize,
