@@ -22,7 +22,7 @@ use selvedge_objects::refs::REFERENCES;
 use crate::call::remote_error::RemoteError;
 use crate::cancel::CallCancel;
 use crate::current::{Current, Place};
-use crate::failure::wake;
+use crate::failure::{Waking, wake};
 use crate::hub::post::{Post, PostError, Receiver};
 use crate::hub::{LinkTraffic, ServiceTraffic};
 use crate::reference::fetch::FETCHES;
@@ -189,7 +189,7 @@ impl Remote {
 
     /// Wakes a waker, which is user code, on the background thread; if there is no such thread any more, on this one.
     fn wake_elsewhere(&self, waker: Waker) {
-        let waking = Waking(Some(waker));
+        let waking = Waking::new(waker);
         if self.background.ensure().is_ok() {
             self.background.spawn(move || {
                 drop(waking);
@@ -262,17 +262,6 @@ fn name_of(service: Service) -> &'static str {
         REFERENCES => "references",
         Service::SESSION => "acknowledgements",
         _ => "others",
-    }
-}
-
-/// A waker that is woken by the drop, wherever that happens: no caller sleeps for ever.
-struct Waking(Option<Waker>);
-
-impl Drop for Waking {
-    fn drop(&mut self) {
-        if let Some(waker) = self.0.take() {
-            wake(waker);
-        }
     }
 }
 
