@@ -266,6 +266,23 @@ pub fn wake(waker: Waker) {
     }
 }
 
+/// A waker that is woken by the drop, wherever that happens: no waiter sleeps for ever.
+pub(crate) struct Waking(Option<Waker>);
+
+impl Waking {
+    pub(crate) fn new(waker: Waker) -> Self {
+        Waking(Some(waker))
+    }
+}
+
+impl Drop for Waking {
+    fn drop(&mut self) {
+        if let Some(waker) = self.0.take() {
+            wake(waker);
+        }
+    }
+}
+
 /// Returns the text of a panic's payload and drops the payload. Panics of that drop are caught.
 #[must_use]
 pub fn panic_message(payload: Box<dyn Any + Send>) -> String {

@@ -83,19 +83,23 @@ async fn until_dropped(counter: usize) {
         }
     }
     let _ended = Ended(counter);
+    BEGUN[counter].fetch_add(1, Ordering::SeqCst);
     std::future::pending::<()>().await
 }
+static BEGUN: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 static ENDED: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
 #[remote]
 fn until_cancelled() -> bool {
     let late = Instant::now() + Duration::from_secs(60);
+    UNCANCELLED.fetch_add(1, Ordering::SeqCst);
     while !cancellation().is_cancelled() && Instant::now() < late {
         std::thread::yield_now();
     }
     CANCELLED.fetch_add(1, Ordering::SeqCst);
     true
 }
+static UNCANCELLED: AtomicUsize = AtomicUsize::new(0);
 static CANCELLED: AtomicUsize = AtomicUsize::new(0);
 
 static PREPARED: AtomicUsize = AtomicUsize::new(0);
@@ -250,19 +254,38 @@ fn jloc_04_copied_arguments_are_others() {
 fn a_dropped_call_is_cancelled_at_its_awaits_and_by_its_token() {
     let runtime = Runtime::new();
     let mut call = runtime.call(until_dropped::remote(0));
+    wait_for(&BEGUN[0], 1);
     let waited = call.wait_timeout(Duration::from_millis(5)).unwrap_err();
     assert!(
         matches!(waited.remote(), Some(RemoteError::Timeout(_))),
         "{waited}"
     );
     drop(call);
-    let late = runtime.call(until_dropped::remote(0).deadline(Duration::from_millis(5)));
-    let late = late.wait().unwrap_err();
-    assert!(matches!(late.remote(), Some(RemoteError::Deadline(_))), "{late}");
+    wait_for(&ENDED[0], 1);
+    // A function that has not begun at its deadline never begins.
+    let late = |call: RemoteCall<_>, begun: &AtomicUsize, before: usize| {
+        let error = runtime.call(call).wait().unwrap_err();
+        assert!(
+            matches!(error.remote(), Some(RemoteError::Deadline(_))),
+            "{error}"
+        );
+        begun.load(Ordering::SeqCst) > before
+    };
+    let deadlines = || (0..13).map(|power| Duration::from_millis(5 << power));
+    assert!(deadlines().any(|after| late(until_dropped::remote(0).deadline(after), &BEGUN[0], 1)));
     wait_for(&ENDED[0], 2);
-    let blocks = runtime.call(until_cancelled::remote().deadline(Duration::from_millis(5)));
-    let late = blocks.wait().unwrap_err();
-    assert!(matches!(late.remote(), Some(RemoteError::Deadline(_))), "{late}");
+    let late = |after| {
+        let error = runtime
+            .call(until_cancelled::remote().deadline(after))
+            .wait()
+            .unwrap_err();
+        assert!(
+            matches!(error.remote(), Some(RemoteError::Deadline(_))),
+            "{error}"
+        );
+        UNCANCELLED.load(Ordering::SeqCst) > 0
+    };
+    assert!(deadlines().any(late));
     wait_for(&CANCELLED, 1);
 }
 

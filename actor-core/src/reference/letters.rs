@@ -110,10 +110,19 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThre
         Effect::RefuseLetter(letter, error) => letter.refuse(error),
         Effect::Abandon(letter) => letter.abandon(&table.as_table()),
         Effect::End(ended, leaks) => ended.keep(leaks),
-        Effect::Confirm(waiting, is_listed) => waiting.into_iter().for_each(|it| it.keep(is_listed)),
-        Effect::Tell(asker, fetched) => asker.keep(fetched),
+        Effect::Confirm(waiting, is_listed) => {
+            waiting
+                .into_iter()
+                .for_each(|it| table.keep_promise(it, is_listed));
+        }
+        Effect::Tell(asker, fetched) => table.keep_promise(asker, fetched),
         Effect::Settle(waiting, content) => {
-            waiting.into_iter().for_each(|it| it.keep(content.clone()));
+            for waiter in waiting {
+                match place {
+                    EffectThread::Caller => waiter.keep(content.clone()),
+                    EffectThread::Link => table.keep_promise(waiter, content.clone()),
+                }
+            }
         }
         Effect::Answer {
             to,
@@ -130,7 +139,10 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThre
         Effect::RefuseFetch { to, question, error } => {
             tell(table, to, &unreadable(question, Failure::from_error(error)));
         }
-        Effect::Forget(waiting) => drop(waiting),
+        Effect::Forget(waiting) => match place {
+            EffectThread::Caller => drop(waiting),
+            EffectThread::Link => table.helpers().run(Box::new(|| drop(waiting))),
+        },
         Effect::Drop(content) => match place {
             EffectThread::Caller => dispose(content),
             EffectThread::Link => table.helpers().run(Box::new(|| dispose(content))),

@@ -20,8 +20,9 @@ use super::letters::{perform, say};
 use super::table::{FetchQuestion, ObjectCell, ReferenceState};
 use super::timer::ReferenceTimer;
 use super::waiting_letter::WaitingLetter;
-use crate::failure::Failure;
+use crate::failure::{Failure, Waking};
 use crate::hub::post::Post;
+use crate::promise::Promise;
 
 /// Work that may run user code.
 pub(crate) type Errand = Box<dyn FnOnce() + Send>;
@@ -291,6 +292,14 @@ impl References {
         Ok(handle)
     }
 
+    /// Keeps a promise. Wakers are user code, and another thread wakes them: this one may read links.
+    pub(super) fn keep_promise<A>(&self, promise: Promise<A>, value: A) {
+        if let Some(waker) = promise.keep_unwoken(value) {
+            let waking = Waking::new(waker);
+            self.helpers.run(Box::new(move || drop(waking)));
+        }
+    }
+
     /// Ends a question, if it was asked of this process.
     pub(super) fn answered(&self, owner: Peer, question: u64, fetched: Fetched) {
         let mut table = self.table.lock();
@@ -299,7 +308,7 @@ impl References {
         let asked = asked.then(|| table.questions.remove(&question)).flatten();
         drop(table);
         match asked {
-            Some(asked) => asked.asker.keep(fetched),
+            Some(asked) => self.keep_promise(asked.asker, fetched),
             None => drop(fetched),
         }
     }

@@ -13,7 +13,7 @@ use tokio::task::{LocalSet, spawn_local};
 
 use crate::cell::async_driver::AsyncDriver;
 use crate::current::{NoBlocking, Place};
-use crate::failure::wake;
+use crate::failure::Waking;
 use crate::remote::executor::WorkRefusal;
 use crate::remote::threads::Threads;
 
@@ -73,7 +73,7 @@ impl AsyncThread {
 
     /// Wakes a waker, which is user code, on the thread; if there is no such thread any more, on this one.
     pub(crate) fn wake(&self, waker: Waker) {
-        let waking = Waking(Some(waker));
+        let waking = Waking::new(waker);
         if self.ensure().is_ok() {
             self.spawn(move || {
                 drop(waking);
@@ -85,17 +85,6 @@ impl AsyncThread {
     /// Ends the thread.
     pub(crate) fn stop(&self) {
         drop(std::mem::replace(&mut *self.queue.lock(), FutureQueue::Stopped));
-    }
-}
-
-/// A waker that is woken by the drop, wherever that happens: no caller sleeps for ever.
-struct Waking(Option<Waker>);
-
-impl Drop for Waking {
-    fn drop(&mut self) {
-        if let Some(waker) = self.0.take() {
-            wake(waker);
-        }
     }
 }
 

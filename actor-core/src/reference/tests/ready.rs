@@ -1,6 +1,9 @@
 //! Whether a value is made, and the release of a reference.
 
+use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -99,6 +102,36 @@ fn a_value_that_was_not_made_is_ready_as_an_error() {
     drop(x);
     network.settle();
     assert_empty(&[&a]);
+}
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_waker_is_woken_off_the_link() {
+    let (network, a, b, _) = three();
+    let x: Ref<Model> = a.keep_at(&b);
+    network.settle();
+    let woken = Arc::<Woken>::default();
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut context = Context::from_waker(&waker);
+    let mut ready = Box::pin(x.until_ready());
+    assert!(ready.as_mut().poll(&mut context).is_pending());
+    network.kill(&b);
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0, "it is an errand");
+    network.settle();
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    let ended = ready.as_mut().poll(&mut context);
+    assert!(
+        matches!(ended, Poll::Ready(Err(FetchError::OwnerLost { .. }))),
+        "{ended:?}"
+    );
 }
 
 #[test]
