@@ -48,8 +48,12 @@ pub enum FetchError {
         /// The reference.
         id: RefId,
     },
-    /// The reference holds a value of another type.
-    #[error("{id} holds another type than `{wanted}`")]
+    /// The reference holds a value of another type, or one that another process has set and that nobody has fetched yet
+    /// in the process where it lives.
+    #[error(
+        "{id} holds no `{wanted}` yet, or another type (help: a value that another process has set is decoded by the \
+         first fetch in the process where it lives)"
+    )]
     WrongType {
         /// The reference.
         id: RefId,

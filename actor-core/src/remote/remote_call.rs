@@ -84,7 +84,8 @@ impl<T> RemoteCall<T> {
 
     /// Sets the time for the answer, counted from the call. After that the call is cancelled, and its error is
     /// [`RemoteError::Deadline`](crate::RemoteError::Deadline). Without a deadline, [`Call::wait`](crate::Call::wait) waits
-    /// for one minute, and an `.await` without a limit.
+    /// for one minute, and an `.await` without a limit. A deadline has no effect on a call whose value is kept or submitted:
+    /// [`Ref::fetch_timeout`](crate::Ref::fetch_timeout) limits the wait for that value.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
