@@ -7,14 +7,18 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::future::poll_fn;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Waker;
+use std::task::{Poll, Waker};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
+use crate::cell::async_driver::{Interrupted, park_on};
 use crate::failure::wake;
+use crate::promise::{Answer, NoAnswer};
 
 /// The executions of a program, as its methods see them.
 pub trait Executions: Send + Sync {
@@ -62,6 +66,30 @@ impl Cancellation {
         Cancellation(Source::Call(call))
     }
 
+    /// Waits for an answer until the deadline, or until the result of the call is no longer wanted.
+    pub(crate) fn wait_for<T>(
+        &self,
+        answer: &mut Answer<T>,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Result<T, NoAnswer>>, Unwanted> {
+        let Source::Call(call) = &self.0 else {
+            return Ok(answer.wait(deadline));
+        };
+        let limit = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let waited = park_on(
+            poll_fn(|context| match call.listen(context.waker()) {
+                true => Poll::Ready(Err(Interrupted::Unwanted)),
+                false => answer.poll(context).map(Ok),
+            }),
+            limit,
+        );
+        match waited {
+            Ok(answered) => Ok(Some(answered)),
+            Err(Interrupted::Unwanted) => Err(Unwanted),
+            Err(Interrupted::TimedOut(_)) => Ok(None),
+        }
+    }
+
     /// Whether the method's result is no longer wanted. Costs one or two loads.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
@@ -80,6 +108,10 @@ impl fmt::Debug for Cancellation {
             .finish()
     }
 }
+
+/// An error: the call that waited was cancelled.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unwanted;
 
 /// The call or the execution that the methods on a thread belong to.
 pub enum Scope {

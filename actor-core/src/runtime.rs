@@ -24,7 +24,8 @@ const DROP_GRACE: Duration = Duration::from_secs(2);
 const KILL_GRACE: Duration = Duration::from_secs(2);
 
 /// A runtime, on which actors are spawned. Clones refer to the same runtime; the drop of the last clone ends all
-/// actors, threads and worker processes.
+/// actors, threads and worker processes. A [`Worker`](crate::Worker) handle counts as a clone; [`shutdown`](Self::shutdown)
+/// ends all at once.
 #[derive(Clone)]
 pub struct Runtime {
     inner: Arc<Inner>,

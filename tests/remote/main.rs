@@ -17,6 +17,7 @@ mod counting;
 mod gate;
 mod here;
 mod here_attribute;
+mod misuse;
 mod stores;
 mod submit;
 mod workers;

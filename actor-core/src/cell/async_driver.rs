@@ -259,7 +259,8 @@ impl Wake for Unpark {
     }
 }
 
-fn park_on<T>(
+/// Polls a future on this thread, and parks it meanwhile.
+pub(crate) fn park_on<T>(
     future: impl Future<Output = Result<T, Interrupted>>,
     limit: Option<Duration>,
 ) -> Result<T, Interrupted> {

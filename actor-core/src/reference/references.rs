@@ -140,8 +140,17 @@ impl References {
     /// Passes references to another process. The parcels go along with one ordered letter, in this order.
     ///
     /// # Errors
-    /// [`RefError`]; nothing is passed then.
+    /// [`RefError`]; nothing is passed then. [`RefError::Foreign`] for a reference of another runtime.
     pub(crate) fn pass(self: &Arc<Self>, handles: &[Arc<Handle>], to: Peer) -> Result<Vec<Parcel>, RefError> {
+        // Another runtime gives the same names to other objects.
+        let this = Arc::as_ptr(self).cast::<()>();
+        let is_foreign = |handle: &&Arc<Handle>| {
+            let of = handle.table().map(|table| Arc::as_ptr(table).cast::<()>());
+            of.is_some_and(|of| of != this)
+        };
+        if let Some(foreign) = handles.iter().find(is_foreign) {
+            return Err(RefError::Foreign(foreign.id()));
+        }
         let mut table = self.table.lock();
         let mut parcels = Vec::with_capacity(handles.len());
         for handle in handles {

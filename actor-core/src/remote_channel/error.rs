@@ -39,6 +39,13 @@ pub enum RemoteChannelError {
         #[source]
         error: RemoteError,
     },
+    /// The call of the function that waited was cancelled, or its deadline has passed. A value that was to be taken stays in
+    /// the channel; one that was being put may be stored.
+    #[error("the call that waited at the channel was cancelled ({channel}): end the function")]
+    Cancelled {
+        /// The channel.
+        channel: RefId,
+    },
     /// Too many requests of this process are open at the channel.
     #[error("{limit} requests of this process wait at the channel ({channel}): wait for their answers first")]
     TooMany {

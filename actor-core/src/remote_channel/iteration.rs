@@ -51,7 +51,7 @@ impl<T: Wire> ChannelIter<T> {
         self.channel.taking()
     }
 
-    /// The item of a step. A value that cannot be read counts as taken, and the loop goes on.
+    /// The item of a step. A value that cannot be read counts as taken, whether or not the loop goes on.
     fn item(
         &mut self,
         taken: Result<(ChannelOperation, Outcome<SharedValue>), RemoteChannelError>,
@@ -65,7 +65,11 @@ impl<T: Wire> ChannelIter<T> {
         };
         let value = self.channel.value_of(outcome);
         let value = value.and_then(|value| self.channel.read(value));
-        self.last = Some(operation);
+        match &value {
+            Ok(_) => self.last = Some(operation),
+            // No other taker could read it.
+            Err(_) => operation.acknowledge(),
+        }
         Some(value)
     }
 }

@@ -13,6 +13,7 @@ use super::message::ChannelRefusal;
 use super::requests::Settled;
 use super::service::RemoteChannels;
 use super::value::SharedValue;
+use crate::cancel::{Unwanted, cancellation};
 use crate::current::{NoBlocking, blocking};
 use crate::failure::Failure;
 use crate::promise::{Answer, NoAnswer};
@@ -47,18 +48,25 @@ impl ChannelOperation {
         self.handle.id()
     }
 
-    /// Waits for the end of the request. A remote function that waits gives its place to another one meanwhile.
+    /// Waits for the end of the request. A remote function that waits gives its place to another one
+    /// meanwhile; the wait ends when the call of the function is cancelled.
     pub(super) fn wait(
         &mut self,
         deadline: Option<Instant>,
     ) -> Result<Outcome<SharedValue>, RemoteChannelError> {
         let (started, channel) = (Instant::now(), self.channel());
+        let call = cancellation();
+        if call.is_cancelled() {
+            return Err(RemoteChannelError::Cancelled { channel });
+        }
         let mut settled = self.answer.wait(Some(started));
         if settled.is_none() {
-            settled = blocking(|| self.answer.wait(deadline)).map_err(|refused| match refused {
+            let waited = blocking(|| call.wait_for(&mut self.answer, deadline));
+            let waited = waited.map_err(|refused| match refused {
                 NoBlocking::Async => RemoteChannelError::WouldBlock { channel },
                 NoBlocking::TooMany { limit } => RemoteChannelError::TooManyBlocked { channel, limit },
             })?;
+            settled = waited.map_err(|Unwanted| RemoteChannelError::Cancelled { channel })?;
         }
         match settled {
             Some(settled) => ended(channel, settled),

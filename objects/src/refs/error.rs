@@ -12,6 +12,9 @@ pub enum RefError {
     /// No handle of the reference is held here.
     #[error("{0} was dropped here: keep a clone of it for as long as it is used")]
     NotHeld(RefId),
+    /// The reference was made by another runtime of this process.
+    #[error("{0} belongs to another runtime: pass it to the workers of the runtime that has made it")]
+    Foreign(RefId),
     /// The object is lost.
     #[error("{0} is lost: its owner or the process that passed it has died")]
     Lost(RefId),

@@ -1,0 +1,126 @@
+//! References and channels in the wrong hands: of another runtime, of a type that cannot be read, of a call that is over.
+
+use std::sync::Mutex;
+
+use selvedge::RemoteChannelError;
+use selvedge::prelude::*;
+use serde::{Deserialize, Deserializer, Serialize};
+
+#[remote]
+fn take(channel: RemoteChannel<u64>) -> Result<u64> {
+    Ok(channel.take()?)
+}
+
+#[remote]
+fn made(x: u64) -> u64 {
+    x
+}
+
+#[test]
+fn a_channel_or_reference_of_another_runtime_is_refused() {
+    let (one, two) = (Runtime::new(), Runtime::new());
+    let [first, worker] = [&one, &two].map(|runtime| runtime.worker("w").unwrap());
+    // Both have the number 1 in their runtimes.
+    let (channel, other) = (one.channel::<u64>(2).unwrap(), two.channel::<u64>(2).unwrap());
+    channel.put(4).unwrap();
+    other.put(77).unwrap();
+    let refused = two.call(take::remote(&channel).on(&worker)).wait().unwrap_err();
+    assert!(
+        refused.to_string().contains("belongs to another runtime"),
+        "{refused}"
+    );
+    let there: RemoteChannel<RemoteChannel<u64>> = worker.channel(2).unwrap();
+    let refused = there.put(channel.clone()).unwrap_err();
+    assert!(
+        refused.to_string().contains("belongs to another runtime"),
+        "{refused}"
+    );
+    let kept: Ref<u64> = first.keep(made::remote(1));
+    let refused = two.call(made::remote(&kept).on(&worker)).wait().unwrap_err();
+    assert!(
+        refused.to_string().contains("belongs to another runtime"),
+        "{refused}"
+    );
+    assert_eq!((channel.take().unwrap(), other.take().unwrap()), (4, 77));
+}
+
+/// A number whose `Deserialize` refuses 3.
+#[derive(Clone, Serialize)]
+struct Picky(u64);
+
+impl<'de> Deserialize<'de> for Picky {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        match u64::deserialize(deserializer)? {
+            3 => Err(serde::de::Error::custom("it is 3")),
+            x => Ok(Picky(x)),
+        }
+    }
+}
+
+#[remote]
+fn sum(channel: RemoteChannel<Picky>) -> Result<u64> {
+    let mut sum = 0;
+    for value in channel.iter() {
+        sum += value?.0;
+    }
+    Ok(sum)
+}
+
+#[test]
+fn a_value_that_cannot_be_decoded_does_not_come_back_to_the_next_loop() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    let channel = runtime.channel(8).unwrap();
+    for x in [1, 3, 5, 7] {
+        channel.put(Picky(x)).unwrap();
+    }
+    channel.close().unwrap();
+    let error = runtime
+        .call(sum::remote(&channel).on(&worker))
+        .wait()
+        .unwrap_err();
+    assert!(error.to_string().contains("it is 3"), "{error}");
+    assert_eq!(
+        runtime.call(sum::remote(&channel).on(&worker)).wait().unwrap(),
+        12
+    );
+}
+
+/// The error with which a take of this process ended.
+static ENDED: Mutex<Option<String>> = Mutex::new(None);
+
+#[remote]
+fn begin_and_take(channel: RemoteChannel<u64>, begun: RemoteChannel<u64>) -> Result<u64> {
+    // The cancellation may come before the answer to this put.
+    let _ = begun.put(1);
+    let taken = channel.take();
+    let is_cancelled = matches!(taken, Err(RemoteChannelError::Cancelled { .. }));
+    *ENDED.lock().unwrap() = Some(format!("cancelled: {is_cancelled}"));
+    Ok(taken?)
+}
+
+#[remote]
+fn ended() -> Option<String> {
+    ENDED.lock().unwrap().clone()
+}
+
+#[test]
+fn a_call_that_is_dropped_takes_nothing_any_more() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    let (channel, begun) = (runtime.channel(4).unwrap(), runtime.channel(1).unwrap());
+    let call = runtime.call(begin_and_take::remote(&channel, &begun).on(&worker));
+    begun.take().unwrap();
+    drop(call);
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let text = loop {
+        assert!(std::time::Instant::now() < limit, "the wait ends with the call");
+        if let Some(text) = runtime.call(ended::remote().on(&worker)).wait().unwrap() {
+            break text;
+        }
+    };
+    assert_eq!(text, "cancelled: true");
+    channel.put(1).unwrap();
+    channel.put(2).unwrap();
+    assert_eq!((channel.take().unwrap(), channel.take().unwrap()), (1, 2));
+}
