@@ -11,7 +11,7 @@ use selvedge::prelude::*;
 /// A wait that ends only if something is wrong.
 const LATE: Duration = Duration::from_secs(60);
 
-fn kill(pid: u32) {
+pub(super) fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }

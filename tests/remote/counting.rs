@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use selvedge::prelude::*;
 use selvedge::{FetchError, RefStats, Worker};
 
+use super::channels::kill;
 use super::gate::{Gate, wait_at};
 
 /// The number of objects that live in this process.
@@ -176,8 +177,7 @@ fn jgc_08_a_killed_holder_holds_nothing_any_more() {
     assert_eq!(many.unwrap(), 10);
     until_living(&runtime, &owner, 10);
     drop(objects);
-    let pid = rustix::process::Pid::from_raw(dies.pid().unwrap() as i32).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    kill(dies.pid().unwrap());
     until_living(&runtime, &owner, 0);
 }
 

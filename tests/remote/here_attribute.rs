@@ -142,26 +142,22 @@ fn a_call_for_another_process_names_both_and_the_way_out() {
     let runtime = Runtime::new();
     let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
     let [at_a, at_b]: [Ref<Session>; 2] = [&a, &b].map(|worker| worker.keep(open::remote("first")));
+    let names_both = |error: &CallError| {
+        let text = error.to_string();
+        for part in [
+            at_a.owner().process.to_string(),
+            at_b.owner().process.to_string(),
+            "help".to_owned(),
+        ] {
+            assert!(text.contains(&part), "{text}");
+        }
+    };
     let error = runtime.call(write::remote(&at_a, "x").on(&b)).wait().unwrap_err();
     assert!(matches!(remote(&error), RemoteError::Elsewhere { .. }), "{error}");
-    let text = error.to_string();
-    for part in [
-        at_a.owner().process.to_string(),
-        at_b.owner().process.to_string(),
-        "help".to_owned(),
-    ] {
-        assert!(text.contains(&part), "{text}");
-    }
+    names_both(&error);
     let error = runtime.call(copied::remote(&at_a, &at_b)).wait().unwrap_err();
     assert!(matches!(remote(&error), RemoteError::Apart { .. }), "{error}");
-    let text = error.to_string();
-    for part in [
-        at_a.owner().process.to_string(),
-        at_b.owner().process.to_string(),
-        "help".to_owned(),
-    ] {
-        assert!(text.contains(&part), "{text}");
-    }
+    names_both(&error);
     assert!(runtime.cast(write::remote(&at_a, "x").on(&b)).is_err());
     let kept: Ref<usize> = b.keep(write::remote(&at_a, "x"));
     assert!(kept.fetch().unwrap_err().to_string().contains("#[here]"));

@@ -11,6 +11,7 @@ use selvedge_objects::refs::{Bundle, Event, Parcel, REFERENCES, RefError, RefId}
 use super::content::Content;
 use super::effect::{Effect, EffectThread};
 use super::fetch::{FETCHES, FetchMessage, Fetched, Wish};
+use super::handle::ReferenceTable;
 use super::references::References;
 use super::set_value::SetValue;
 use super::transit;
@@ -52,7 +53,7 @@ fn fetch_message(references: &Arc<References>, from: Peer, message: FetchMessage
             references.event(EffectThread::Link, event);
         }
         FetchMessage::Look { question, id } => {
-            let is_ready = references.is_full(id);
+            let is_ready = references.content_now(id).is_some();
             tell(references, from, &FetchMessage::Ready { question, is_ready });
         }
         FetchMessage::Create { parcel } => match parcel {

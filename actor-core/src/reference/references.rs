@@ -231,11 +231,6 @@ impl References {
         refused
     }
 
-    /// Whether an object of this process has its content.
-    pub(super) fn is_full(&self, id: RefId) -> bool {
-        matches!(self.table.lock().cells.get(&id), Some(ObjectCell::Full(_)))
-    }
-
     /// Sets the service that handles find by [`Handle::above`]. Later calls have no effect.
     pub(crate) fn set_above(&self, above: Weak<dyn Any + Send + Sync>) {
         let _ = self.above.set(above);

@@ -165,9 +165,12 @@ impl RemoteChannels {
 
     /// The value of a take has come, and the references in it cannot be taken: the value goes back.
     pub(super) fn give_back(&self, home: Peer, number: u64, error: RefError) {
-        let channel = self.requests.lock().channel(home, number);
-        let Some(channel) = channel else { return };
-        let (request, asker) = self.requests.lock().cancel(home, number);
+        let mut requests = self.requests.lock();
+        let Some(channel) = requests.channel(home, number) else {
+            return;
+        };
+        let (request, asker) = requests.cancel(home, number);
+        drop(requests);
         self.tell(channel, request);
         if let Some(asker) = asker {
             let report = Failure::from_error(error).into_report();
