@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock, Weak};
+use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,7 +21,7 @@ use super::letters::{perform, say};
 use super::table::{FetchQuestion, ObjectCell, ReferenceState};
 use super::timer::ReferenceTimer;
 use super::waiting_letter::WaitingLetter;
-use crate::failure::{Failure, Waking};
+use crate::failure::Failure;
 use crate::hub::post::Post;
 use crate::promise::Promise;
 
@@ -30,10 +31,13 @@ pub(crate) type Errand = Box<dyn FnOnce() + Send>;
 /// The time since a fixed moment, which never goes backwards.
 pub(crate) type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 
-/// Threads for user code.
+/// Threads for user code, and for wakers.
 pub(crate) trait Helpers: Send + Sync {
     /// Runs the errand soon, on a thread that may run user code.
     fn run(&self, errand: Errand);
+
+    /// Wakes a waker soon, on a thread that no function holds up.
+    fn wake(&self, waker: Waker);
 }
 
 /// The references of this process: to objects of its own and to those of others.
@@ -297,10 +301,9 @@ impl References {
     }
 
     /// Keeps a promise. Wakers are user code, and another thread wakes them: this one may read links.
-    pub(super) fn keep_promise<A>(&self, promise: Promise<A>, value: A) {
+    pub(crate) fn keep_promise<A>(&self, promise: Promise<A>, value: A) {
         if let Some(waker) = promise.keep_unwoken(value) {
-            let waking = Waking::new(waker);
-            self.helpers.run(Box::new(move || drop(waking)));
+            self.helpers.wake(waker);
         }
     }
 

@@ -1,8 +1,12 @@
 //! The pieces of work of a process's threads: remote functions, and errands of references.
 
+use std::sync::Arc;
+use std::task::Waker;
+
 use selvedge_channels::dispose;
 
 use crate::reference::references::{Errand, Helpers};
+use crate::remote::async_thread::AsyncThread;
 use crate::remote::executor::{Executor, Work, WorkRefusal};
 use crate::remote::job::RemoteJob;
 use crate::remote::resolving::ResolvingJob;
@@ -36,8 +40,18 @@ impl Work for Piece {
     }
 }
 
-impl Helpers for Executor<Piece> {
+/// The threads of a process for user code of references and channels.
+pub(crate) struct RemoteHelpers {
+    pub(crate) executor: Executor<Piece>,
+    pub(crate) background: Arc<AsyncThread>,
+}
+
+impl Helpers for RemoteHelpers {
     fn run(&self, errand: Errand) {
-        self.submit(Piece::Errand(errand));
+        self.executor.submit(Piece::Errand(errand));
+    }
+
+    fn wake(&self, waker: Waker) {
+        self.background.wake(waker);
     }
 }

@@ -26,7 +26,7 @@ use crate::failure::wake;
 use crate::hub::post::{Post, PostError, Receiver};
 use crate::hub::{LinkTraffic, ServiceTraffic};
 use crate::reference::fetch::FETCHES;
-use crate::reference::references::References;
+use crate::reference::references::{Helpers, References};
 use crate::remote::async_thread::{AsyncPlace, AsyncThread};
 use crate::remote::calls::{Asked, CallId, Served};
 use crate::remote::executor::{Executor, Work};
@@ -34,7 +34,7 @@ use crate::remote::init::{OF_PROCESS, WorkerInit};
 use crate::remote::job::RemoteJob;
 use crate::remote::message::{CALLS, CallMessage};
 use crate::remote::parts::{BodyParts, Whole, send_in_parts};
-use crate::remote::piece::Piece;
+use crate::remote::piece::{Piece, RemoteHelpers};
 use crate::remote::threads::Threads;
 use crate::remote::waiter::{Outcome, Waiter};
 use crate::remote_channel::service::RemoteChannels;
@@ -80,11 +80,15 @@ impl Remote {
     pub(crate) fn with_init(post: Arc<dyn Post>, init: &'static WorkerInit) -> Arc<Self> {
         let threads = Threads::default();
         let executor = Executor::new(&threads);
-        let (helpers, started) = (Arc::new(executor.clone()), Instant::now());
-        let clock = Box::new(move || started.elapsed());
-        let references = References::new(Arc::clone(&post), Arc::clone(&helpers) as _, clock);
         let background = Arc::new(AsyncThread::new("selvedge-deadlines", &threads));
-        let channels = RemoteChannels::new(Arc::clone(&post), &references, helpers, Arc::clone(&background));
+        let helpers: Arc<dyn Helpers> = Arc::new(RemoteHelpers {
+            executor: executor.clone(),
+            background: Arc::clone(&background),
+        });
+        let started = Instant::now();
+        let clock = Box::new(move || started.elapsed());
+        let references = References::new(Arc::clone(&post), Arc::clone(&helpers), clock);
+        let channels = RemoteChannels::new(Arc::clone(&post), &references, helpers);
         Arc::new_cyclic(|this| Remote {
             post,
             references,

@@ -18,7 +18,6 @@ use crate::promise::Promise;
 use crate::reference::effect::EffectThread;
 use crate::reference::handle::Handle;
 use crate::reference::references::{Helpers, References};
-use crate::remote::async_thread::AsyncThread;
 use crate::remote::parts::BodyParts;
 
 /// The service of channels of one process: the requests of this process, and the channels that live in it.
@@ -26,8 +25,6 @@ pub(crate) struct RemoteChannels {
     pub(super) post: Arc<dyn Post>,
     pub(super) references: Arc<References>,
     pub(super) helpers: Arc<dyn Helpers>,
-    /// Wakes who awaits, where the thread that reads links must not.
-    background: Arc<AsyncThread>,
     pub(super) living: Arc<LivingChannels>,
     pub(super) requests: Mutex<ChannelRequests>,
     pub(super) inbox: Mutex<ChannelInbox<Incoming>>,
@@ -51,13 +48,11 @@ impl RemoteChannels {
         post: Arc<dyn Post>,
         references: &Arc<References>,
         helpers: Arc<dyn Helpers>,
-        background: Arc<AsyncThread>,
     ) -> Arc<Self> {
         let service = Arc::new_cyclic(|this| RemoteChannels {
             post,
             references: Arc::clone(references),
             helpers,
-            background,
             living: Arc::default(),
             requests: Mutex::default(),
             inbox: Mutex::default(),
@@ -132,11 +127,7 @@ impl RemoteChannels {
     pub(super) fn settle(&self, asker: Promise<Settled>, settled: Settled, place: EffectThread) {
         match place {
             EffectThread::Caller => asker.keep(settled),
-            EffectThread::Link => {
-                if let Some(waker) = asker.keep_unwoken(settled) {
-                    self.background.wake(waker);
-                }
-            }
+            EffectThread::Link => self.references.keep_promise(asker, settled),
         }
     }
 

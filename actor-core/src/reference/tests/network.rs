@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,10 +24,9 @@ use super::super::letters::ReferenceService;
 use super::super::references::{Errand, Helpers, References};
 use super::Ref;
 use crate::Failure;
+use crate::failure::Waking;
 use crate::hub::post::{Letter, Post, PostError};
 use crate::promise::{Answer, promise};
-use crate::remote::async_thread::AsyncThread;
-use crate::remote::threads::Threads;
 use crate::remote_channel::service::RemoteChannels;
 
 /// Letters that a test sends with parcels.
@@ -120,6 +120,11 @@ impl Helpers for TestNetwork {
     fn run(&self, errand: Errand) {
         self.state.lock().errands.push_back(errand);
     }
+
+    fn wake(&self, waker: Waker) {
+        let waking = Waking::new(waker);
+        self.run(Box::new(move || drop(waking)));
+    }
 }
 
 impl TestNetwork {
@@ -140,8 +145,7 @@ impl TestNetwork {
         let clock = Box::new(move || Duration::from_millis(now.load(Ordering::Relaxed)));
         let post: Arc<dyn Post> = Arc::new(post);
         let table = References::new(Arc::clone(&post), Arc::new(self.clone()), clock);
-        let background = Arc::new(AsyncThread::new("test", &Threads::default()));
-        let channels = RemoteChannels::new(post, &table, Arc::new(self.clone()), background);
+        let channels = RemoteChannels::new(post, &table, Arc::new(self.clone()));
         let gifts = Arc::new(Gifts::default());
         let mut state = self.state.lock();
         state.processes.insert(peer, Arc::clone(&table));
