@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use selvedge_cluster::id_map::IdKey;
 use serde::{Deserialize, Serialize};
 
 macro_rules! id {
@@ -18,6 +19,16 @@ macro_rules! id {
                 static NEXT: AtomicU32 = AtomicU32::new($first);
                 // Relaxed: the numbers only have to differ.
                 Self(NEXT.fetch_add(1, Ordering::Relaxed))
+            }
+        }
+
+        impl IdKey for $name {
+            type Number = u128;
+
+            const BITS: u32 = u32::BITS;
+
+            fn number(self) -> u128 {
+                self.0.into()
             }
         }
 
@@ -66,6 +77,16 @@ pub struct Address {
     pub lane: LaneId,
 }
 
+impl IdKey for Address {
+    type Number = u128;
+
+    const BITS: u32 = 3 * u32::BITS;
+
+    fn number(self) -> u128 {
+        (self.host.0, (self.process, self.lane)).number()
+    }
+}
+
 impl Address {
     /// The address of the driver: the lane of the threads that call inline actors.
     pub const DRIVER: Self = Self::of(ProcessId::DRIVER, LaneId::DRIVER);
@@ -108,3 +129,13 @@ impl ProcessId {
 /// The number of the flight of an async method, which no other flight of its lane has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlightId(pub(crate) u64);
+
+impl IdKey for FlightId {
+    type Number = u128;
+
+    const BITS: u32 = u64::BITS;
+
+    fn number(self) -> u128 {
+        self.0.into()
+    }
+}

@@ -14,6 +14,7 @@ mod platform;
 mod reference;
 mod remote;
 mod remote_channel;
+mod waiting;
 mod worker;
 
 mod actor_record;
@@ -30,7 +31,6 @@ mod failure;
 pub mod flags;
 mod fnv;
 mod id;
-mod id_map;
 mod promise;
 mod runtime;
 mod spawn;
@@ -72,8 +72,6 @@ pub use home::handles::{EndError, Lane, Worker};
 pub use home::placement::{OnPanic, Placement, PlacementLabel, Restart, UnknownPlacement};
 pub use hub::{LinkTraffic, ServiceTraffic};
 pub use id::{ActorId, Address, FlightId, HostId, LaneId, ProcessId};
-#[doc(hidden)] // used by the compiler
-pub use id_map::{IdKey, IdMap, IdSet, InOrder};
 pub use lane::gather::gather;
 pub use lane::host::LaneHost;
 pub use lane::program::{LoadedPrograms, Program, ProgramLoader};
@@ -93,6 +91,8 @@ pub use remote::scope::{CallScope, Scoped};
 pub use remote::verbs::NoRuntime;
 pub use remote_channel::{ChannelIter, ChannelStream, RemoteChannel, RemoteChannelError};
 pub use runtime::{Runtime, ShutdownReport};
+#[doc(hidden)] // used by the compiler
+pub use selvedge_cluster::id_map::{IdKey, IdMap, IdSet, InOrder};
 pub use selvedge_objects::refs::RefStats;
 pub use spawn::{AnyProcess, Spawn, ThisProcess};
 pub use spawn_error::SpawnError;

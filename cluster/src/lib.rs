@@ -8,6 +8,7 @@
 //! a handshake has succeeded, and are checked after that too.
 //!
 //! - [`peer`]: the names of processes and of their incarnations;
+//! - [`id_map`]: maps whose keys are such names;
 //! - [`frame`]: the unit of transport: a header of 40 bytes, an encoded head, and raw parts;
 //! - [`handshake`]: the proof, before anything else, that both sides know the cluster's cookie and run the same build (feature
 //!   `handshake`, which is on by default);
@@ -37,6 +38,8 @@
 //! # Ok(())
 //! # }
 //! ```
+
+pub mod id_map;
 
 pub mod peer;
 

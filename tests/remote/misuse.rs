@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use selvedge::RemoteChannelError;
 use selvedge::prelude::*;
+use selvedge::{FetchError, RemoteChannelError};
 use serde::{Deserialize, Deserializer, Serialize};
 
 #[remote]
@@ -123,4 +123,40 @@ fn a_call_that_is_dropped_takes_nothing_any_more() {
     channel.put(1).unwrap();
     channel.put(2).unwrap();
     assert_eq!((channel.take().unwrap(), channel.take().unwrap()), (1, 2));
+}
+
+/// The error with which a fetch of this process ended.
+static FETCHED: Mutex<Option<String>> = Mutex::new(None);
+
+#[remote]
+fn begin_and_fetch(unset: Ref<u64>, begun: RemoteChannel<u64>) -> Result<u64> {
+    // The cancellation may come before the answer to this put.
+    let _ = begun.put(1);
+    let fetched = unset.fetch();
+    let is_cancelled = matches!(fetched, Err(FetchError::Cancelled { .. }));
+    *FETCHED.lock().unwrap() = Some(format!("cancelled: {is_cancelled}"));
+    Ok(*fetched?)
+}
+
+#[remote]
+fn fetched() -> Option<String> {
+    FETCHED.lock().unwrap().clone()
+}
+
+#[test]
+fn a_call_that_is_dropped_waits_for_no_value_any_more() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    let (unset, begun) = (runtime.unset::<u64>(), runtime.channel(1).unwrap());
+    let call = runtime.call(begin_and_fetch::remote(&unset, &begun).on(&worker));
+    begun.take().unwrap();
+    drop(call);
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(50);
+    let text = loop {
+        assert!(std::time::Instant::now() < limit, "the wait ends with the call");
+        if let Some(text) = runtime.call(fetched::remote().on(&worker)).wait().unwrap() {
+            break text;
+        }
+    };
+    assert_eq!(text, "cancelled: true");
 }

@@ -18,12 +18,12 @@ use crate::control::worker_node::WorkerNode;
 use crate::control::worker_start::WorkerArgs;
 use crate::directory::Directory;
 use crate::id::{ActorId, ProcessId};
-use crate::id_map::IdSet;
 use crate::promise::Promise;
 use crate::spawn_error::SpawnError;
 use crate::worker::launch::Launcher;
 use crate::worker::output::Printer;
 use crate::worker::record::WorkerRecord;
+use selvedge_cluster::id_map::IdSet;
 
 /// The time after a shutdown's deadline at which the supervisor stops waiting for nodes.
 const OVERDUE: Duration = Duration::from_secs(1);

@@ -18,9 +18,9 @@ use crate::cell::async_driver::AsyncDriver;
 use crate::home::keep::LaneKeep;
 use crate::hub::{Hub, LinkSettings};
 use crate::id::{ActorId, LaneId, ProcessId};
-use crate::id_map::IdMap;
 use crate::lane::thread::LaneThread;
 use crate::lease::manager::LeaseManager;
+use selvedge_cluster::id_map::IdMap;
 
 #[derive(Default)]
 struct Entries {

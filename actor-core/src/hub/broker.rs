@@ -1,9 +1,9 @@
 //! The broker: the driver's list of living workers. It tells each of them who else lives, and makes the pairs of sockets
 //! between them.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::peer::{Peer, ProcessId};
 
 use super::notice::Notice;
@@ -22,12 +22,12 @@ struct Member {
     peer: Peer,
     courier: Arc<dyn Courier>,
     /// The workers to which a pair was made.
-    linked: BTreeSet<ProcessId>,
+    linked: IdSet<ProcessId>,
 }
 
 #[derive(Default)]
 pub(super) struct Broker {
-    members: BTreeMap<ProcessId, Member>,
+    members: IdMap<ProcessId, Member>,
 }
 
 impl Broker {
@@ -37,7 +37,7 @@ impl Broker {
             other.courier.tell(Notice::Joined(peer), None);
             courier.tell(Notice::Joined(other.peer), None);
         }
-        let linked = BTreeSet::new();
+        let linked = IdSet::new();
         let member = Member {
             peer,
             courier,

@@ -1,8 +1,8 @@
 //! The peers of a process: a link for each that lives or is expected to, and how the others ended.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 
 use super::link_end::LinkEnd;
@@ -10,10 +10,10 @@ use super::peer_link::PeerLink;
 
 #[derive(Default)]
 pub(super) struct PeerTable {
-    links: BTreeMap<Peer, Arc<PeerLink>>,
+    links: IdMap<Peer, Arc<PeerLink>>,
     /// The last incarnation of each process that has died, with the reason. It is kept, so that no death is announced
     /// twice; process numbers are few, and each has one entry.
-    graves: BTreeMap<ProcessId, (Incarnation, LinkEnd)>,
+    graves: IdMap<ProcessId, (Incarnation, LinkEnd)>,
 }
 
 /// The state of a peer as far as this process knows.

@@ -1,12 +1,12 @@
 //! The services of a process, by number.
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use selvedge_channels::dispose;
 use selvedge_cluster::frame::Service;
+use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
 
 use super::link_end::LinkEnd;
@@ -15,7 +15,7 @@ use super::post::{Letter, Receiver};
 use crate::failure::panic_message;
 
 #[derive(Default)]
-pub(super) struct Services(RwLock<BTreeMap<Service, Arc<dyn Receiver>>>);
+pub(super) struct Services(RwLock<IdMap<Service, Arc<dyn Receiver>>>);
 
 impl Services {
     pub(super) fn register(&self, service: Service, receiver: Arc<dyn Receiver>) {

@@ -1,8 +1,7 @@
 //! The tap of a link: how many frames and bytes of each service it has carried.
 
-use std::collections::BTreeMap;
-
 use selvedge_cluster::frame::Service;
+use selvedge_cluster::id_map::IdMap;
 
 /// Frames and bytes of one service on one link, in both directions. A frame counts with its header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,17 +30,17 @@ pub struct LinkTraffic {
 
 /// The counts of a link. A frame counts as sent when it is handed to the link.
 #[derive(Debug, Default)]
-pub(super) struct Tap(BTreeMap<Service, ServiceTraffic>);
+pub(super) struct Tap(IdMap<Service, ServiceTraffic>);
 
 impl Tap {
     pub(super) fn note_sent(&mut self, service: Service, bytes: usize) {
-        let traffic = self.0.entry(service).or_default();
+        let traffic = self.0.or_default(service);
         traffic.frames_sent += 1;
         traffic.bytes_sent += bytes as u64;
     }
 
     pub(super) fn note_received(&mut self, service: Service, bytes: usize) {
-        let traffic = self.0.entry(service).or_default();
+        let traffic = self.0.or_default(service);
         traffic.frames_received += 1;
         traffic.bytes_received += bytes as u64;
     }

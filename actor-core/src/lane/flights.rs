@@ -8,13 +8,14 @@
 //!   flag clear sets it and posts a message.
 //! - `FLY-2` a future is dropped once, on its lane's thread, before its actor's state is dropped, rebuilt or moved.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use selvedge_channels::dispose;
+use selvedge_cluster::id_map::IdMap;
 
 use crate::actor::arguments::Returned;
 use crate::actor::sharing::MethodFuture;
@@ -95,8 +96,8 @@ pub(crate) struct Traffic {
 /// The flights of a lane.
 pub(crate) struct Flights {
     next: u64,
-    table: BTreeMap<FlightId, Flight>,
-    traffic: BTreeMap<ActorId, Traffic>,
+    table: IdMap<FlightId, Flight>,
+    traffic: IdMap<ActorId, Traffic>,
     poll_later: PollLater,
 }
 
@@ -104,15 +105,15 @@ impl Flights {
     pub(crate) fn new(poll_later: PollLater) -> Self {
         Flights {
             next: 0,
-            table: BTreeMap::new(),
-            traffic: BTreeMap::new(),
+            table: IdMap::new(),
+            traffic: IdMap::new(),
             poll_later,
         }
     }
 
     /// The traffic of an actor, from its first method on.
     pub(crate) fn traffic(&mut self, actor: ActorId) -> &mut Traffic {
-        self.traffic.entry(actor).or_default()
+        self.traffic.or_default(actor)
     }
 
     /// The traffic of an actor, if there was any.

@@ -13,12 +13,12 @@
 //! - `LEND-4` a cell leaves its lane only while no method of the actor is in flight: the guest holds what would begin, and
 //!   waits for the others.
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use selvedge_channels::{Doorbell, Waiting};
+use selvedge_cluster::id_map::IdMap;
 
 use crate::cell::ActorCell;
 use crate::id::{ActorId, LaneId};
@@ -39,11 +39,11 @@ struct GatherState {
     /// The host's mailbox, once all actors are there.
     host: Option<Arc<Mailbox>>,
     /// The guests' mailboxes.
-    homes: BTreeMap<LaneId, Arc<Mailbox>>,
+    homes: IdMap<LaneId, Arc<Mailbox>>,
     /// The cells on the way to the host, by guest.
-    offered: BTreeMap<LaneId, Vec<ActorCell>>,
+    offered: IdMap<LaneId, Vec<ActorCell>>,
     /// The cells on the way back, by guest.
-    returned: BTreeMap<LaneId, Vec<ActorCell>>,
+    returned: IdMap<LaneId, Vec<ActorCell>>,
     ended: bool,
 }
 

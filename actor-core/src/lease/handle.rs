@@ -11,7 +11,6 @@ use crate::cell::guarded::Guarded;
 use crate::death::Death;
 use crate::directory::Directory;
 use crate::id::{ActorId, LaneId, ProcessId};
-use crate::id_map::IdSet;
 use crate::lane::mailbox::{LaneMessage, ProgramEnd};
 use crate::lane::program::LoadedPrograms;
 use crate::lease::error::LeaseError;
@@ -22,6 +21,7 @@ use crate::runtime::Runtime;
 use crate::worker::link::{LinkLost, Response};
 use crate::worker::protocol::ToWorker;
 use crate::worker::record::WorkerRecord;
+use selvedge_cluster::id_map::IdSet;
 
 /// The right to run programs on the lanes of some actors. Its drop releases every lane whose program has ended, and
 /// each of the others when its program ends.

@@ -8,8 +8,8 @@ use selvedge_channels::dispose;
 
 use crate::death::Death;
 use crate::id::{ActorId, LaneId, ProcessId};
-use crate::id_map::IdSet;
 use crate::lease::table::{EndWatcher, LeaseId, LeaseTable, NotStarted, Obstacle, Unit, Watcher};
+use selvedge_cluster::id_map::IdSet;
 
 /// The lease manager, shared by all leases of a runtime.
 #[derive(Default)]

@@ -11,12 +11,14 @@ use std::sync::Arc;
 
 use crate::death::Death;
 use crate::id::{ActorId, LaneId, ProcessId};
-use crate::id_map::{IdKey, IdMap, IdSet};
+use selvedge_cluster::id_map::{IdKey, IdMap, IdSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LeaseId(u64);
 
 impl IdKey for LeaseId {
+    type Number = u128;
+
     const BITS: u32 = u64::BITS;
 
     fn number(self) -> u128 {
@@ -32,6 +34,8 @@ pub(crate) enum Unit {
 }
 
 impl IdKey for Unit {
+    type Number = u128;
+
     const BITS: u32 = u16::BITS + u32::BITS;
 
     fn number(self) -> u128 {

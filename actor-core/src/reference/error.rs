@@ -61,12 +61,18 @@ pub enum FetchError {
         wanted: &'static str,
     },
     /// The value was not made in time. A later fetch waits for it again.
-    #[error("{id} has no value after {waited:?} (help: fetch_timeout sets this time)")]
+    #[error("{id} has no value after {waited:?} (help: `fetch_timeout` and `ready_timeout` set this time)")]
     Timeout {
         /// The reference.
         id: RefId,
         /// The time that the wait lasted.
         waited: Duration,
+    },
+    /// The call of the function that waited was cancelled, or its deadline has passed.
+    #[error("{id} was not fetched: the call that waited for it was cancelled: end the function")]
+    Cancelled {
+        /// The reference.
+        id: RefId,
     },
     /// The runtime was shut down.
     #[error("{id} was not fetched: the runtime was shut down")]

@@ -54,7 +54,7 @@ impl ReferenceTable for References {
         let (asker, answer) = promise();
         let mut table = self.table.lock();
         let is_stopped = table.is_stopped;
-        match table.cells.entry(id).or_default() {
+        match table.cells.or_default(id) {
             ObjectCell::Empty(_) if is_stopped => {}
             ObjectCell::Empty(waiting) => {
                 // Calls that were cancelled meanwhile leave nothing behind.
@@ -134,7 +134,7 @@ impl ReferenceTable for References {
         let known = match table.refs.status(id) {
             Some(RefStatus::Pending) if table.is_stopped => return answer,
             Some(RefStatus::Pending) => {
-                table.confirmations.entry(id).or_default().push(asker);
+                table.confirmations.or_default(id).push(asker);
                 return answer;
             }
             status => status == Some(RefStatus::Confirmed),

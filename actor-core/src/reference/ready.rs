@@ -1,7 +1,7 @@
 //! Readiness: whether the value of a reference is made. The value itself stays where it is.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::content::Content;
 use super::error::FetchError;
@@ -34,12 +34,10 @@ impl<T> Ref<T> {
     /// # Errors
     /// [`FetchError`].
     pub fn ready_timeout(&self, timeout: Duration) -> Result<(), FetchError> {
-        let started = Instant::now();
-        let deadline = started.checked_add(timeout);
         match self.word()? {
-            Word::Here(mut answer) => self.made(self.waited(&mut answer, started, deadline)?).map(drop),
+            Word::Here(mut answer) => self.made(self.waited(&mut answer, timeout)?).map(drop),
             Word::Fetched => Ok(()),
-            Word::Owner(mut answer) => self.made_there(self.waited(&mut answer, started, deadline)?),
+            Word::Owner(mut answer) => self.made_there(self.waited(&mut answer, timeout)?),
         }
     }
 
@@ -67,9 +65,8 @@ impl<T> Ref<T> {
         if self.handle.has_value() {
             return Ok(true);
         }
-        let started = Instant::now();
         let mut answer = Arc::clone(self.table()?).ask(self.id(), Wish::State);
-        match self.waited(&mut answer, started, started.checked_add(CALL_TIMEOUT))? {
+        match self.waited(&mut answer, CALL_TIMEOUT)? {
             Ok(Fetched::Ready(is_ready)) => Ok(is_ready),
             other => Err(self.unanswered(other)),
         }

@@ -6,7 +6,7 @@ use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use selvedge_channels::{Traits, Wire};
@@ -21,8 +21,9 @@ use super::handle::{Handle, ReferenceTable};
 use super::set_value::SetValue;
 use super::transit::{self, CARRIED_BYTES_MAX};
 use crate::call::request::CALL_TIMEOUT;
-use crate::current::{NoBlocking, blocking};
+use crate::current::NoBlocking;
 use crate::promise::{Answer, NoAnswer};
+use crate::waiting::{Unanswered, wait_for};
 
 /// A reference to a value of type `T` that lives in one process, its owner: an `Arc<T>` across processes.
 ///
@@ -99,10 +100,8 @@ impl<T> Ref<T> {
     /// # Errors
     /// [`FetchError::Timeout`].
     pub fn confirmed(&self, timeout: Duration) -> Result<bool, FetchError> {
-        let started = Instant::now();
         let mut answer = self.table()?.confirmation(self.id());
-        let answer = self.waited(&mut answer, started, started.checked_add(timeout))?;
-        Ok(answer.unwrap_or(false))
+        Ok(self.waited(&mut answer, timeout)?.unwrap_or(false))
     }
 
     /// The table of this process. A made-up reference has none, and nothing to fetch.
@@ -110,33 +109,19 @@ impl<T> Ref<T> {
         self.handle.table().ok_or(FetchError::Freed { id: self.id() })
     }
 
-    /// Waits for an answer. A remote function that waits gives its place to another call meanwhile.
+    /// Waits for an answer, as remote functions wait.
     pub(super) fn waited<A>(
         &self,
         answer: &mut Answer<A>,
-        started: Instant,
-        deadline: Option<Instant>,
+        timeout: Duration,
     ) -> Result<Result<A, NoAnswer>, FetchError> {
-        if let Some(answer) = answer.wait(Some(started)) {
-            return Ok(answer);
-        }
-        let waited = blocking(|| answer.wait(deadline)).map_err(|refused| self.refused(refused))?;
-        waited.ok_or_else(|| self.timed_out(started))
-    }
-
-    pub(super) fn refused(&self, refused: NoBlocking) -> FetchError {
         let id = self.id();
-        match refused {
-            NoBlocking::Async => FetchError::WouldBlock { id },
-            NoBlocking::TooMany { limit } => FetchError::TooManyBlocked { id, limit },
-        }
-    }
-
-    pub(super) fn timed_out(&self, started: Instant) -> FetchError {
-        FetchError::Timeout {
-            id: self.id(),
-            waited: started.elapsed(),
-        }
+        wait_for(answer, timeout).map_err(|reason| match reason {
+            Unanswered::Cancelled => FetchError::Cancelled { id },
+            Unanswered::TimedOut { waited } => FetchError::Timeout { id, waited },
+            Unanswered::Refused(NoBlocking::Async) => FetchError::WouldBlock { id },
+            Unanswered::Refused(NoBlocking::TooMany { limit }) => FetchError::TooManyBlocked { id, limit },
+        })
     }
 }
 
@@ -222,12 +207,10 @@ impl<T: Wire> Ref<T> {
         if let Some(value) = self.carried() {
             return Ok(value);
         }
-        let started = Instant::now();
-        let deadline = started.checked_add(timeout);
         match self.source()? {
-            ValueSource::Here(mut answer) => self.of_content(self.waited(&mut answer, started, deadline)?),
+            ValueSource::Here(mut answer) => self.of_content(self.waited(&mut answer, timeout)?),
             ValueSource::Fetched(value) => self.typed(value),
-            ValueSource::Owner(mut answer) => self.read(self.waited(&mut answer, started, deadline)?),
+            ValueSource::Owner(mut answer) => self.read(self.waited(&mut answer, timeout)?),
         }
     }
 

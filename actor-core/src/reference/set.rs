@@ -1,7 +1,6 @@
 //! Write-once values: a reference without a function, whose value is set by whoever comes first.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use selvedge_channels::{Traits, Wire};
 use selvedge_objects::refs::RefId;
@@ -13,7 +12,6 @@ use super::ref_type::Ref;
 use super::transit;
 use crate::actor::arguments::to_bytes;
 use crate::call::request::CALL_TIMEOUT;
-use crate::current::blocking;
 use crate::failure::Failure;
 
 /// The reason that a value was not set.
@@ -35,8 +33,7 @@ pub enum SetError {
         #[source]
         failure: Failure,
     },
-    /// The owner has not answered, so it is not known whether the value is set; but for
-    /// [`FetchError::WouldBlock`] and [`FetchError::TooManyBlocked`], with which it is not.
+    /// The owner has not answered, so it is not known whether the value is set.
     #[error("the value was perhaps not set: {0}")]
     NoAnswer(#[source] FetchError),
 }
@@ -63,19 +60,14 @@ impl<T: Wire> Ref<T> {
             transit::leaving(|| Failure::catch(|| to_bytes(&value, const { &Traits::WIRE })));
         let bytes = bytes.map_err(|failure| SetError::Unwritable { id, failure })?;
         let table = self.table().map_err(SetError::NoAnswer)?;
-        let started = Instant::now();
-        let asked = || {
-            Arc::clone(table)
-                .ask_to_set(id, bytes.into(), &handles)
-                .wait(started.checked_add(CALL_TIMEOUT))
-        };
-        // A function that must not block sets nothing.
-        let answer = blocking(asked).map_err(|refused| SetError::NoAnswer(self.refused(refused)))?;
-        match answer {
-            Some(Ok(Fetched::Ready(true))) => Ok(()),
-            Some(Ok(Fetched::Ready(false))) => Err(SetError::AlreadySet { id }),
-            Some(other) => Err(SetError::NoAnswer(self.unanswered(other))),
-            None => Err(SetError::NoAnswer(self.timed_out(started))),
+        let mut answer = Arc::clone(table).ask_to_set(id, bytes.into(), &handles);
+        match self
+            .waited(&mut answer, CALL_TIMEOUT)
+            .map_err(SetError::NoAnswer)?
+        {
+            Ok(Fetched::Ready(true)) => Ok(()),
+            Ok(Fetched::Ready(false)) => Err(SetError::AlreadySet { id }),
+            other => Err(SetError::NoAnswer(self.unanswered(other))),
         }
     }
 }

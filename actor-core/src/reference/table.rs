@@ -1,8 +1,8 @@
 //! The table of references: the count, what objects hold, and who waits for what.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::{Action, Leak, RefId, RefSettings, Refs};
 
@@ -34,13 +34,13 @@ pub(super) struct FetchQuestion {
 /// The table of references, without its lock.
 pub(super) struct ReferenceState {
     pub(super) refs: Refs,
-    pub(super) cells: BTreeMap<RefId, ObjectCell>,
+    pub(super) cells: IdMap<RefId, ObjectCell>,
     /// Questions to other processes, by their numbers.
-    pub(super) questions: BTreeMap<u64, FetchQuestion>,
+    pub(super) questions: IdMap<u64, FetchQuestion>,
     /// The promises to tell whether an owner has listed this process.
-    pub(super) confirmations: BTreeMap<RefId, Vec<Promise<bool>>>,
+    pub(super) confirmations: IdMap<RefId, Vec<Promise<bool>>>,
     /// Letters that wait for their references.
-    pub(super) calls: BTreeMap<u64, WaitingLetter>,
+    pub(super) calls: IdMap<u64, WaitingLetter>,
     /// The promise to tell what is left at the end.
     pub(super) ending: Option<Promise<Vec<Leak>>>,
     /// Whether the process ends: no more promises are taken.
@@ -52,10 +52,10 @@ impl ReferenceState {
     pub(super) fn new(me: Peer) -> Self {
         ReferenceState {
             refs: Refs::new(me, RefSettings::default()),
-            cells: BTreeMap::new(),
-            questions: BTreeMap::new(),
-            confirmations: BTreeMap::new(),
-            calls: BTreeMap::new(),
+            cells: IdMap::new(),
+            questions: IdMap::new(),
+            confirmations: IdMap::new(),
+            calls: IdMap::new(),
             ending: None,
             is_stopped: false,
             numbers: 0,
@@ -127,8 +127,8 @@ impl ReferenceState {
     }
 
     fn questions_of(&mut self, id: RefId) -> impl Iterator<Item = Promise<Fetched>> + use<> {
-        let lost = self.questions.extract_if(.., |_, question| question.id == id);
-        let askers: Vec<_> = lost.map(|(_, question)| question.asker).collect();
+        let lost = self.questions.extract(|_, question| question.id == id);
+        let askers: Vec<_> = lost.into_iter().map(|(_, question)| question.asker).collect();
         askers.into_iter()
     }
 
@@ -143,7 +143,7 @@ impl ReferenceState {
 
     /// Puts the content into its cell.
     pub(super) fn settle(&mut self, id: RefId, content: Content) -> Option<Effect> {
-        let cell = self.cells.entry(id).or_default();
+        let cell = self.cells.or_default(id);
         match std::mem::replace(cell, ObjectCell::Full(content.clone())) {
             ObjectCell::Empty(waiting) => Some(Effect::Settle(waiting, content)),
             // A cell is filled once: the count has refused the second time already.

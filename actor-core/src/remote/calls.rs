@@ -10,8 +10,7 @@
 //!   handed to a link.
 //! - `CALLS-4`: a served call runs once while it is in the table, and is answered only if nobody cancelled it.
 
-use std::collections::BTreeMap;
-
+use selvedge_cluster::id_map::{IdKey, IdMap};
 use selvedge_cluster::peer::Peer;
 use selvedge_cluster::session::Outcome;
 use serde::{Deserialize, Serialize};
@@ -22,11 +21,21 @@ use crate::call::remote_error::Ran;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct CallId(pub(crate) u64);
 
+impl IdKey for CallId {
+    type Number = u128;
+
+    const BITS: u32 = u64::BITS;
+
+    fn number(self) -> u128 {
+        self.0.into()
+    }
+}
+
 /// The calls that this process has asked of others. `W` is who waits for the answer.
 #[derive(Debug)]
 pub(crate) struct Asked<W> {
     next: u64,
-    calls: BTreeMap<CallId, Question<W>>,
+    calls: IdMap<CallId, Question<W>>,
 }
 
 #[derive(Debug)]
@@ -41,7 +50,7 @@ impl<W> Default for Asked<W> {
     fn default() -> Self {
         Asked {
             next: 1,
-            calls: BTreeMap::new(),
+            calls: IdMap::new(),
         }
     }
 }
@@ -82,8 +91,8 @@ impl<W> Asked<W> {
 
     /// A peer has died. `fates` are the outcomes of its unacknowledged letters.
     pub(crate) fn died(&mut self, peer: Peer, fates: &[(u64, Outcome)]) -> Vec<(W, Ran)> {
-        let lost = self.calls.extract_if(.., |_, question| question.peer == peer);
-        let lost = lost.map(|(_, question)| {
+        let lost = self.calls.extract(|_, question| question.peer == peer);
+        let lost = lost.into_iter().map(|(_, question)| {
             let never = |letter| fates.contains(&(letter, Outcome::NotSent));
             let ran = if question.letter.is_some_and(never) {
                 Ran::Never
@@ -111,27 +120,23 @@ impl<W> Asked<W> {
 /// The calls that other processes have asked of this one. `C` is the means to cancel one.
 #[derive(Debug)]
 pub(crate) struct Served<C> {
-    calls: BTreeMap<(Peer, CallId), C>,
+    calls: IdMap<(Peer, CallId), C>,
 }
 
 impl<C> Default for Served<C> {
     fn default() -> Self {
-        Served {
-            calls: BTreeMap::new(),
-        }
+        Served { calls: IdMap::new() }
     }
 }
 
 impl<C> Served<C> {
     /// Lists a call; `false` if the peer has a call of this number here already, which must not run twice.
     pub(crate) fn begin(&mut self, from: Peer, id: CallId, cancel: C) -> bool {
-        match self.calls.entry((from, id)) {
-            std::collections::btree_map::Entry::Vacant(place) => {
-                place.insert(cancel);
-                true
-            }
-            std::collections::btree_map::Entry::Occupied(_) => false,
+        let is_new = !self.calls.contains_key(&(from, id));
+        if is_new {
+            self.calls.insert((from, id), cancel);
         }
+        is_new
     }
 
     /// The function has ended; returns whether the peer waits for the answer.
@@ -146,8 +151,8 @@ impl<C> Served<C> {
 
     /// A peer has died; returns the means to cancel its calls.
     pub(crate) fn died(&mut self, peer: Peer) -> Vec<C> {
-        let orphans = self.calls.extract_if(.., |(from, _), _| *from == peer);
-        orphans.map(|(_, cancel)| cancel).collect()
+        let orphans = self.calls.extract(|(from, _), _| *from == peer);
+        orphans.into_iter().map(|(_, cancel)| cancel).collect()
     }
 
     /// Ends all calls; returns the means to cancel them.

@@ -3,7 +3,6 @@
 //! A worker process is the same executable, so it has the same functions. A function's number is a hash of its path and the
 //! text of its signature, so a function that was changed is another one.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -12,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use linkme::distributed_slice;
 use selvedge_channels::{Payload, Traits, Wire};
+use selvedge_cluster::id_map::{IdKey, IdMap};
 use selvedge_objects::refs::RefId;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,16 @@ pub struct InitEntry {
 /// The number of a remote function: a hash of its path and the text of its signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct FunctionId(pub(crate) u64);
+
+impl IdKey for FunctionId {
+    type Number = u128;
+
+    const BITS: u32 = u64::BITS;
+
+    fn number(self) -> u128 {
+        self.0.into()
+    }
+}
 
 /// A remote function. `#[remote]` generates one for each function.
 pub struct FunctionEntry {
@@ -262,8 +272,8 @@ fn returned<F: RemoteBody>(result: Result<F::Output, Failure>, kind: ArgumentsKi
 
 /// The functions by number, and the numbers by the address of the entry.
 struct Table {
-    functions: BTreeMap<FunctionId, &'static FunctionEntry>,
-    numbers: BTreeMap<usize, FunctionId>,
+    functions: IdMap<FunctionId, &'static FunctionEntry>,
+    numbers: IdMap<usize, FunctionId>,
 }
 
 fn table() -> &'static Table {

@@ -7,7 +7,6 @@
 //! This file has the service itself, its start and its end; `asking` has the caller's side, and `serving` the other.
 
 use std::any::Any;
-use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -15,6 +14,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_cluster::frame::Service;
+use selvedge_cluster::id_map::IdSet;
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::channel::CHANNELS;
 use selvedge_objects::refs::REFERENCES;
@@ -49,7 +49,7 @@ pub(crate) struct Remote {
     pub(super) channels: Arc<RemoteChannels>,
     /// The processes that live or have lived, as far as this process had to do with them: a call to one that is gone fails
     /// by its death, also before the death is announced.
-    pub(super) seen: Mutex<BTreeSet<ProcessId>>,
+    pub(super) seen: Mutex<IdSet<ProcessId>>,
     /// The number of calls for which the runtime has chosen a worker.
     pub(super) turn: AtomicUsize,
     pub(super) init: &'static WorkerInit,

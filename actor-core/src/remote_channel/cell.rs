@@ -1,10 +1,10 @@
 //! The queue of a channel, in the cell of its object: the last reference frees both.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use selvedge_channels::Traits;
+use selvedge_cluster::id_map::IdMap;
 use selvedge_objects::channel::{ChannelHome, ChannelSettings, Reply};
 use selvedge_objects::refs::RefId;
 
@@ -12,7 +12,7 @@ use super::value::{SharedValue, ValueForm, deferring};
 use crate::reference::content::ObjectValue;
 
 /// The channels of this process that are alive, by their names.
-pub(super) type LivingChannels = Mutex<BTreeMap<RefId, Weak<ChannelCell>>>;
+pub(super) type LivingChannels = Mutex<IdMap<RefId, Weak<ChannelCell>>>;
 
 /// The answers of one step.
 pub(super) type Replies = Vec<Reply<SharedValue>>;

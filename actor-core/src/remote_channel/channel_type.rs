@@ -4,7 +4,7 @@ use std::any::type_name;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use selvedge_channels::Wire;
 use selvedge_cluster::peer::Peer;
@@ -134,9 +134,8 @@ impl<T> RemoteChannel<T> {
         ask: impl FnOnce(&mut User) -> NumberedRequest,
         timeout: Option<Duration>,
     ) -> Result<(ChannelOperation, Outcome<SharedValue>), RemoteChannelError> {
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut operation = self.begin(ask)?;
-        let outcome = operation.wait(deadline)?;
+        let outcome = operation.wait(timeout.unwrap_or(Duration::MAX))?;
         Ok((operation, outcome))
     }
 

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::RefId;
 
@@ -22,7 +23,7 @@ pub(super) struct InboxFull;
 #[derive(Debug)]
 pub(super) struct ChannelInbox<R> {
     queues: BTreeMap<InboxKey, WaitingRequests<R>>,
-    waiting: BTreeMap<Peer, usize>,
+    waiting: IdMap<Peer, usize>,
     tickets: u64,
 }
 
@@ -45,7 +46,7 @@ impl<R> Default for ChannelInbox<R> {
     fn default() -> Self {
         ChannelInbox {
             queues: BTreeMap::new(),
-            waiting: BTreeMap::new(),
+            waiting: IdMap::new(),
             tickets: 0,
         }
     }
@@ -54,7 +55,7 @@ impl<R> Default for ChannelInbox<R> {
 impl<R> ChannelInbox<R> {
     /// A request has come. Returns its ticket.
     pub(super) fn arrive(&mut self, key: InboxKey) -> Result<u64, InboxFull> {
-        let waiting = self.waiting.entry(key.1).or_default();
+        let waiting = self.waiting.or_default(key.1);
         if *waiting >= WAITING_MAX {
             return Err(InboxFull);
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_core::Stream;
 use selvedge_channels::Wire;
@@ -82,7 +83,7 @@ impl<T: Wire> Iterator for ChannelIter<T> {
             return None;
         }
         let taken = self.begin().and_then(|mut operation| {
-            let outcome = operation.wait(None)?;
+            let outcome = operation.wait(Duration::MAX)?;
             Ok((operation, outcome))
         });
         self.item(taken)

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::Duration;
 
 use selvedge_objects::channel::{ChannelError, NotPut, Outcome};
 use selvedge_objects::refs::RefId;
@@ -13,11 +13,11 @@ use super::message::ChannelRefusal;
 use super::requests::Settled;
 use super::service::RemoteChannels;
 use super::value::SharedValue;
-use crate::cancel::{Unwanted, cancellation};
-use crate::current::{NoBlocking, blocking};
+use crate::current::NoBlocking;
 use crate::failure::Failure;
 use crate::promise::{Answer, NoAnswer};
 use crate::reference::handle::Handle;
+use crate::waiting::{Unanswered, wait_for};
 
 /// A request without an end, or a value that is not acknowledged. The drop cancels the request: a value that was taken
 /// goes back.
@@ -48,32 +48,17 @@ impl ChannelOperation {
         self.handle.id()
     }
 
-    /// Waits for the end of the request. A remote function that waits gives its place to another one
-    /// meanwhile; the wait ends when the call of the function is cancelled.
-    pub(super) fn wait(
-        &mut self,
-        deadline: Option<Instant>,
-    ) -> Result<Outcome<SharedValue>, RemoteChannelError> {
-        let (started, channel) = (Instant::now(), self.channel());
-        let call = cancellation();
-        if call.is_cancelled() {
-            return Err(RemoteChannelError::Cancelled { channel });
-        }
-        let mut settled = self.answer.wait(Some(started));
-        if settled.is_none() {
-            let waited = blocking(|| call.wait_for(&mut self.answer, deadline));
-            let waited = waited.map_err(|refused| match refused {
-                NoBlocking::Async => RemoteChannelError::WouldBlock { channel },
-                NoBlocking::TooMany { limit } => RemoteChannelError::TooManyBlocked { channel, limit },
-            })?;
-            settled = waited.map_err(|Unwanted| RemoteChannelError::Cancelled { channel })?;
-        }
-        match settled {
-            Some(settled) => ended(channel, settled),
-            None => Err(RemoteChannelError::Timeout {
-                channel,
-                waited: started.elapsed(),
-            }),
+    /// Waits for the end of the request, as remote functions wait.
+    pub(super) fn wait(&mut self, timeout: Duration) -> Result<Outcome<SharedValue>, RemoteChannelError> {
+        let channel = self.channel();
+        match wait_for(&mut self.answer, timeout) {
+            Ok(settled) => ended(channel, settled),
+            Err(Unanswered::Cancelled) => Err(RemoteChannelError::Cancelled { channel }),
+            Err(Unanswered::TimedOut { waited }) => Err(RemoteChannelError::Timeout { channel, waited }),
+            Err(Unanswered::Refused(NoBlocking::Async)) => Err(RemoteChannelError::WouldBlock { channel }),
+            Err(Unanswered::Refused(NoBlocking::TooMany { limit })) => {
+                Err(RemoteChannelError::TooManyBlocked { channel, limit })
+            }
         }
     }
 

@@ -2,8 +2,7 @@
 //!
 //! One `ChannelUser` numbers the requests to all channels of a process, so that no number is used twice there.
 
-use std::collections::BTreeMap;
-
+use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::channel::{Answer, ChannelError, ChannelUser, Outcome, Request};
 use selvedge_objects::refs::RefId;
@@ -24,14 +23,14 @@ pub(super) type NumberedRequest = Result<(u64, Request<SharedValue>), ChannelErr
 /// The requests of this process, by the process of the channel.
 #[derive(Default)]
 pub(super) struct ChannelRequests {
-    homes: BTreeMap<Peer, RequestsTo>,
+    homes: IdMap<Peer, RequestsTo>,
     is_stopped: bool,
 }
 
 /// The requests to the channels of one process.
 struct RequestsTo {
     user: User,
-    waiting: BTreeMap<u64, (RefId, Promise<Settled>)>,
+    waiting: IdMap<u64, (RefId, Promise<Settled>)>,
 }
 
 /// An error: the process ends, or that of the channel is dead.
@@ -64,9 +63,9 @@ impl ChannelRequests {
         if self.is_stopped {
             return Err(NoRequest::Stopped);
         }
-        Ok(self.homes.entry(home).or_insert_with(|| RequestsTo {
+        Ok(self.homes.get_or_insert_with(home, || RequestsTo {
             user: ChannelUser::new(home),
-            waiting: BTreeMap::new(),
+            waiting: IdMap::new(),
         }))
     }
 

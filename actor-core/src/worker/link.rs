@@ -1,7 +1,5 @@
 //! The driver's end of a worker's link: requests are sent in order, and each answer is matched with its request.
 
-use std::collections::BTreeSet;
-
 use parking_lot::Mutex;
 use selvedge_cluster::peer::Peer;
 use serde::de::DeserializeOwned;
@@ -11,12 +9,12 @@ use tokio::sync::mpsc;
 use crate::death::Death;
 use crate::failure::FailureReport;
 use crate::id::LaneId;
-use crate::id_map::IdMap;
 use crate::platform::link::{LinkReader, LinkWriter, send_descriptor};
 use crate::platform::peer_socket::PeerEnd;
 use crate::worker::protocol::{
     FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, RequestId, ToWorker, frame_front, read_head,
 };
+use selvedge_cluster::id_map::{IdMap, IdSet};
 
 /// A worker's answer to a request.
 pub(crate) enum Response {
@@ -67,7 +65,7 @@ struct Pending {
     next: RequestId,
     handlers: IdMap<RequestId, OnResponse>,
     /// The requests to load programs, which occupy the thread that reads the link there.
-    loads: BTreeSet<RequestId>,
+    loads: IdSet<RequestId>,
     lost: Option<Death>,
 }
 

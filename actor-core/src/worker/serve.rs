@@ -1,6 +1,5 @@
 //! The main loop of a worker: its main thread reads the link, and its lanes do the work.
 
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +21,6 @@ use crate::hub::post::Post;
 use crate::hub::start::register_services;
 use crate::hub::{Hub, LinkSettings};
 use crate::id::{ActorId, LaneId};
-use crate::id_map::IdMap;
 use crate::lane::mailbox::{LaneMessage, ProgramEnd};
 use crate::lane::thread::LaneThread;
 use crate::platform::link::{Stream, StreamReader, is_closed_descriptor};
@@ -35,6 +33,7 @@ use crate::worker::protocol::{
     CreateActor, FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, RequestId, ToWorker, frame_front,
     read_head,
 };
+use selvedge_cluster::id_map::IdMap;
 
 /// The message of a worker whose own code has closed its link.
 const CLOSED: &str = "code of this process has closed the descriptor of the link to its driver; \
@@ -119,7 +118,7 @@ struct WorkerLanes {
 }
 
 /// The calls of a worker that are not answered.
-type OpenCalls = Arc<Mutex<BTreeMap<RequestId, Arc<CallCancel>>>>;
+type OpenCalls = Arc<Mutex<IdMap<RequestId, Arc<CallCancel>>>>;
 
 /// A call that is not answered. The drop forgets it.
 struct OpenCall {

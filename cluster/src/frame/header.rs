@@ -1,5 +1,6 @@
 //! The header of a frame.
 
+use crate::id_map::IdKey;
 use serde::{Deserialize, Serialize};
 
 use super::{FrameError, FrameLimits};
@@ -13,6 +14,16 @@ const VERSION: u8 = 1;
 /// The receiver of a frame within a process. The cluster knows [`Service::HANDSHAKE`] and [`Service::SESSION`] only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Service(pub u16);
+
+impl IdKey for Service {
+    type Number = u128;
+
+    const BITS: u32 = u16::BITS;
+
+    fn number(self) -> u128 {
+        self.0.into()
+    }
+}
 
 impl Service {
     /// Frames of the handshake.

@@ -29,6 +29,8 @@ pub struct BindIndex(pub u32);
 macro_rules! keys {
     ($($id:ty),+) => {$(
         impl IdKey for $id {
+            type Number = u128;
+
             const BITS: u32 = u32::BITS;
 
             fn number(self) -> u128 {

@@ -45,15 +45,14 @@ pub(super) fn check(graph: &GraphIr) -> Vec<Diagnostic> {
         if !lacking(value) {
             return;
         }
-        readers.change(value, |readers: &mut Readers<'_>| {
-            readers.count += 1;
-            readers.by_tasks |= is_task;
-            readers.lanes.insert(place.0);
-            if !place.0.is_near(home(graph, &actors, value)) && readers.far.is_none() {
-                readers.far = Some((name(), place.1, line));
-            }
-            readers.last = Some((name(), line));
-        });
+        let readers: &mut Readers<'_> = readers.or_default(value);
+        readers.count += 1;
+        readers.by_tasks |= is_task;
+        readers.lanes.insert(place.0);
+        if !place.0.is_near(home(graph, &actors, value)) && readers.far.is_none() {
+            readers.far = Some((name(), place.1, line));
+        }
+        readers.last = Some((name(), line));
     };
     for task in &graph.tasks {
         let Some(actor) = actors.get(&task.actor) else {

@@ -110,9 +110,8 @@ impl OperationGraph {
                 let _ = write!(label, " {original},{moved}");
             }
             let actor = task.map_or(u32::MAX, |task| task.actor.0);
-            boxes.change(actor, |nodes: &mut String| {
-                let _ = writeln!(nodes, "    o{index} [label={}];", quoted(&label));
-            });
+            let nodes: &mut String = boxes.or_default(actor);
+            let _ = writeln!(nodes, "    o{index} [label={}];", quoted(&label));
         }
         let names: IdMap<u32, &str> = graph
             .actors

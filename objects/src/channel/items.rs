@@ -1,6 +1,6 @@
 //! The values of a channel: stored, or on their way to a taker.
 
-use std::collections::BTreeMap;
+use selvedge_cluster::id_map::IdMap;
 
 use super::mutant::ChannelMutant;
 use super::waiters::Asker;
@@ -9,9 +9,9 @@ use super::waiters::Asker;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Items<V> {
     /// By place in the order of puts.
-    stored: BTreeMap<u64, V>,
+    stored: IdMap<u64, V>,
     /// The values on their way, each with its place.
-    reserved: BTreeMap<Asker, (u64, V)>,
+    reserved: IdMap<Asker, (u64, V)>,
     /// The place of the next put.
     next: u64,
 }
@@ -19,8 +19,8 @@ pub(super) struct Items<V> {
 impl<V: Clone> Items<V> {
     pub(super) fn new() -> Self {
         Items {
-            stored: BTreeMap::new(),
-            reserved: BTreeMap::new(),
+            stored: IdMap::new(),
+            reserved: IdMap::new(),
             next: 0,
         }
     }

@@ -1,7 +1,6 @@
 //! The user's side of a channel: requests without an answer, and values that are not acknowledged.
 
-use std::collections::BTreeMap;
-
+use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
 
 use super::{Answer, ChannelError, NotPut, Request, Wish};
@@ -36,7 +35,7 @@ enum Asked<V> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ChannelUser<V> {
     home: Peer,
-    requests: BTreeMap<u64, Asked<V>>,
+    requests: IdMap<u64, Asked<V>>,
     /// The number of the last request.
     last: u64,
     is_lost: bool,
@@ -47,7 +46,7 @@ impl<V: Clone> ChannelUser<V> {
     pub fn new(home: Peer) -> Self {
         ChannelUser {
             home,
-            requests: BTreeMap::new(),
+            requests: IdMap::new(),
             last: 0,
             is_lost: false,
         }

@@ -1,7 +1,6 @@
 //! Requests that wait, in the order in which they came.
 
-use std::collections::BTreeMap;
-
+use selvedge_cluster::id_map::{IdKey, IdMap};
 use selvedge_cluster::peer::Peer;
 
 /// A request, by its process and that process's number.
@@ -15,6 +14,26 @@ pub(super) struct Asker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Arrival(u64);
 
+impl IdKey for Asker {
+    type Number = u128;
+
+    const BITS: u32 = Peer::BITS + u64::BITS;
+
+    fn number(self) -> u128 {
+        (self.peer, self.number).number()
+    }
+}
+
+impl IdKey for Arrival {
+    type Number = u128;
+
+    const BITS: u32 = u64::BITS;
+
+    fn number(self) -> u128 {
+        self.0.into()
+    }
+}
+
 /// The interest of a process that does not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Sight {
@@ -26,11 +45,11 @@ pub(super) enum Sight {
 
 /// Requests of one kind that wait, each with what it brings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Waiters<T>(BTreeMap<Arrival, (Asker, T)>);
+pub(super) struct Waiters<T>(IdMap<Arrival, (Asker, T)>);
 
 impl<T> Waiters<T> {
     pub(super) fn new() -> Self {
-        Waiters(BTreeMap::new())
+        Waiters(IdMap::new())
     }
 
     pub(super) fn push(&mut self, arrival: Arrival, asker: Asker, brings: T) {
@@ -62,14 +81,14 @@ impl<T> Waiters<T> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Open {
     arrived: u64,
-    by_peer: BTreeMap<Peer, BTreeMap<u64, Arrival>>,
+    by_peer: IdMap<Peer, IdMap<u64, Arrival>>,
 }
 
 impl Open {
     pub(super) fn new() -> Self {
         Open {
             arrived: 0,
-            by_peer: BTreeMap::new(),
+            by_peer: IdMap::new(),
         }
     }
 
@@ -77,7 +96,7 @@ impl Open {
     pub(super) fn enter(&mut self, asker: Asker) -> Arrival {
         self.arrived += 1;
         let arrival = Arrival(self.arrived);
-        let numbers = self.by_peer.entry(asker.peer).or_default();
+        let numbers = self.by_peer.or_default(asker.peer);
         numbers.insert(asker.number, arrival);
         arrival
     }
@@ -106,6 +125,6 @@ impl Open {
 
     /// The number of a process's requests.
     pub(super) fn count(&self, peer: Peer) -> usize {
-        self.by_peer.get(&peer).map_or(0, BTreeMap::len)
+        self.by_peer.get(&peer).map_or(0, IdMap::len)
     }
 }

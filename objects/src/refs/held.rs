@@ -1,8 +1,9 @@
 //! The user's side: references to objects of other processes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::peer::Peer;
 
 use super::mutant::Mutant;
@@ -15,9 +16,9 @@ pub(super) struct Held {
     /// Handles here, with parcels that have arrived.
     pub(super) handles: u64,
     /// Forks that were passed on and are not accepted: by number, the receiver.
-    pub(super) children: BTreeMap<u64, Peer>,
+    pub(super) children: IdMap<u64, Peer>,
     /// Forks that have arrived here and are to be accepted when the owner has confirmed: parent and number.
-    owed: BTreeSet<(Peer, u64)>,
+    owed: IdSet<(Peer, u64)>,
     /// Calls that wait for the confirmation.
     calls: BTreeSet<u64>,
     /// The time until which the owner should confirm that it keeps this result.
@@ -42,8 +43,8 @@ impl Held {
         Held {
             stage,
             handles: 0,
-            children: BTreeMap::new(),
-            owed: BTreeSet::new(),
+            children: IdMap::new(),
+            owed: IdSet::new(),
             calls: BTreeSet::new(),
             due: None,
             was_late: false,
@@ -114,7 +115,7 @@ impl Refs {
     }
 
     fn ask_owner(&mut self, now: Duration, id: RefId) -> Stage {
-        let link = self.links.entry(id.owner).or_default();
+        let link = self.links.or_default(id.owner);
         let number = link.register();
         if self.mutant == Mutant::AddsWithoutAnswers {
             link.post(now, Message::Fork { id, number }, &self.settings);
@@ -127,7 +128,7 @@ impl Refs {
 
     /// The owner has answered.
     pub(super) fn forked(&mut self, now: Duration, from: Peer, id: RefId, number: u64, is_alive: bool) {
-        let link = self.links.entry(from).or_default();
+        let link = self.links.or_default(from);
         if id.owner != from || !link.settle(&Message::Fork { id, number }) {
             return;
         }
@@ -213,7 +214,7 @@ impl Refs {
 
     pub(super) fn release_if_unused(&mut self, now: Duration, id: RefId) {
         if self.unused(id).is_some() {
-            let link = self.links.entry(id.owner).or_default();
+            let link = self.links.or_default(id.owner);
             if link.leave(now, id, &self.settings) {
                 self.flush(now, id.owner);
             }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use selvedge_cluster::id_map::IdKey;
 use selvedge_cluster::peer::Peer;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,16 @@ pub struct RefId {
     pub creator: Peer,
     /// The creator's number for it, from 1.
     pub number: u64,
+}
+
+impl IdKey for RefId {
+    type Number = (u128, u128);
+
+    const BITS: u32 = 2 * Peer::BITS + u64::BITS;
+
+    fn number(self) -> (u128, u128) {
+        ((self.owner, self.creator).number(), self.number.into())
+    }
 }
 
 impl fmt::Display for RefId {

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use selvedge_cluster::id_map::IdSet;
+
 use super::mutant::Mutant;
 use super::{Bundle, Message, RefId, RefSettings};
 
@@ -21,7 +23,7 @@ pub(super) struct Link {
     /// Messages for the next bundle.
     outbox: Vec<Message>,
     /// References whose release waits for the next bundle, and is decided then.
-    pub(super) leaving: BTreeSet<RefId>,
+    pub(super) leaving: IdSet<RefId>,
     /// The time at which the next bundle goes.
     flush_due: Option<Duration>,
     /// Unanswered questions, each with the time of its repetition and the pause after that.

@@ -13,7 +13,7 @@ impl Refs {
     /// Counts one more entry of a peer.
     pub(super) fn charge(&mut self, peer: Peer) {
         if peer != self.me && !self.is_buried(peer) {
-            self.links.entry(peer).or_default().entries += 1;
+            self.links.or_default(peer).entries += 1;
         }
     }
 

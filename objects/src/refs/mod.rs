@@ -54,9 +54,10 @@ mod load;
 #[cfg(test)]
 mod model;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 
 pub use error::RefError;
@@ -81,15 +82,15 @@ use owned::{Cell, Owned};
 pub struct Refs {
     me: Peer,
     settings: RefSettings,
-    owned: BTreeMap<RefId, Owned>,
+    owned: IdMap<RefId, Owned>,
     /// The objects here that were heard of before their creator's call.
-    unborn: BTreeSet<RefId>,
-    held: BTreeMap<RefId, Held>,
-    links: BTreeMap<Peer, Link>,
+    unborn: IdSet<RefId>,
+    held: IdMap<RefId, Held>,
+    links: IdMap<Peer, Link>,
     /// By process, the last incarnation that is dead.
-    buried: BTreeMap<ProcessId, Incarnation>,
+    buried: IdMap<ProcessId, Incarnation>,
     /// Calls that wait for their references.
-    calls: BTreeMap<u64, Waiting>,
+    calls: IdMap<u64, Waiting>,
     /// Results that are to be kept elsewhere and are not confirmed, by the time until which they should be.
     creations: BTreeSet<(Duration, RefId)>,
     /// The shutdown, once it has begun.
@@ -109,12 +110,12 @@ impl Refs {
         Refs {
             me,
             settings,
-            owned: BTreeMap::new(),
-            unborn: BTreeSet::new(),
-            held: BTreeMap::new(),
-            links: BTreeMap::new(),
-            buried: BTreeMap::new(),
-            calls: BTreeMap::new(),
+            owned: IdMap::new(),
+            unborn: IdSet::new(),
+            held: IdMap::new(),
+            links: IdMap::new(),
+            buried: IdMap::new(),
+            calls: IdMap::new(),
             creations: BTreeSet::new(),
             ending: None,
             created: 0,
@@ -145,7 +146,7 @@ impl Refs {
     /// [`RefError::ToItself`]: use [`Refs::create`]. [`RefError::Dead`], [`RefError::TooMany`], [`RefError::Ending`].
     pub fn keep(&mut self, now: Duration, owner: Peer) -> Result<Parcel, RefError> {
         self.check_receiver(owner)?;
-        let link = self.links.entry(owner).or_default();
+        let link = self.links.or_default(owner);
         let number = link.register();
         let id = RefId {
             owner,
@@ -251,7 +252,7 @@ impl Refs {
         if self.is_buried(from) {
             return;
         }
-        if self.links.entry(from).or_default().raise(bundle.low) {
+        if self.links.or_default(from).raise(bundle.low) {
             self.fail_unborn(from);
         }
         for message in bundle.messages {
@@ -307,7 +308,7 @@ impl Refs {
 
     /// Puts a message into the next bundle. Returns whether the bundle is full.
     fn post_without_flush(&mut self, now: Duration, to: Peer, message: Message) -> bool {
-        let link = self.links.entry(to).or_default();
+        let link = self.links.or_default(to);
         let is_question = matches!(
             message,
             Message::Fork { .. } | Message::Accept { .. } | Message::Release { .. }

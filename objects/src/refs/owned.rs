@@ -1,8 +1,9 @@
 //! The owner's side: objects that live here, and who is listed for them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::peer::Peer;
 
 use super::mutant::Mutant;
@@ -15,9 +16,9 @@ pub(super) struct Owned {
     /// Handles here, with parcels that have arrived.
     pub(super) handles: u64,
     /// Listed users.
-    pub(super) forks: BTreeMap<Peer, BTreeSet<Fork>>,
+    pub(super) forks: IdMap<Peer, BTreeSet<Fork>>,
     /// Fetches without an answer.
-    waiting: BTreeSet<(Peer, u64)>,
+    waiting: IdSet<(Peer, u64)>,
     /// Calls that wait for the object to exist.
     calls: BTreeSet<u64>,
 }
@@ -40,8 +41,8 @@ impl Owned {
         Owned {
             cell,
             handles: 0,
-            forks: BTreeMap::new(),
-            waiting: BTreeSet::new(),
+            forks: IdMap::new(),
+            waiting: IdSet::new(),
             calls: BTreeSet::new(),
         }
     }
@@ -58,7 +59,7 @@ impl Owned {
 
     /// Lists a registration. Returns whether that is news.
     fn list(&mut self, user: Peer, fork: Fork) -> bool {
-        self.forks.entry(user).or_default().insert(fork)
+        self.forks.or_default(user).insert(fork)
     }
 
     /// Strikes a registration off. Returns whether it was listed.
@@ -99,7 +100,7 @@ impl Refs {
         if id.owner != self.me || id.creator != from || is_past {
             return;
         }
-        let owned = self.owned.entry(id).or_insert_with(|| Owned::new(Cell::Unborn));
+        let owned = self.owned.get_or_insert_with(id, || Owned::new(Cell::Unborn));
         if owned.cell == Cell::Unborn {
             owned.cell = Cell::Empty;
         }
@@ -136,7 +137,7 @@ impl Refs {
             return;
         }
         // Copies of the creator's question get the answer again.
-        self.links.entry(from).or_default().strike(id.number);
+        self.links.or_default(from).strike(id.number);
         let (number, is_alive) = (id.number, false);
         self.post(now, from, Message::Forked { id, number, is_alive });
         self.fail_unborn(from);
@@ -151,7 +152,7 @@ impl Refs {
         let is_listed = self.owned.get(&id).is_some_and(|owned| owned.lists(from, fork));
         let mut is_alive = true;
         if !is_listed {
-            let link = self.links.entry(from).or_default();
+            let link = self.links.or_default(from);
             let remembers = self.mutant != Mutant::NoTombstones;
             let was_struck = remembers && link.is_past(number);
             let is_own_call = id.creator == from && id.number == number;
@@ -168,7 +169,7 @@ impl Refs {
                 self.list(id, from, fork);
             } else if self.mutant != Mutant::ForgetsRefusals {
                 // The object may get a new entry, to hold an error; late copies of this question must not be listed there.
-                self.links.entry(from).or_default().strike(number);
+                self.links.or_default(from).strike(number);
             }
         }
         self.post(now, from, Message::Forked { id, number, is_alive });
@@ -186,7 +187,7 @@ impl Refs {
         }
         let was_listed = self.strike(id, from, fork);
         if let (true, Fork::Asked(number)) = (was_listed, fork) {
-            self.links.entry(from).or_default().strike(number);
+            self.links.or_default(from).strike(number);
         }
         self.post(now, from, Message::Released { id, fork });
         self.free_if_unused(id);
@@ -229,7 +230,7 @@ impl Refs {
 
     /// The entry of an object, made now if its creator's call is still to come.
     fn expect_birth(&mut self, id: RefId) -> &mut Owned {
-        self.owned.entry(id).or_insert_with(|| {
+        self.owned.get_or_insert_with(id, || {
             self.unborn.insert(id);
             Owned::new(Cell::Unborn)
         })

@@ -1,0 +1,76 @@
+//! Keys that are numbers.
+
+use crate::peer::{Peer, ProcessId};
+
+/// A key that is a number: its order is the order of the numbers.
+pub trait IdKey: Copy {
+    /// The type of the numbers: `u128`, or a pair of these for keys of more than 128 bits. Each type is a tree of its own.
+    type Number: Copy + Ord;
+
+    /// The number of bits that suffice for each number.
+    const BITS: u32;
+
+    /// Returns the number of the key, which no other key has.
+    fn number(self) -> Self::Number;
+}
+
+macro_rules! numbers {
+    ($($key:ty),+) => {$(
+        impl IdKey for $key {
+            type Number = u128;
+
+            const BITS: u32 = <$key>::BITS;
+
+            fn number(self) -> u128 {
+                self as u128
+            }
+        }
+    )+};
+}
+
+numbers!(u16, u32, u64, usize);
+
+impl IdKey for ProcessId {
+    type Number = u128;
+
+    const BITS: u32 = u32::BITS;
+
+    fn number(self) -> u128 {
+        ProcessId::number(self).into()
+    }
+}
+
+impl IdKey for Peer {
+    type Number = u128;
+
+    const BITS: u32 = u64::BITS;
+
+    fn number(self) -> u128 {
+        (self.process, self.incarnation.0).number()
+    }
+}
+
+impl<A: IdKey<Number = u128>, B: IdKey<Number = u128>> IdKey for (A, B) {
+    type Number = u128;
+
+    const BITS: u32 = {
+        assert!(A::BITS + B::BITS <= u128::BITS, "these keys have too many bits");
+        A::BITS + B::BITS
+    };
+
+    fn number(self) -> u128 {
+        // A shift by 128 bits or more does not compile, since `BITS` of the pair is then too large.
+        const { assert!(Self::BITS <= u128::BITS) };
+        self.0.number() << B::BITS | self.1.number()
+    }
+}
+
+impl<A: IdKey<Number = u128>> IdKey for Option<A> {
+    type Number = u128;
+
+    const BITS: u32 = A::BITS + 1;
+
+    fn number(self) -> u128 {
+        self.map_or(0, |key| 1 << A::BITS | key.number())
+    }
+}
