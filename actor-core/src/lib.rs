@@ -78,6 +78,8 @@ pub use lane::program::{LoadedPrograms, Program, ProgramLoader};
 pub use lease::{Lease, LeaseError, Loading};
 #[doc(hidden)] // used by the floors above
 pub use promise::{Answer, NoAnswer, Promise, promise};
+#[doc(hidden)] // for the compiler
+pub use reference::edge::{EdgePeers, EdgeReferences};
 pub use reference::{FetchError, Ref, SetError};
 pub use remote::argument::{Argument, IntoArgument};
 pub use remote::composite::Composite;

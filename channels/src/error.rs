@@ -266,6 +266,9 @@ pub enum ChannelError {
     /// A tensor on a device could not be sent or received.
     #[error("a tensor on a device: {0}")]
     Device(String),
+    /// Something in a value cannot be passed to the other process, or taken over from it: [`RecordsOut`](crate::RecordsOut).
+    #[error("{0}")]
+    Record(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A tensor is on a different device than the schema says.
     #[error("a tensor of `{edge}` is on device {found}, and its device is {expected}")]
     WrongDevice {
@@ -391,6 +394,7 @@ impl ChannelError {
                 | ChannelError::Encode(_)
                 | ChannelError::Segment(_)
                 | ChannelError::Device(_)
+                | ChannelError::Record(_)
                 | ChannelError::WrongDevice { .. }
         )
     }
@@ -401,7 +405,10 @@ impl ChannelError {
     pub fn loses_value(&self) -> bool {
         matches!(
             self,
-            ChannelError::Decode(_) | ChannelError::Device(_) | ChannelError::Lost { .. }
+            ChannelError::Decode(_)
+                | ChannelError::Device(_)
+                | ChannelError::Record(_)
+                | ChannelError::Lost { .. }
         ) || self.is_shortage()
     }
 

@@ -62,6 +62,8 @@ pub use fault::{Fault, FaultKind, Message};
 #[cfg(not(loom))]
 pub use kind::local::Local;
 #[cfg(not(loom))]
+pub use kind::record::{RECORD_BYTES, Record, RecordsIn, RecordsOut, TakenOver};
+#[cfg(not(loom))]
 pub use kind::{Arrival, Inlet, Route, traits::Traits};
 #[cfg(not(loom))]
 pub use memory::region::Region;
@@ -76,7 +78,7 @@ pub use payload::{
 pub use payload::{DlPack, DlPackError, dlpack};
 #[cfg(not(loom))]
 #[doc(hidden)] // for the crates above this one
-pub use payload::{Scope, is_trial};
+pub use payload::{Scope, is_trial, note_record};
 #[cfg(not(loom))]
 pub use port::outlet::{AnyOutlet, Outlet, Routes};
 #[cfg(not(loom))]

@@ -14,6 +14,7 @@
 mod between;
 mod channels;
 mod counting;
+mod edges;
 mod gate;
 mod here;
 mod here_attribute;

@@ -186,6 +186,7 @@ mod tests {
     use crate::cell::Blueprint;
     use crate::home::handles::Worker;
     use crate::home::placement::Restart;
+    use crate::hub::post::Post;
     use crate::id::ProcessId;
     use crate::platform::child::ChildHandle;
     use crate::runtime::Runtime;
@@ -215,6 +216,7 @@ mod tests {
             let link = Arc::new(link);
             let runs = RunningProcess {
                 pid: 0,
+                peer: directory.hub.me(),
                 child: ChildHandle::of_nobody(),
                 link: Arc::clone(&link),
             };

@@ -80,6 +80,7 @@ impl WorkerArgs {
         let record = Arc::clone(&self.record);
         let running = RunningProcess {
             pid,
+            peer,
             child,
             link: Arc::clone(&link),
         };

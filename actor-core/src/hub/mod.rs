@@ -72,6 +72,8 @@ pub(crate) struct Hub {
     table: Mutex<PeerTable>,
     /// The reactor whose thread reads the links.
     reactor: OnceLock<Handle>,
+    /// Held while a worker starts its reactor.
+    starting: Mutex<()>,
 }
 
 enum Role {
@@ -89,6 +91,7 @@ impl Hub {
             services: Arc::default(),
             table: Mutex::default(),
             reactor: OnceLock::new(),
+            starting: Mutex::new(()),
         })
     }
 
@@ -232,7 +235,11 @@ impl Post for Hub {
     }
 
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {
-        let reactor = self.reactor.get();
+        let reactor = match &self.role {
+            Role::Driver(_) => self.reactor.get().cloned(),
+            // References come along the edges of graphs before there is any link.
+            Role::Worker(_) => self.worker_reactor().ok(),
+        };
         reactor.map(|reactor| reactor.spawn(task)).is_some()
     }
 }

@@ -69,8 +69,9 @@ impl Hub {
     }
 
     /// The reactor that reads the links: a thread of its own, because the worker's main thread runs code of users that may
-    /// take long. The thread starts with the first link and ends with the process.
-    fn worker_reactor(&self) -> io::Result<Handle> {
+    /// take long. The thread starts with the first link or timer and ends with the process.
+    pub(super) fn worker_reactor(&self) -> io::Result<Handle> {
+        let _one_at_a_time = self.starting.lock();
         if let Some(reactor) = self.reactor.get() {
             return Ok(reactor.clone());
         }

@@ -10,6 +10,7 @@ use crate::cell::async_driver::AsyncDriver;
 use crate::cell::guarded::Guarded;
 use crate::death::Death;
 use crate::directory::Directory;
+use crate::hub::post::Post;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lane::mailbox::{LaneMessage, ProgramEnd};
 use crate::lane::program::LoadedPrograms;
@@ -17,6 +18,7 @@ use crate::lease::error::LeaseError;
 use crate::lease::loading::Loading;
 use crate::lease::table::{LeaseId, NotStarted, Obstacle, Unit};
 use crate::promise::promise;
+use crate::reference::edge::{EdgePeers, EdgeReferences};
 use crate::runtime::Runtime;
 use crate::worker::link::{LinkLost, Response};
 use crate::worker::protocol::ToWorker;
@@ -239,6 +241,17 @@ impl Lease {
     fn lanes_in(&self, process: ProcessId) -> Vec<LaneId> {
         let there = self.records.iter().filter(|record| record.process() == process);
         there.map(|record| record.lane()).collect()
+    }
+
+    /// The references of this process, for the edges of a graph on the actors.
+    #[doc(hidden)] // for the compiler
+    #[must_use]
+    pub fn edge_references(&self) -> EdgeReferences {
+        let references = &self.runtime.remote().references;
+        let workers = self.records.iter().filter_map(|record| record.home.worker());
+        let peers = workers.filter_map(|worker| Some((worker.id(), worker.peer()?)));
+        let driver = (ProcessId::DRIVER, self.directory().hub.me());
+        EdgeReferences::new(references, EdgePeers::of(peers.chain([driver])))
     }
 
     fn worker(&self, process: ProcessId) -> Option<Arc<WorkerRecord>> {

@@ -15,11 +15,13 @@
 //! - `content.rs`: the content of an object: a value or a failure;
 //! - `fetch.rs`: the messages of a fetch;
 //! - `transit.rs`: how references leave and enter encoded values;
+//! - `edge.rs`: how references leave and enter values that graphs send from process to process;
 //! - `timer.rs`: repeats what was not answered;
 //! - `error.rs`: [`FetchError`].
 
 mod answers;
 pub(crate) mod content;
+pub(crate) mod edge;
 pub(crate) mod effect;
 mod error;
 pub(crate) mod fetch;

@@ -27,8 +27,8 @@ use crate::waiting::{Unanswered, wait_for};
 
 /// A reference to a value of type `T` that lives in one process, its owner: an `Arc<T>` across processes.
 ///
-/// Clones are cheap and send nothing. A reference travels in the arguments and results of calls, and in the values that
-/// other references refer to; elsewhere it does not serialise. The owner drops the value when no process holds a
+/// Clones are cheap and send nothing. A reference travels in the arguments and results of remote functions, along the edges
+/// of graphs, and in the values that other references refer to; elsewhere it does not serialise. The owner drops the value when no process holds a
 /// reference any more. A value never changes.
 pub struct Ref<T> {
     pub(super) handle: Arc<Handle>,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_cluster::peer::Peer;
-use selvedge_objects::refs::{Event, Parcel, RefError, RefId, RefStats};
+use selvedge_objects::refs::{Action, Event, Parcel, RefError, RefId, RefStats};
 
 use super::content::Content;
 use super::effect::{Effect, EffectThread};
@@ -20,7 +20,7 @@ use super::handle::{Handle, ReferenceTable};
 use super::letters::{perform, say};
 use super::table::{FetchQuestion, ObjectCell, ReferenceState};
 use super::timer::ReferenceTimer;
-use super::waiting_letter::WaitingLetter;
+use super::waiting_letter::{WaitingLetter, handles};
 use crate::failure::Failure;
 use crate::hub::post::Post;
 use crate::promise::Promise;
@@ -178,6 +178,66 @@ impl References {
         }
     }
 
+    /// Takes back parcels that their receiver has never seen.
+    pub(super) fn take_back(self: &Arc<Self>, to: Peer, parcels: &[Parcel]) {
+        for parcel in parcels {
+            let parcel = *parcel;
+            self.event(EffectThread::Link, Event::NotSent { to, parcel });
+        }
+    }
+
+    /// Takes over parcels that did not come in a letter. The handles are good at once: a parent holds its reference until
+    /// the owner has listed this process.
+    ///
+    /// # Errors
+    /// [`RefError`]; the parcels are settled all the same. [`RefError::Dead`] if the sender is dead, whose parcels are
+    /// settled by its death, or sends what no lawful process does.
+    pub(super) fn take_over(
+        self: &Arc<Self>,
+        from: Peer,
+        parcels: Vec<Parcel>,
+    ) -> Result<Vec<Arc<Handle>>, RefError> {
+        let is_call = |parcel: &Parcel| matches!(parcel, Parcel::Keep { .. });
+        if parcels.iter().any(is_call) || !self.are_lawful(from, &parcels) {
+            return Err(RefError::Dead(from));
+        }
+        let ids: Vec<_> = parcels.iter().map(Parcel::id).collect();
+        let mut refused = None;
+        self.step(EffectThread::Link, |table, now| {
+            if table.refs.is_buried(from) {
+                refused = Some(RefError::Dead(from));
+                return Vec::new();
+            }
+            let call = table.next_number();
+            table.calls.insert(call, WaitingLetter::of_nobody());
+            let actions = table.refs.step(now, Event::Arrived { from, call, parcels });
+            refused = actions.iter().find_map(|action| match action {
+                Action::RefuseCall { call: refused, error } if *refused == call => Some(*error),
+                _ => None,
+            });
+            table.effects(actions)
+        });
+        match refused {
+            Some(error) => Err(error),
+            None => Ok(handles(&ids, &self.as_table())),
+        }
+    }
+
+    /// Whether a process may send these parcels. If not, it is cut off.
+    fn are_lawful(&self, from: Peer, parcels: &[Parcel]) -> bool {
+        let is_lawful = |parcel: &Parcel| match parcel {
+            Parcel::Keep { id } => id.owner == self.me() && id.creator == from,
+            Parcel::Given { id, .. } => id.owner == from,
+            Parcel::Lent { .. } => true,
+        };
+        let are_lawful = parcels.iter().all(is_lawful);
+        if !are_lawful {
+            self.post
+                .cut(from, "it passes a reference that is not its own".to_owned());
+        }
+        are_lawful
+    }
+
     /// A letter has arrived with these parcels. Once its references are confirmed or lost, `then` gets a handle for each
     /// reference that was passed, or the reason why the letter is refused; it must not block and must not run user code.
     /// If the sender dies first, `then` is dropped. Returns false for parcels that no lawful process sends, and does
@@ -188,14 +248,7 @@ impl References {
         parcels: Vec<Parcel>,
         then: impl FnOnce(Result<Vec<Arc<Handle>>, RefError>) + Send + 'static,
     ) -> bool {
-        let is_lawful = |parcel: &Parcel| match parcel {
-            Parcel::Keep { id } => id.owner == self.me() && id.creator == from,
-            Parcel::Given { id, .. } => id.owner == from,
-            Parcel::Lent { .. } => true,
-        };
-        if !parcels.iter().all(is_lawful) {
-            self.post
-                .cut(from, "it passes a reference that is not its own".to_owned());
+        if !self.are_lawful(from, &parcels) {
             return false;
         }
         let passed = parcels

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use selvedge_channels::{Scope, is_trial};
+use selvedge_channels::{Scope, is_trial, note_record};
 use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -24,10 +24,39 @@ pub struct Beside(pub(crate) Vec<Arc<Handle>>);
 
 /// The value that this thread encodes or decodes for another process.
 enum Transit {
-    /// The references that were encoded so far, and the number of bytes of values that may still travel along.
-    Leaving(Vec<Arc<Handle>>, usize),
+    Leaving(Departure),
     /// The references that came beside the value.
     Arriving(Vec<Arc<Handle>>),
+}
+
+/// A value that is encoded.
+struct Departure {
+    /// The references that were encoded so far.
+    handles: Vec<Arc<Handle>>,
+    /// For each of them, whether its value travels along.
+    is_carried: Vec<bool>,
+    /// The number of bytes of values that may still travel along.
+    room: usize,
+    /// The indices of references that were read back, and are written once more for a comparison: a value that is encoded
+    /// by name is read back.
+    read_back: Vec<usize>,
+}
+
+impl Departure {
+    /// The index of a reference, and whether its value travels along.
+    fn index(&mut self, handle: &Arc<Handle>) -> Option<(u32, bool)> {
+        let is_it = |index: &usize| self.handles.get(*index).is_some_and(|it| Arc::ptr_eq(it, handle));
+        if let Some(place) = self.read_back.iter().position(is_it) {
+            let index = self.read_back.remove(place);
+            return Some((u32::try_from(index).ok()?, *self.is_carried.get(index)?));
+        }
+        let index = u32::try_from(self.handles.len()).ok()?;
+        let carried = handle.encoded().map(Bytes::len).filter(|len| *len <= self.room);
+        self.room -= carried.unwrap_or(0);
+        self.handles.push(Arc::clone(handle));
+        self.is_carried.push(carried.is_some());
+        Some((index, carried.is_some()))
+    }
 }
 
 thread_local! {
@@ -36,10 +65,16 @@ thread_local! {
 
 /// Encodes something for another process. Returns the references in it as well, in the order of their indices.
 pub(crate) fn leaving<R>(encode: impl FnOnce() -> R) -> (R, Vec<Arc<Handle>>) {
-    let scope = Scope::open(&TRANSIT, Transit::Leaving(Vec::new(), CARRIED_BYTES_MAX));
+    let departure = Departure {
+        handles: Vec::new(),
+        is_carried: Vec::new(),
+        room: CARRIED_BYTES_MAX,
+        read_back: Vec::new(),
+    };
+    let scope = Scope::open(&TRANSIT, Transit::Leaving(departure));
     let encoded = encode();
     match scope.close() {
-        Some(Transit::Leaving(handles, _)) => (encoded, handles),
+        Some(Transit::Leaving(departure)) => (encoded, departure.handles),
         _ => (encoded, Vec::new()),
     }
 }
@@ -47,8 +82,9 @@ pub(crate) fn leaving<R>(encode: impl FnOnce() -> R) -> (R, Vec<Arc<Handle>>) {
 /// Puts these references beside the value that this thread encodes, which holds their indices already.
 pub(super) fn beside(references: &[Arc<Handle>]) {
     TRANSIT.with_borrow_mut(|transit| {
-        if let Some(Transit::Leaving(handles, _)) = transit {
-            handles.extend(references.iter().cloned());
+        if let Some(Transit::Leaving(departure)) = transit {
+            departure.handles.extend(references.iter().cloned());
+            departure.is_carried.resize(departure.handles.len(), false);
         }
     });
 }
@@ -64,19 +100,17 @@ pub(crate) fn arriving<R>(handles: Vec<Arc<Handle>>, decode: impl FnOnce() -> R)
 /// Writes the index of a reference, and its value if that travels along.
 pub(crate) fn serialize<S: Serializer>(handle: &Arc<Handle>, serializer: S) -> Result<S::Ok, S::Error> {
     let passed = TRANSIT.with_borrow_mut(|transit| match transit {
-        Some(Transit::Leaving(handles, room)) => {
-            let index = u32::try_from(handles.len()).ok()?;
-            handles.push(Arc::clone(handle));
-            let carried = handle.encoded().filter(|value| value.len() <= *room);
-            *room -= carried.map_or(0, Bytes::len);
-            Some((index, carried.map(Bytes::as_ref)))
-        }
+        Some(Transit::Leaving(departure)) => departure.index(handle),
         _ => None,
     });
     match passed {
-        Some(passed) => passed.serialize(serializer),
+        Some((index, is_carried)) => {
+            let carried = handle.encoded().filter(|_| is_carried);
+            (index, carried.map(Bytes::as_ref)).serialize(serializer)
+        }
         None => Err(S::Error::custom(format!(
-            "{} is valid only inside the running processes: pass it as an argument or a result, or encode the value that it refers to",
+            "{} is valid only inside the running processes: pass it along an edge of a graph, or as an argument or a result of \
+             a remote function, or encode the value that it refers to",
             handle.id()
         ))),
     }
@@ -86,17 +120,25 @@ pub(crate) fn serialize<S: Serializer>(handle: &Arc<Handle>, serializer: S) -> R
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Handle>, D::Error> {
     let (index, carried) = <(u32, Option<Vec<u8>>)>::deserialize(deserializer)?;
     if is_trial() {
+        note_record();
         return Ok(Handle::made_up());
     }
-    let handle = TRANSIT.with_borrow(|transit| match transit {
-        // While a value is encoded, it may be read back.
-        Some(Transit::Arriving(handles) | Transit::Leaving(handles, _)) => {
-            let handle = handles.get(index as usize).cloned();
-            handle.ok_or_else(|| D::Error::custom(format!("there is no reference {index} beside this value")))
-        }
-        None => Err(D::Error::custom(
-            "a reference is valid only inside the running processes: there is none beside this value",
-        )),
+    let place = index as usize;
+    let handle = TRANSIT.with_borrow_mut(|transit| {
+        let handle = match transit {
+            Some(Transit::Arriving(handles)) => handles.get(place),
+            Some(Transit::Leaving(departure)) => {
+                departure.read_back.push(place);
+                departure.handles.get(place)
+            }
+            None => {
+                return Err(D::Error::custom(
+                    "a reference is valid only inside the running processes: there is none beside this value",
+                ));
+            }
+        };
+        let handle = handle.cloned();
+        handle.ok_or_else(|| D::Error::custom(format!("there is no reference {index} beside this value")))
     })?;
     if let Some(value) = carried.filter(|value| value.len() <= CARRIED_BYTES_MAX) {
         handle.keep_encoded(value.into());

@@ -16,6 +16,14 @@ pub(super) struct WaitingLetter {
 }
 
 impl WaitingLetter {
+    /// The letter of references that nobody waits for.
+    pub(super) fn of_nobody() -> Self {
+        WaitingLetter {
+            ids: Vec::new(),
+            then: Box::new(|_| {}),
+        }
+    }
+
     /// Goes on with the letter.
     pub(super) fn run(self, table: &Arc<dyn ReferenceTable>) {
         let handles = handles(&self.ids, table);
@@ -33,7 +41,8 @@ impl WaitingLetter {
     }
 }
 
-fn handles(ids: &[RefId], table: &Arc<dyn ReferenceTable>) -> Vec<Arc<Handle>> {
+/// Handles that the count has counted already.
+pub(super) fn handles(ids: &[RefId], table: &Arc<dyn ReferenceTable>) -> Vec<Arc<Handle>> {
     ids.iter()
         .map(|id| Handle::counted(*id, Arc::clone(table)))
         .collect()

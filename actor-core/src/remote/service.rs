@@ -45,7 +45,7 @@ pub(crate) struct Remote {
     pub(super) asked: Mutex<Asked<Arc<Waiter>>>,
     pub(super) parts: Mutex<BodyParts<(CallId, Whole)>>,
     pub(super) served: Mutex<Served<Arc<CallCancel>>>,
-    pub(super) references: Arc<References>,
+    pub(crate) references: Arc<References>,
     pub(super) channels: Arc<RemoteChannels>,
     /// The processes that live or have lived, as far as this process had to do with them: a call to one that is gone fails
     /// by its death, also before the death is announced.
@@ -139,7 +139,7 @@ impl Remote {
     }
 
     /// The surroundings of a function.
-    pub(super) fn current(&self, is_async: bool) -> Arc<Current> {
+    pub(crate) fn current(&self, is_async: bool) -> Arc<Current> {
         let currents = self.currents();
         Arc::clone(if is_async {
             &currents.overlapping

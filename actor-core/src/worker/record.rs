@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use selvedge_cluster::peer::Peer;
 use tokio::sync::watch;
 
 use crate::control::messages::WorkerMessage;
@@ -21,6 +22,7 @@ use crate::worker::protocol::ToWorker;
 #[derive(Clone)]
 pub(crate) struct RunningProcess {
     pub(crate) pid: u32,
+    pub(crate) peer: Peer,
     pub(crate) child: ChildHandle,
     pub(crate) link: Arc<Link>,
 }
@@ -74,6 +76,11 @@ impl WorkerRecord {
 
     pub(crate) fn pid(&self) -> Option<u32> {
         self.current.lock().as_ref().map(|running| running.pid)
+    }
+
+    /// The name of the process among the peers.
+    pub(crate) fn peer(&self) -> Option<Peer> {
+        self.current.lock().as_ref().map(|running| running.peer)
     }
 
     pub(crate) fn link(&self) -> Option<Arc<Link>> {

@@ -15,6 +15,7 @@ use crate::call::request::{ActorCall, CallFault};
 use crate::cancel::CallCancel;
 use crate::cell::Blueprint;
 use crate::cell::factory::Factory;
+use crate::current::within_current;
 use crate::deadline::deadline_after;
 use crate::failure::{Failure, panic_message};
 use crate::hub::post::Post;
@@ -22,6 +23,7 @@ use crate::hub::start::register_services;
 use crate::hub::{Hub, LinkSettings};
 use crate::id::{ActorId, LaneId};
 use crate::lane::mailbox::{LaneMessage, ProgramEnd};
+use crate::lane::program::LoadedPrograms;
 use crate::lane::thread::LaneThread;
 use crate::platform::link::{Stream, StreamReader, is_closed_descriptor};
 use crate::platform::sentinel;
@@ -274,8 +276,16 @@ impl WorkerLanes {
         }
     }
 
+    /// Has a loader make programs. It finds this process's runtime.
+    fn load_programs(&self, kind: &str, bytes: &[u8]) -> Result<LoadedPrograms, String> {
+        match &self.runtime {
+            Some(runtime) => within_current(&runtime.remote().current(false), || load_programs(kind, bytes)),
+            None => load_programs(kind, bytes),
+        }
+    }
+
     fn load(&self, request: RequestId, kind: &str, bytes: &[u8]) {
-        let programs = match load_programs(kind, bytes) {
+        let programs = match self.load_programs(kind, bytes) {
             Ok(programs) => programs,
             Err(reason) => {
                 self.writer.send(&FromWorker::Loaded {
@@ -335,7 +345,7 @@ fn extended(extension: Option<&str>, index: u16) -> Result<Method, UnknownExtens
     }
 }
 
-fn load_programs(kind: &str, bytes: &[u8]) -> Result<crate::lane::program::LoadedPrograms, String> {
+fn load_programs(kind: &str, bytes: &[u8]) -> Result<LoadedPrograms, String> {
     let loader = find_loader(kind).ok_or_else(|| format!("no loader for programs of kind `{kind}`"))?;
     let load = std::panic::AssertUnwindSafe(|| (loader.load)(bytes));
     std::panic::catch_unwind(load)

@@ -1,7 +1,10 @@
 //! The functions that take values of one type across processes, for code that does not know that serde knows the type.
 
+use super::companion::{SinkCompanion, SourceCompanion};
+use super::record::{RecordsIn, RecordsOut};
+use super::recorded::{RecordReader, RecordWriter};
 use crate::error::{ChannelError, DecodeError, EncodeError};
-use crate::payload::{Seen, Wire, decode, decode_in_place, encode, survey, way_of};
+use crate::payload::{Seen, Wire, decode, decode_in_place, encode, has_records, survey, way_of};
 use crate::shared::SharedWriter;
 
 /// The functions that encode and decode values of type `T`.
@@ -20,6 +23,12 @@ pub struct Codec<T> {
     pub(crate) survey: fn(&T) -> Result<Vec<Seen>, EncodeError>,
     /// Runs the trial of the type, so that the first value is not delayed by it.
     pub(crate) prepare: fn(),
+    /// Whether values may hold things with records.
+    pub(crate) has_records: fn() -> bool,
+    /// The companion of a reading end whose messages have records.
+    pub(super) read_records: fn(Box<dyn RecordsIn>) -> Box<dyn SourceCompanion<T>>,
+    /// The companion of a writing end whose messages have records.
+    pub(super) write_records: fn(Box<dyn RecordsOut>) -> Box<dyn SinkCompanion<T>>,
 }
 
 /// Decodes a value that may borrow from the bytes: the caller keeps them as long as the value.
@@ -37,5 +46,8 @@ impl<T: Wire> Codec<T> {
         prepare: || {
             way_of::<T>();
         },
+        has_records: has_records::<T>,
+        read_records: |records| Box::new(RecordReader(records)),
+        write_records: |records| Box::new(RecordWriter(records)),
     };
 }

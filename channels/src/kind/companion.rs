@@ -4,39 +4,45 @@
 use std::any::Any;
 
 use crate::error::ChannelError;
-use crate::shared::SharedWriter;
+use crate::shared::{SharedReader, SharedWriter};
 
 /// The companion of a reading end.
 pub trait SourceCompanion<T>: Send {
-    /// Receives the parts of the value whose message has the contents `bytes`. Called once for each message.
+    /// Receives the parts of the value in the next message of `reader`, whose contents are `bytes`. Called once for each
+    /// message.
     ///
     /// # Errors
     /// The errors of the channel. [`ChannelError::loses_value`] tells whether only this value is lost.
-    fn receive(&mut self, bytes: &[u8]) -> Result<Box<dyn Accompanied<T>>, ChannelError>;
+    fn receive(
+        &mut self,
+        reader: &SharedReader,
+        bytes: &[u8],
+    ) -> Result<Box<dyn Accompanied<T>>, ChannelError>;
 
     /// The companion itself, for code that knows its type.
     fn as_any(&mut self) -> &mut dyn Any;
 }
 
 /// A value whose parts have been received by a companion. It is assembled where it is read, because that runs user code.
+/// `bytes` are the contents of its message, which stay in place until the value is dropped.
 pub trait Accompanied<T>: Send {
     /// The value, assembled at the first call.
     ///
     /// # Errors
     /// [`ChannelError::Decode`], and the errors of the companion.
-    fn get(&self) -> Result<&T, ChannelError>;
+    fn get(&self, bytes: &[u8]) -> Result<&T, ChannelError>;
 
     /// A copy of the value.
     ///
     /// # Errors
     /// The errors of [`get`](Self::get).
-    fn copy(&self) -> Result<T, ChannelError>;
+    fn copy(&self, bytes: &[u8]) -> Result<T, ChannelError>;
 
     /// Takes the value out.
     ///
     /// # Errors
     /// The errors of [`get`](Self::get).
-    fn take(&mut self) -> Result<T, ChannelError>;
+    fn take(&mut self, bytes: &[u8]) -> Result<T, ChannelError>;
 }
 
 /// The companion of a writing end.
@@ -46,4 +52,7 @@ pub trait SinkCompanion<T>: Send {
     /// # Errors
     /// The errors of a write to the shared channel.
     fn put(&mut self, channel: &mut SharedWriter, value: &T) -> Result<bool, ChannelError>;
+
+    /// The end of `channel` is about to be dropped.
+    fn leave(&mut self, _channel: &SharedWriter) {}
 }

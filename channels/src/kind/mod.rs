@@ -15,6 +15,8 @@
 pub mod codec;
 pub mod companion;
 pub mod local;
+pub mod record;
+mod recorded;
 mod ring;
 mod shared;
 pub mod traits;

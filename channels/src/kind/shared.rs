@@ -33,10 +33,16 @@ struct Decoder<T> {
     companion: Option<Box<dyn SourceCompanion<T>>>,
 }
 
+/// The contents of the message that a reader has in hand.
+#[inline]
+fn contents(reader: &SharedReader) -> Result<&[u8], ChannelError> {
+    reader.seen()?.map_err(|_| ChannelError::NoValue)
+}
+
 impl<T: Payload> SharedSource<T> {
     #[inline]
     fn bytes(&self) -> Result<&[u8], ChannelError> {
-        self.0.reader.seen()?.map_err(|_| ChannelError::NoValue)
+        contents(&self.0.reader)
     }
 
     /// Drops the value that may borrow from the slot (VAL-1), then passes the message.
@@ -55,14 +61,16 @@ impl<T: Payload> SharedSource<T> {
 impl<T: Payload> Source<T> for SharedSource<T> {
     type Erased = SharedReader;
 
-    fn typed(reader: SharedReader, traits: &Traits<T>) -> Result<Self, ChannelError> {
+    fn typed(mut reader: SharedReader, traits: &Traits<T>) -> Result<Self, ChannelError> {
+        let codec = traits.codec()?;
+        let companion = reader.records.take().map(codec.read_records);
         Ok(SharedSource(Box::new(Decoder {
             value: OnceCell::new(),
             accompanied: None,
             reader,
-            decode: traits.codec()?.decode,
-            decode_in_place: traits.codec()?.decode_in_place,
-            companion: None,
+            decode: codec.decode,
+            decode_in_place: codec.decode_in_place,
+            companion,
         })))
     }
 
@@ -87,9 +95,10 @@ impl<T: Payload> Source<T> for SharedSource<T> {
         match self.0.reader.current()? {
             None => Ok(Arrival::Nothing),
             Some(Err(_)) => Ok(Arrival::Fault),
-            Some(Ok(bytes)) => {
+            Some(Ok(_)) => {
                 if let (Some(companion), None) = (&mut self.0.companion, &self.0.accompanied) {
-                    self.0.accompanied = Some(companion.receive(bytes)?);
+                    let reader = &self.0.reader;
+                    self.0.accompanied = Some(companion.receive(reader, contents(reader)?)?);
                 }
                 Ok(Arrival::Value)
             }
@@ -106,7 +115,7 @@ impl<T: Payload> Source<T> for SharedSource<T> {
             return Ok(value);
         }
         if let Some(accompanied) = &self.0.accompanied {
-            return accompanied.get();
+            return accompanied.get(self.bytes()?);
         }
         // SAFETY: this end holds the slot until `pass`, which drops the value first (VAL-1). Data that borrows from the
         // slot leaves this end by reference only (VAL-2): `copy` and `take` decode the bytes again.
@@ -116,7 +125,7 @@ impl<T: Payload> Source<T> for SharedSource<T> {
 
     fn copy(&self) -> Result<T, ChannelError> {
         match &self.0.accompanied {
-            Some(accompanied) => accompanied.copy(),
+            Some(accompanied) => accompanied.copy(self.bytes()?),
             None => Ok((self.0.decode)(self.bytes()?)?),
         }
     }
@@ -145,9 +154,10 @@ impl<T: Payload> Source<T> for SharedSource<T> {
     }
 
     fn take(&mut self) -> Result<T, ChannelError> {
+        let bytes = contents(&self.0.reader);
         let value = match &mut self.0.accompanied {
-            Some(accompanied) => accompanied.take()?,
-            None => (self.0.decode)(self.bytes()?)?,
+            Some(accompanied) => accompanied.take(bytes?)?,
+            None => (self.0.decode)(bytes?)?,
         };
         self.pass()?;
         Ok(value)
@@ -188,15 +198,25 @@ pub struct SharedSink<T> {
     companion: Option<Box<dyn SinkCompanion<T>>>,
 }
 
+impl<T> Drop for SharedSink<T> {
+    fn drop(&mut self) {
+        if let Some(companion) = &mut self.companion {
+            companion.leave(&self.writer);
+        }
+    }
+}
+
 impl<T: Payload> Sink<T> for SharedSink<T> {
     type Erased = SharedWriter;
 
-    fn typed(writer: SharedWriter, traits: &Traits<T>) -> Result<Self, ChannelError> {
+    fn typed(mut writer: SharedWriter, traits: &Traits<T>) -> Result<Self, ChannelError> {
+        let codec = traits.codec()?;
+        let records = writer.records.take();
         Ok(SharedSink {
             writer,
-            put: traits.codec()?.put,
-            write: traits.codec()?.write,
-            companion: None,
+            put: codec.put,
+            write: codec.write,
+            companion: records.map(codec.write_records),
         })
     }
 

@@ -35,8 +35,8 @@ mod survey;
 mod tensor;
 
 pub use codec::SerdeError;
-pub use codec::is_trial;
-pub(crate) use codec::{Way, way_of};
+pub(crate) use codec::{Way, has_records, way_of};
+pub use codec::{is_trial, note_record};
 pub use collector::Scope;
 pub(crate) use decode::decode_in_place;
 pub use decode::{decode, view_slice, view_str};

@@ -22,7 +22,7 @@ mod present {
     use crate::payload::{Payload, Wire};
     use crate::port::payload_type::{PayloadType, Typed};
     use crate::port::value::AnyValue;
-    use crate::shared::SharedWriter;
+    use crate::shared::{SharedReader, SharedWriter};
 
     /// The ways of a type's values to and from devices.
     pub(in crate::port) struct Devices<T> {
@@ -79,7 +79,11 @@ mod present {
     }
 
     impl<T: Wire> SourceCompanion<T> for OutOfBandReader {
-        fn receive(&mut self, bytes: &[u8]) -> Result<Box<dyn Accompanied<T>>, ChannelError> {
+        fn receive(
+            &mut self,
+            _: &SharedReader,
+            bytes: &[u8],
+        ) -> Result<Box<dyn Accompanied<T>>, ChannelError> {
             Ok(Box::new(self.read::<T>(bytes)?))
         }
 
@@ -89,15 +93,15 @@ mod present {
     }
 
     impl<T: Wire> Accompanied<T> for OutOfBandValue<T> {
-        fn get(&self) -> Result<&T, ChannelError> {
+        fn get(&self, _bytes: &[u8]) -> Result<&T, ChannelError> {
             self.get()
         }
 
-        fn copy(&self) -> Result<T, ChannelError> {
+        fn copy(&self, _bytes: &[u8]) -> Result<T, ChannelError> {
             self.get().cloned()
         }
 
-        fn take(&mut self) -> Result<T, ChannelError> {
+        fn take(&mut self, _bytes: &[u8]) -> Result<T, ChannelError> {
             self.take()
         }
     }

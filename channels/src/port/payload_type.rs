@@ -22,6 +22,7 @@ pub(super) trait Operations: DeviceOperations + Send + Sync {
     fn is_shared(&self) -> bool;
     fn is_wire(&self) -> bool;
     fn carries(&self) -> bool;
+    fn has_records(&self) -> bool;
     fn ring(
         &self,
         slots: usize,
@@ -78,6 +79,11 @@ impl<T: Payload> Operations for Typed<T> {
 
     fn carries(&self) -> bool {
         self.devices.carries()
+    }
+
+    fn has_records(&self) -> bool {
+        let codec = self.traits.codec.as_ref();
+        !self.devices.carries() && !is_plain::<T>() && codec.is_some_and(|codec| (codec.has_records)())
     }
 
     fn ring(
@@ -296,6 +302,12 @@ impl PayloadType {
     /// [`ChannelError::WrongType`] for a ring of another type, [`ChannelError::NotWire`], [`ChannelError::TooManyRoutes`].
     pub fn outlet(&self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError> {
         self.0.outlet(routes)
+    }
+
+    /// Whether values of the type may hold things with records, such as references to objects, and may cross processes. The
+    /// first call runs the trial of the type.
+    pub fn has_records(&self) -> bool {
+        self.0.has_records()
     }
 
     /// Whether values of the type may carry device tensors to other processes.

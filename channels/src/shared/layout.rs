@@ -4,7 +4,7 @@
 //! | control line | tail line per reader … | header line per slot … | K payloads, `slot_bytes` apart … |
 //!
 //! control   version, state, slots, readers, slot_bytes, max_bytes, writer's claim, tag of the payloads' type
-//! tail      passed, blocked, reader's claim
+//! tail      passed, blocked, reader's claim, claim of records
 //! header    stamp, meta, length, then up to 40 bytes of payload
 //!           or, where the generation is above 0: pid and fd, nonce, length of the segment, stride
 //! ```
@@ -18,6 +18,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::SharedSpec;
+use super::record_claim::RecordClaim;
 use crate::error::{ChannelError, Culprit, End};
 use crate::memory::claim::{Claim, Holder};
 use crate::memory::process::Process;
@@ -51,6 +52,7 @@ mod tail {
     pub(super) const PASSED: usize = 0;
     pub(super) const BLOCKED: usize = 8;
     pub(super) const CLAIM: usize = 16;
+    pub(super) const RECORDS: usize = 24;
 }
 
 /// Offsets in a slot's header.
@@ -293,6 +295,12 @@ impl MappedChannel {
             passed: self.region.atomic_u64(line + tail::PASSED)?,
             blocked: self.region.atomic_u64(line + tail::BLOCKED)?,
         })
+    }
+
+    /// The word that says which records a reader has claimed.
+    pub(super) fn records_of(&self, reader: u32) -> Result<RecordClaim<'_>, ChannelError> {
+        let word = self.region.atomic_u64(self.line(reader) + tail::RECORDS)?;
+        Ok(RecordClaim::at(word))
     }
 
     /// Closes the channel: no message follows. A poisoned channel stays poisoned.

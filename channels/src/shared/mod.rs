@@ -9,6 +9,7 @@
 //! - `SHM-2` generations only rise; a segment is released when every message in it has been passed.
 //! - `SHM-3` every number in the segment is read once and checked before it is used.
 //! - `SHM-4` an endpoint that finds no progress reads the state word, and does not wait for a peer that has died.
+//! - `SHM-5` records of a message are claimed by its reader, or left to the writer: `record_claim.rs`.
 //!
 //! States, layout and races: `channels/README.md`.
 
@@ -16,6 +17,7 @@ mod claims;
 mod growth;
 mod layout;
 mod reader;
+mod record_claim;
 mod writer;
 
 pub(crate) use claims::Claims;

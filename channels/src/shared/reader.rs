@@ -10,6 +10,7 @@ use super::layout::{MappedChannel, kind, slot};
 use crate::error::{ChannelError, End};
 use crate::fault::{Fault, Message};
 use crate::fault_point;
+use crate::kind::record::RecordsIn;
 use crate::memory::region::Region;
 use crate::memory::segment::SegmentId;
 use crate::prefetch;
@@ -31,6 +32,8 @@ pub struct SharedReader {
     /// The length of the last message in bytes, as a guess for the next one.
     last_bytes: usize,
     quiet: bool,
+    /// The reading side of records, until the end gets its type.
+    pub(crate) records: Option<Box<dyn RecordsIn>>,
 }
 
 /// The place of a message, after its header was checked.
@@ -83,7 +86,27 @@ impl SharedReader {
             fault: None,
             last_bytes: 0,
             quiet: false,
+            records: None,
         })
+    }
+
+    /// Has the end take over the records of its messages, which all have some.
+    pub fn take_records(&mut self, records: Box<dyn RecordsIn>) {
+        self.records = Some(records);
+    }
+
+    /// Claims the records of the next message (`SHM-5`).
+    ///
+    /// # Errors
+    /// [`ChannelError::Closed`] if the writer has left: they are the writer's.
+    pub(crate) fn claim_records(&self) -> Result<(), ChannelError> {
+        let claimed = self.place.records_of(self.index)?.take(self.position());
+        claimed.then_some(()).ok_or(ChannelError::Closed)
+    }
+
+    /// The number of readers.
+    pub(crate) fn readers(&self) -> usize {
+        self.place.spec.readers as usize
     }
 
     /// The number of the next message.
@@ -323,6 +346,9 @@ impl SharedReader {
 
 impl Drop for SharedReader {
     fn drop(&mut self) {
+        if let Ok(claim) = self.place.records_of(self.index) {
+            claim.end();
+        }
         if let Ok(tail) = self.place.tail(self.index) {
             self.cursor.leave(tail, &self.writer_bell);
             fault_point::at("reader: after leaving");

@@ -7,11 +7,13 @@ use std::sync::atomic::Ordering;
 use super::SharedSpec;
 use super::growth::{Generation, next_stride};
 use super::layout::{MappedChannel, kind, slot};
+use super::record_claim::RecordClaim;
 use crate::error::{ChannelError, EncodeError, End};
 use crate::fault::{Fault, FaultKind};
 use crate::fault_point;
+use crate::kind::record::RecordsOut;
 use crate::memory::region::Region;
-use crate::payload::{Way, Whole, Wire, encode_as, is_plain, way_of, write_short};
+use crate::payload::{Encoded, Way, Whole, Wire, encode_as, is_plain, way_of, write_short};
 use crate::ring::cursor::{Ahead, WriteCursor};
 use crate::wait::doorbell::Doorbell;
 
@@ -28,6 +30,8 @@ pub struct SharedWriter {
     way: Option<(TypeId, Way)>,
     /// Outgrown generations, each with the number of the first message that is not in it (`SHM-2`).
     retired: Vec<(Generation, u64)>,
+    /// The writing side of records, until the end gets its type.
+    pub(crate) records: Option<Box<dyn RecordsOut>>,
 }
 
 /// A place in the next slot, for a message that is not published yet. It is valid for that message only.
@@ -72,7 +76,13 @@ impl SharedWriter {
             last_bytes: 0,
             way: None,
             retired: Vec::new(),
+            records: None,
         })
+    }
+
+    /// Has the end make records for its messages, which all have some from now on.
+    pub fn make_records(&mut self, records: Box<dyn RecordsOut>) {
+        self.records = Some(records);
     }
 
     /// The number of the next message.
@@ -259,6 +269,38 @@ impl SharedWriter {
             out.copy_from_slice(bytes);
             Ok(())
         })
+    }
+
+    /// Writes an encoded value behind `front` into the next slot, which must be free.
+    pub(crate) fn put_behind(&mut self, front: &[u8], value: &Encoded<'_>) -> Result<(), ChannelError> {
+        let len = front.len().saturating_add(value.len_bytes());
+        self.put(kind::VALUE, len, |out| {
+            match out.split_at_mut_checked(front.len()) {
+                Some((before, behind)) => {
+                    before.copy_from_slice(front);
+                    value.write_to(behind)
+                }
+                None => Err(EncodeError::Buffer {
+                    need_bytes: len,
+                    have_bytes: out.len(),
+                }),
+            }
+        })
+    }
+
+    /// The readers that have left, each with the number of messages whose records are settled (`SHM-5`).
+    pub(crate) fn left(&self) -> Vec<(u32, u64)> {
+        self.claims(|claim| claim.ended())
+    }
+
+    /// Leaves the records of each reader's further messages to this end (`SHM-5`).
+    pub(crate) fn end_claims(&self) -> Vec<(u32, u64)> {
+        self.claims(|claim| Some(claim.end()))
+    }
+
+    fn claims(&self, look: impl Fn(RecordClaim<'_>) -> Option<u64>) -> Vec<(u32, u64)> {
+        let seen = |reader| Some((reader, look(self.place.records_of(reader).ok()?)?));
+        (0..self.place.spec.readers).filter_map(seen).collect()
     }
 
     /// Fills the next slot, which must be free, and publishes it.

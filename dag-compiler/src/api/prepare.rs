@@ -1,12 +1,14 @@
 //! The parts of a graph in the driver's process: its memory, its lanes, and the channel ends of its inputs and outputs.
 
+use std::collections::BTreeSet;
+
 use selvedge_channels::{AnyOutlet, PayloadType, Segment};
 use selvedge_core::{IdMap, LaneId, ProcessId, ValueIx};
 
 use crate::bind::RuntimeParts;
 use crate::bind::ports::InputPort;
 use crate::ir::{ChannelKind, ChannelPlan, Origin, Plan, ValueId};
-use crate::load::{Built, Index, LoadError, LoadSite, create_segment};
+use crate::load::{Built, Index, LoadError, LoadSite, Referring, create_segment};
 use crate::run::control::Control;
 use crate::run::lane::{LaneLoop, LaneStep, OutputPort};
 use crate::run::layout::Layout;
@@ -27,7 +29,11 @@ pub(crate) struct Prepared {
 ///
 /// # Errors
 /// The memory cannot be made, or the plan does not fit the graph.
-pub(crate) fn prepare(plan: &Plan, recipe: &RuntimeParts) -> Result<Prepared, LoadError> {
+pub(crate) fn prepare(
+    plan: &Plan,
+    recipe: &RuntimeParts,
+    referring: Option<&Referring>,
+) -> Result<Prepared, LoadError> {
     let layout = Layout::of(plan).ok_or(LoadError::TooLarge)?;
     let segment = create_segment(plan, &layout)?;
     let control = Control::new(&segment, &layout)?;
@@ -40,6 +46,7 @@ pub(crate) fn prepare(plan: &Plan, recipe: &RuntimeParts) -> Result<Prepared, Lo
         process: ProcessId::DRIVER,
         payload: &payload,
         constants: &recipe.constants,
+        referring,
         index: Index::of(plan),
     };
     let Built {
@@ -59,6 +66,17 @@ pub(crate) fn prepare(plan: &Plan, recipe: &RuntimeParts) -> Result<Prepared, Lo
         inputs,
         free_ports,
     })
+}
+
+/// The values that may hold references and cross processes.
+pub(crate) fn values_with_references(plan: &Plan, recipe: &RuntimeParts) -> BTreeSet<ValueId> {
+    let shared = plan.channels.iter().filter(|it| it.kind == ChannelKind::Shared);
+    let values = shared.map(|channel| channel.value);
+    let has_references = |value: &ValueId| {
+        let payload = recipe.payloads.get(value.index());
+        payload.is_some_and(PayloadType::has_records)
+    };
+    values.filter(has_references).collect()
 }
 
 /// Returns the outlets of each leaf of the graph's input: its whole, its parts by number, and the signal of its

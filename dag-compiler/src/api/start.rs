@@ -4,19 +4,19 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use selvedge_channels::{ChannelError, SpinBudget};
+use selvedge_channels::{ChannelError, SegmentId, SpinBudget};
 use selvedge_core::{Lease, LeaseError, ProcessId, Runtime, deadline_after};
 
 use crate::api::graph::Graph;
 use crate::api::options::Options;
-use crate::api::prepare::{Prepared, prepare};
+use crate::api::prepare::{Prepared, prepare, values_with_references};
 use crate::bind::collective::refused;
 use crate::bind::ports::{Inputs, Outputs};
 use crate::bind::{BoundGraph, RuntimeParts, bind_graph};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::error::CompileError;
 use crate::ir::{GraphIr, Plan, SourceLocation};
-use crate::load::{KIND, LoadError, Shipment, programs};
+use crate::load::{KIND, LoadError, Referring, Shipment, programs};
 use crate::plan::compile::plan;
 use crate::run::actor_set::Inline;
 use crate::run::driver::Driver;
@@ -166,7 +166,12 @@ fn start(
     let lease = runtime
         .lease(&plan.graph, &recipe.actors, deadline)
         .map_err(|error| lease_error(error, timeout, location))?;
-    let parts = prepare(&plan, &recipe).map_err(|error| load_error(&error, location))?;
+    let referring = Referring {
+        references: lease.edge_references(),
+        values: values_with_references(&plan, &recipe),
+    };
+    let parts = prepare(&plan, &recipe, Some(&referring));
+    let parts = parts.map_err(|error| load_error(&error, location))?;
     let Prepared {
         layout,
         segment,
@@ -189,7 +194,14 @@ fn start(
     let limits = (plan.settings.max_inflight as usize, options.max_buffered);
     let inline = Inline::new(lease.inline_actors(), options.timeout_value());
     let driver = Driver::new(inputs, info, driver_lane, inline, free_ports, limits);
-    let workers = start_workers(&plan, &segment, &lease, deadline);
+    let shipment = |process, segment| Shipment {
+        process,
+        peers: referring.references.peers().clone(),
+        referring: referring.values.clone(),
+        segment,
+        plan: plan.clone(),
+    };
+    let workers = start_workers(&plan, &segment, &lease, deadline, shipment);
     if let Err(error) = workers.and_then(|()| lease.start_local(programs(&plan, lanes))) {
         lease.ending();
         control.stop();
@@ -233,6 +245,7 @@ fn start_workers(
     segment: &selvedge_channels::Segment,
     lease: &Lease,
     deadline: Instant,
+    shipment: impl Fn(ProcessId, SegmentId) -> Shipment,
 ) -> Result<(), LeaseError> {
     let mut processes: Vec<ProcessId> = plan
         .lanes
@@ -245,12 +258,7 @@ fn start_workers(
     let mut loading = Vec::with_capacity(processes.len());
     for process in processes {
         let Some(id) = segment.id() else { continue };
-        let shipment = Shipment {
-            process,
-            segment: id,
-            plan: plan.clone(),
-        };
-        let bytes = postcard::to_allocvec(&shipment).unwrap_or_default();
+        let bytes = postcard::to_allocvec(&shipment(process, id)).unwrap_or_default();
         loading.push(lease.load_worker(process, KIND, bytes, deadline)?);
     }
     loading.into_iter().try_for_each(|it| it.wait(deadline))

@@ -5,7 +5,7 @@ use std::any::Any;
 use selvedge_channels::{
     AnyOutlet, Doorbell, Inlet, Local, PayloadType, Region, Route, Routes, SharedReader, SharedWriter,
 };
-use selvedge_core::{Address, LaneId, ValueIx};
+use selvedge_core::{Address, EdgeReferences, LaneId, ValueIx};
 
 use super::{LoadError, LoadSite};
 use crate::ir::{ChannelId, ChannelKind, ChannelPlan, LaneProgram, Plan, ValueId, Writer};
@@ -96,6 +96,14 @@ impl LoadSite<'_> {
         Ok(region(self.segment, *span)?)
     }
 
+    /// The references of this process, if the values of a channel may hold some. Without one of its processes, the graph
+    /// does not start.
+    fn references_of(&self, channel: &ChannelPlan) -> Option<&EdgeReferences> {
+        let referring = self.referring?;
+        let is_meant = referring.values.contains(&channel.value);
+        is_meant.then_some(&referring.references)
+    }
+
     fn shared_region(&self, channel: ChannelId) -> Result<Region, LoadError> {
         let span = self
             .layout
@@ -128,8 +136,12 @@ impl LoadSite<'_> {
             ChannelKind::Shared => {
                 let region = self.shared_region(channel.id)?;
                 let bell = self.writer_bell(channel)?;
-                let reader =
+                let mut reader =
                     SharedReader::attach(region, &shared_spec(channel), u32::from(value.reader), bell)?;
+                let writer = channel.writer.address().process;
+                if let Some(records) = self.references_of(channel).and_then(|it| it.reader(writer)) {
+                    reader.take_records(records);
+                }
                 Ok(Inlet::Shared(reader))
             }
         }
@@ -158,7 +170,11 @@ impl LoadSite<'_> {
                 ChannelKind::Shared => {
                     let region = self.shared_region(channel.id)?;
                     let (bell, readers) = (self.writer_bell(channel)?, self.reader_bells(channel)?);
-                    let writer = SharedWriter::attach(region, &shared_spec(channel), bell, readers)?;
+                    let mut writer = SharedWriter::attach(region, &shared_spec(channel), bell, readers)?;
+                    let readers = channel.readers.iter().map(|reader| reader.process);
+                    if let Some(records) = self.references_of(channel).and_then(|it| it.writer(readers)) {
+                        writer.make_records(records);
+                    }
                     routes.channels.push(Route::Shared(writer));
                 }
             }

@@ -11,11 +11,15 @@ mod ranks;
 mod task;
 mod types;
 
+use std::collections::BTreeSet;
+
 use selvedge_channels::{
     AnyOutlet, ChannelError, Doorbell, PayloadType, Provider, Segment, SegmentError, SegmentId, format,
 };
 use selvedge_collectives::{CommError, Group};
-use selvedge_core::{ActorId, IdMap, LaneId, LoadedPrograms, ProcessId, Program, gather};
+use selvedge_core::{
+    ActorId, EdgePeers, EdgeReferences, IdMap, LaneId, LoadedPrograms, ProcessId, Program, gather,
+};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::index::Index;
@@ -34,10 +38,13 @@ use crate::run::table::NoSuchItem;
 /// The kind under which worker processes find this loader.
 pub(crate) const KIND: &str = "selvedge.graph";
 
-/// The message that a worker process receives: its process id, the graph's segment, and the plan.
+/// The message that a worker process receives: its process id, the processes of the graph, the values that may hold
+/// references, the graph's segment, and the plan.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Shipment {
     pub(crate) process: ProcessId,
+    pub(crate) peers: EdgePeers,
+    pub(crate) referring: BTreeSet<ValueId>,
     pub(crate) segment: SegmentId,
     pub(crate) plan: Plan,
 }
@@ -82,6 +89,11 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
         let layout = Layout::of(&shipment.plan).ok_or(LoadError::TooLarge)?;
         let control = Control::new(&segment, &layout)?;
         let payload = |value| registered_payload(&shipment.plan, value);
+        let referring = Referring {
+            references: EdgeReferences::of_loader(shipment.peers)
+                .ok_or(LoadError::Inconsistent("a loader without a runtime"))?,
+            values: shipment.referring,
+        };
         let site = LoadSite {
             plan: &shipment.plan,
             layout: &layout,
@@ -90,6 +102,7 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
             process: shipment.process,
             payload: &payload,
             constants: &IdMap::new(),
+            referring: Some(&referring),
             index: Index::of(&shipment.plan),
         };
         Ok(programs(&shipment.plan, site.lanes()?.lanes))
@@ -117,6 +130,13 @@ pub(crate) fn programs(plan: &Plan, lanes: Vec<LaneLoop>) -> LoadedPrograms {
     programs
 }
 
+/// The references of this process, and the values that may hold some and cross processes. The driver, which knows their
+/// types, chooses the values: both ends of a channel have to agree.
+pub(crate) struct Referring {
+    pub(crate) references: EdgeReferences,
+    pub(crate) values: BTreeSet<ValueId>,
+}
+
 /// One process's view of a plan.
 pub(crate) struct LoadSite<'a> {
     pub(crate) plan: &'a Plan,
@@ -127,6 +147,7 @@ pub(crate) struct LoadSite<'a> {
     pub(crate) payload: &'a dyn Fn(ValueId) -> Option<PayloadType>,
     /// The constants of this process, by task and position of the argument. All others are encoded in the plan.
     pub(crate) constants: &'a IdMap<(TaskId, u32), Constant>,
+    pub(crate) referring: Option<&'a Referring>,
     pub(crate) index: Index,
 }
 

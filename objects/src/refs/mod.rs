@@ -242,7 +242,8 @@ impl Refs {
         }
     }
 
-    fn is_buried(&self, peer: Peer) -> bool {
+    /// Whether a process is dead, or was declared dead: nothing of it is heard any more.
+    pub fn is_buried(&self, peer: Peer) -> bool {
         self.buried
             .get(&peer.process)
             .is_some_and(|last| peer.incarnation <= *last)

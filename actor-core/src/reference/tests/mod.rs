@@ -1,6 +1,7 @@
 //! The references of several processes in one: letters go through a queue, user code and time pass when a test says so.
 
 mod carried;
+mod edges;
 pub(crate) mod network;
 mod ready;
 mod set;

@@ -268,7 +268,7 @@ impl TestNetwork {
         while self.deliver_one() {}
     }
 
-    fn step(&self) -> bool {
+    pub(crate) fn step(&self) -> bool {
         let errand = self.state.lock().errands.pop_front();
         match errand {
             Some(errand) => {

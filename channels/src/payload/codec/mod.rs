@@ -25,8 +25,8 @@ pub use error::SerdeError;
 pub(super) use error::is_ours;
 pub(super) use read::ValueReader;
 pub(super) use trial::Shape;
-pub use trial::is_trial;
-pub(crate) use trial::{Way, say_named, way_of};
+pub(crate) use trial::{Way, has_records, say_named, way_of};
+pub use trial::{is_trial, note_record};
 pub(super) use write::{ByteSink, Stop, ValueWriter};
 
 /// The maximum nesting of a value encoded by name. A reader may have to buffer all of it before its type is known.

@@ -7,7 +7,7 @@
 
 use std::any::TypeId;
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -133,6 +133,9 @@ impl Child {
 
 static WAYS: RwLock<Option<HashMap<TypeId, Way>>> = RwLock::new(None);
 
+/// The types whose trials have met something with records.
+static RECORDED: RwLock<BTreeSet<TypeId>> = RwLock::new(BTreeSet::new());
+
 thread_local! {
     /// The last answer on this thread. It is outdated if the type is encoded by name since; then the next packed
     /// attempt finds that out again.
@@ -159,7 +162,11 @@ fn known_way_of<T: DeserializeOwned>(id: TypeId) -> Way {
         return *way;
     }
     // Without the lock: the trial runs code of the type, which might take the lock itself.
+    let before = HAS_RECORDS.replace(false);
     let found = Trial::of::<T>();
+    if HAS_RECORDS.replace(before) {
+        RECORDED.write().insert(id);
+    }
     let mut ways = WAYS.write();
     *ways
         .get_or_insert_default()
@@ -178,6 +185,20 @@ pub(crate) fn say_named<T: 'static>() {
 
 thread_local! {
     static IS_TRIAL: Cell<bool> = const { Cell::new(false) };
+    /// Whether the trial on this thread has met something with records.
+    static HAS_RECORDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether values of `T` may hold things with records, as far as the trial of the type has met any. The first call for a
+/// type runs its trial.
+pub(crate) fn has_records<T: DeserializeOwned + 'static>() -> bool {
+    let _ = way_of::<T>();
+    RECORDED.read().contains(&TypeId::of::<T>())
+}
+
+/// Notes that the trial on this thread reads something with records: [`RecordsOut`](crate::RecordsOut).
+pub fn note_record() {
+    HAS_RECORDS.set(true);
 }
 
 /// Whether a trial runs on this thread, so that `Deserialize` gets made-up values. A type whose values name something
