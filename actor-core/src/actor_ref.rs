@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use selvedge_channels::{Payload, Traits, Wire};
 
 use crate::actor::ActorEntry;
-use crate::actor::arguments::{Arguments, ArgumentsKind, Returned, to_bytes};
+use crate::actor::arguments::{Arguments, ArgumentsKind, Returned};
 use crate::actor::extension::Method;
 use crate::actor::registry::check_linked;
 use crate::actor_record::{ActorRecord, Liveness};
+use crate::body::Body;
 use crate::call::request::{ActorCall, CallFault};
 use crate::call::{Call, Callee};
 use crate::cancel::CallCancel;
@@ -210,7 +211,7 @@ impl ActorRef {
         let arguments = match home.arguments() {
             ArgumentsKind::Local => Arguments::local(args),
             ArgumentsKind::Bytes => match encoded(method, &args, traits) {
-                Ok(bytes) => Arguments::Bytes(bytes),
+                Ok(body) => Arguments::Bytes(body),
                 Err(failure) => return Answer::ready(Err(CallFault::Failed(failure))),
             },
         };
@@ -233,9 +234,9 @@ impl ActorRef {
 }
 
 /// Encodes the arguments for a worker process, which must be able to find the method.
-fn encoded<A>(method: Method, args: &A, traits: &Traits<A>) -> Result<Vec<u8>, Failure> {
+fn encoded<A>(method: Method, args: &A, traits: &Traits<A>) -> Result<Body, Failure> {
     if let Some(extension) = method.extension {
         check_linked(extension).map_err(Failure::from_error)?;
     }
-    Failure::catch(|| to_bytes(args, traits))
+    Failure::catch(|| Body::encoded(args, traits))
 }

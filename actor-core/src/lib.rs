@@ -4,6 +4,7 @@
 extern crate self as selvedge_core;
 
 mod actor;
+mod body;
 mod cell;
 mod control;
 mod home;

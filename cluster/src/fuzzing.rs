@@ -1,9 +1,10 @@
 //! The functions that fuzz targets run, and, for a short time, every `cargo test`. Bytes of any content give frames, packets
 //! and steps or one typed error, without a panic, and with memory in proportion to the bytes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::frame::{Class, Decoder, Frame, FrameLimits, Service};
+use crate::frame::{Class, Decoder, Frame, FrameLimits, Joiner, Service};
 use crate::handshake::{Cookie, Handshake, Hello, Identity, Role};
 use crate::peer::{Incarnation, Peer, ProcessId};
 use crate::session::{Content, Output, Packet, Session, SessionSettings};
@@ -29,7 +30,7 @@ pub fn frames(bytes: &[u8]) {
     let Some((first, bytes)) = bytes.split_first() else {
         return;
     };
-    let mut decoder = Decoder::new(FrameLimits::default());
+    let mut decoder = Decoder::<Vec<u8>>::new(FrameLimits::default());
     let mut fed = 0;
     for mut piece in bytes.chunks(usize::from(*first).max(1)) {
         fed += piece.len();
@@ -76,30 +77,49 @@ pub fn packets(bytes: &[u8]) {
     }
 }
 
-/// Lets the bytes be what a peer sends after the handshake: frames for a session.
+/// Lets the bytes be what a peer sends after the handshake: frames for a session, among them the chunks of long messages.
 pub fn links(bytes: &[u8]) {
-    let (mut input, mut decoder, mut receiver) =
-        (bytes, Decoder::new(FrameLimits::default()), Receiver::new());
-    while let Ok(Some(frame)) = decoder.decode(&mut input) {
+    let (mut input, mut decoder) = (bytes, Decoder::<Vec<u8>>::new(FrameLimits::default()));
+    let (mut joiner, mut receiver, sent) = (Joiner::new(LONG_MAX), Receiver::new(), bytes.len());
+    while let Ok(Some(mut frame)) = decoder.decode_with(&mut input, |frame, bytes| joiner.place(frame, bytes))
+    {
+        let bytes = frame.head.len() + joiner.store(&mut frame);
+        let (sequence, acknowledged) = (frame.sequence, frame.acknowledged);
         let content = match frame.class {
-            Class::Ordered => Content::Ordered(frame.sequence, frame.sequence),
+            Class::Ordered | Class::Chunk => Content::Ordered(sequence, sequence),
             Class::Loose => Content::Loose(0),
             Class::Acknowledgement => Content::Acknowledgement,
         };
-        let acknowledged = frame.acknowledged;
         let packet = Packet {
             acknowledged,
             content,
         };
-        receiver.receive(packet, frame.head.len());
+        receiver.chunks.insert(sequence, frame);
+        for number in receiver.receive(packet, bytes) {
+            let frame = receiver.chunks.remove(&number);
+            let Some(chunk) = frame.filter(|frame| frame.class == Class::Chunk) else {
+                joiner.delivered();
+                continue;
+            };
+            match joiner.join(chunk.service, &chunk.head, &chunk.parts.concat()) {
+                Ok(message) => assert!(message.is_none_or(|message| message.body.len() <= LONG_MAX)),
+                Err(_) => return,
+            }
+        }
+        assert!(joiner.held_bytes() <= 2 * LONG_MAX + sent, "FRAME-4");
     }
 }
+
+/// The longest body of a long message.
+const LONG_MAX: usize = 1 << 10;
 
 /// A session with a hostile peer, to which every sequence number is sent as the message.
 struct Receiver {
     session: Session<u64>,
     delivered: u64,
     settings: SessionSettings,
+    /// The frames of messages that are not delivered.
+    chunks: BTreeMap<u64, Frame>,
 }
 
 impl Receiver {
@@ -119,19 +139,24 @@ impl Receiver {
             session,
             delivered: 0,
             settings,
+            chunks: BTreeMap::new(),
         }
     }
 
-    fn receive(&mut self, packet: Packet<u64>, bytes: usize) {
+    /// Receives a packet. Returns the numbers of the messages that are delivered.
+    fn receive(&mut self, packet: Packet<u64>, bytes: usize) -> Vec<u64> {
         let _own = self.session.send(NOW, 0, 1);
         let outputs = self.session.received(NOW, packet, bytes);
+        let mut numbers = Vec::new();
         for output in outputs.unwrap_or_default() {
             if let Output::Deliver(number @ 1..) = output {
                 self.delivered += 1;
                 assert_eq!(number, self.delivered, "SESSION-1");
+                numbers.push(number);
             }
         }
         assert!(self.session.early_bytes() <= self.settings.bytes_max, "SESSION-6");
+        numbers
     }
 }
 
@@ -192,7 +217,8 @@ mod tests {
         let class = prop_oneof![
             Just(Class::Ordered),
             Just(Class::Loose),
-            Just(Class::Acknowledgement)
+            Just(Class::Acknowledgement),
+            Just(Class::Chunk)
         ];
         let numbers = (any::<u16>(), any::<u64>(), any::<u64>());
         (class, numbers, bytes(), parts).prop_map(|(class, numbers, head, parts)| Frame {
@@ -219,7 +245,7 @@ mod tests {
         fn frames_arrive_as_they_were_however_they_are_cut(
             frames in proptest::collection::vec(frame(), 0..5), piece in 1_usize..50,
         ) {
-            let (bytes, mut decoder, mut read) = (encoded(&frames), Decoder::new(FrameLimits::default()), Vec::new());
+            let (bytes, mut decoder, mut read) = (encoded(&frames), Decoder::<Vec<u8>>::new(FrameLimits::default()), Vec::new());
             for mut piece in bytes.chunks(piece) {
                 while !piece.is_empty() {
                     read.extend(decoder.decode(&mut piece).unwrap());
@@ -270,7 +296,7 @@ mod tests {
             acknowledged: 0,
         };
         header.extend_from_slice(&claim.encode());
-        let mut decoder = Decoder::new(FrameLimits::default());
+        let mut decoder = Decoder::<Vec<u8>>::new(FrameLimits::default());
         assert_eq!(decoder.decode(&mut &header[..]), Ok(None));
         assert!(decoder.held_bytes() <= 1024, "FRAME-1: {}", decoder.held_bytes());
     }

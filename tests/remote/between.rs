@@ -232,6 +232,49 @@ fn jdata_01_a_matrix_that_is_made_here_moves_twice_and_one_that_is_made_there_on
     assert_eq!(moved(&|| worker.keep(squares::remote(&there))), 100);
 }
 
+/// Whether the bytes count up, and the tensor itself with its first byte changed.
+#[remote]
+fn counted_up(tensor: Tensor, first: u8) -> (bool, Tensor) {
+    let mut tensor = tensor;
+    let is_counted = tensor
+        .bytes()
+        .iter()
+        .zip(0_u64..)
+        .all(|(byte, at)| *byte == at as u8);
+    if let Some(byte) = tensor
+        .as_mut_slice::<u8>()
+        .ok()
+        .and_then(|bytes| bytes.first_mut())
+    {
+        *byte = first;
+    }
+    (is_counted, tensor)
+}
+
+#[test]
+fn tensors_of_any_length_go_there_and_back_beside_small_calls_and_are_written_to_as_copies() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    for length in [0_u64, 1000, 1 << 14, (1 << 20) - 1, 1 << 20, 9 << 20, 5] {
+        let bytes: Vec<u8> = (0..length).map(|at| at as u8).collect();
+        let tensor = Tensor::from_vec(bytes, &[length as usize]).unwrap();
+        let calls = [7, 8].map(|first| runtime.call(counted_up::remote(&tensor, first).on(&worker)));
+        let small = (0..20).map(|x| runtime.call(square::remote(f64::from(x)).on(&worker)));
+        let small: Vec<_> = small.collect();
+        for (x, call) in (0..20).zip(small) {
+            assert_eq!(call.wait().unwrap(), f64::from(x) * f64::from(x));
+        }
+        for (first, call) in [7, 8].into_iter().zip(calls) {
+            let (is_counted, back) = call.wait().unwrap();
+            assert!(is_counted && back.shape() == tensor.shape(), "{length}");
+            assert_eq!(back.bytes().first(), tensor.bytes().first().map(|_| &first));
+            assert!(back.bytes().get(1..) == tensor.bytes().get(1..), "{length}");
+        }
+        // The caller's own tensor is not written to, although its memory was sent.
+        assert!(tensor.bytes().first().is_none_or(|first| *first == 0));
+    }
+}
+
 #[remote]
 async fn cubed(x: f64) -> f64 {
     x * x * x

@@ -5,6 +5,7 @@ use std::any::Any;
 use selvedge_channels::{Payload, Traits, dispose};
 
 use crate::Failure;
+use crate::body::Body;
 use crate::reference::content::ObjectValue;
 use crate::reference::transit::{Beside, arriving, leaving};
 
@@ -23,7 +24,7 @@ pub enum Arguments {
     /// A tuple of this process, made by [`Arguments::local`].
     Local(Box<dyn Any + Send>),
     /// An encoded tuple.
-    Bytes(Vec<u8>),
+    Bytes(Body),
 }
 
 /// A tuple that may be dropped without being read. The drop then runs on a thread that others need, so its panics are
@@ -56,13 +57,13 @@ impl Arguments {
     ///
     /// # Errors
     /// The errors of [`Arguments::into`], and [`Failure::Channel`] if the tuple cannot be encoded.
-    pub(crate) fn encoded<T: Payload>(&self, traits: &Traits<T>) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn encoded<T: Payload>(&self, traits: &Traits<T>) -> Result<Body, Failure> {
         match self {
             Arguments::Local(value) => match value.downcast_ref::<InFlight<T>>() {
-                Some(InFlight(Some(value))) => to_bytes(value, traits),
+                Some(InFlight(Some(value))) => Body::encoded(value, traits),
                 _ => Err(another::<T>("arguments")),
             },
-            Arguments::Bytes(bytes) => Ok(bytes.clone()),
+            Arguments::Bytes(body) => Ok(body.clone()),
         }
     }
 
@@ -77,7 +78,7 @@ impl Arguments {
                 let value = value.ok().and_then(|mut value| value.0.take());
                 value.ok_or_else(|| another::<T>("arguments"))
             }
-            Arguments::Bytes(bytes) => from_bytes(&bytes, traits),
+            Arguments::Bytes(body) => body.decoded(traits),
         }
     }
 }
@@ -88,9 +89,9 @@ pub enum Returned {
     /// A value of this process.
     Local(Box<dyn Any + Send>),
     /// An encoded value.
-    Bytes(Vec<u8>),
+    Bytes(Body),
     /// An encoded value that holds references.
-    Passed(Vec<u8>, Beside),
+    Passed(Body, Beside),
     /// A value that stays in its process.
     Kept(ObjectValue),
 }
@@ -103,7 +104,7 @@ impl Returned {
     pub fn new<T: Payload>(value: T, like: ArgumentsKind, traits: &Traits<T>) -> Result<Self, Failure> {
         match like {
             ArgumentsKind::Local => Ok(Returned::Local(Box::new(value))),
-            ArgumentsKind::Bytes => Ok(Returned::Bytes(to_bytes(&value, traits)?)),
+            ArgumentsKind::Bytes => Ok(Returned::Bytes(Body::encoded(&value, traits)?)),
         }
     }
 
@@ -117,16 +118,16 @@ impl Returned {
                 Ok(value) => Ok(*value),
                 Err(_) => Err(another::<T>("result")),
             },
-            Returned::Bytes(bytes) => from_bytes(&bytes, traits),
-            Returned::Passed(bytes, Beside(handles)) => arriving(handles, || from_bytes(&bytes, traits)),
+            Returned::Bytes(body) => body.decoded(traits),
+            Returned::Passed(body, Beside(handles)) => arriving(handles, || body.decoded(traits)),
             Returned::Kept(_) => Err(another::<T>("result")),
         }
     }
 
     /// Encodes the result of a remote function, with the references in it.
     pub(crate) fn passed<T: Payload>(value: &T, traits: &Traits<T>) -> Result<Self, Failure> {
-        let (bytes, handles) = leaving(|| to_bytes(value, traits));
-        Ok(Returned::Passed(bytes?, Beside(handles)))
+        let (body, handles) = leaving(|| Body::encoded(value, traits));
+        Ok(Returned::Passed(body?, Beside(handles)))
     }
 }
 
@@ -140,10 +141,6 @@ pub(crate) fn to_bytes<T>(value: &T, traits: &Traits<T>) -> Result<Vec<u8>, Fail
 /// # Errors
 /// [`Failure::Channel`] for bytes that do not decode to a `T`, or if serde does not know `T`.
 pub fn decoded<T>(bytes: &[u8], traits: &Traits<T>) -> Result<T, Failure> {
-    from_bytes(bytes, traits)
-}
-
-fn from_bytes<T>(bytes: &[u8], traits: &Traits<T>) -> Result<T, Failure> {
     let decoded = (traits.codec()?.decode)(bytes);
     decoded.map_err(|error| Failure::Channel(error.into()))
 }
@@ -166,7 +163,7 @@ mod tests {
             local.into::<(u32, String)>(&Traits::WIRE).unwrap(),
             (1, "a".to_owned())
         );
-        let bytes = Arguments::Bytes(to_bytes(&(1_u32, "a".to_owned()), &Traits::WIRE).unwrap());
+        let bytes = Arguments::Bytes(Body::encoded(&(1_u32, "a".to_owned()), &Traits::WIRE).unwrap());
         assert_eq!(bytes.kind(), ArgumentsKind::Bytes);
         assert_eq!(
             bytes.into::<(u32, String)>(&Traits::WIRE).unwrap(),

@@ -111,7 +111,7 @@ impl Home for WorkerHome {
             extension,
         };
         let sent: Result<(), Box<Unsent>> = cancel.pass_on(|| {
-            let request = link.submit(message, body, on_response)?;
+            let request = link.submit(message, body.into_vec(), on_response)?;
             let link = Arc::downgrade(&link);
             Ok(Box::new(move || {
                 if let Some(link) = link.upgrade() {
@@ -152,7 +152,7 @@ impl Home for WorkerHome {
 
 fn returned(response: Result<Response, LinkLost>) -> Result<Returned, CallFault> {
     let failure = match response {
-        Ok(Response::Returned(Ok(body))) => return Ok(Returned::Bytes(body)),
+        Ok(Response::Returned(Ok(body))) => return Ok(Returned::Bytes(body.into())),
         Ok(Response::NoActor) => return Err(CallFault::NoActor),
         Err(LinkLost::Died(death)) => return Err(CallFault::Died(death)),
         Ok(Response::Returned(Err(report))) => typed(Failure::from_error(report)),

@@ -17,8 +17,6 @@ pub(crate) enum LinkEnd {
     Frame(#[from] FrameError),
     #[error("{0}")]
     Session(#[from] SessionError),
-    #[error("a letter in {0} parts, and one is allowed: the peer violates the protocol")]
-    Parts(usize),
     #[error("a letter for service {}, which no process has: the peer violates the protocol", .0.0)]
     UnknownService(Service),
     #[error("service {} failed on a letter: {text}", .service.0)]

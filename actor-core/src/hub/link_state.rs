@@ -11,6 +11,7 @@ use selvedge_cluster::session::{Outcome, Output, Session};
 
 use super::link_end::LinkEnd;
 use super::post::{Letter, PostError};
+use super::queue::LetterQueue;
 use super::settings::{LinkSettings, letter_bytes};
 use super::tap::{ServiceTraffic, Tap};
 use super::wire::{ArrivedFrame, OutgoingFrame};
@@ -31,12 +32,11 @@ pub(super) struct LinkState {
     /// Whether the driver was asked for one.
     is_asked: bool,
     /// Letters that no session has yet.
-    backlog: VecDeque<Arc<Letter>>,
-    backlog_bytes: usize,
+    backlog: LetterQueue,
     /// The number of the last ordered letter.
     last: u64,
-    /// The number of the last ordered letter that the session has.
-    handed_over: u64,
+    /// The numbers of the letters that end with the messages in the session's window; 0 for a chunk that ends none.
+    window: VecDeque<u64>,
     /// Frames that wait for the socket.
     outbox: VecDeque<OutgoingFrame>,
     outbox_bytes: usize,
@@ -60,10 +60,9 @@ impl LinkState {
             session: Some(Session::new(local, remote, settings.session)),
             is_linked: false,
             is_asked: false,
-            backlog: VecDeque::new(),
-            backlog_bytes: 0,
+            backlog: LetterQueue::default(),
             last: 0,
-            handed_over: 0,
+            window: VecDeque::new(),
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             is_writing: false,
@@ -94,27 +93,20 @@ impl LinkState {
         if !self.is_open() {
             return Err(PostError::Dead(to));
         }
-        let (bytes, limit) = (letter_bytes(&letter), self.settings.letter_bytes_max());
-        if bytes > limit {
-            return Err(PostError::TooLarge { bytes, limit });
-        }
-        let (head, limit) = (letter.head.len(), self.settings.head_bytes_max());
-        if head > limit {
-            return Err(PostError::TooLarge { bytes: head, limit });
-        }
-        let (waiting, limit) = (self.backlog_bytes + bytes, self.settings.backlog_bytes_max);
-        if waiting > limit && !self.backlog.is_empty() {
+        self.settings.check(&letter)?;
+        let (waiting, limit) = (self.backlog.bytes(), self.settings.backlog_bytes_max);
+        if waiting > 0 && waiting.saturating_add(letter_bytes(&letter)) > limit {
             return Err(PostError::Full {
                 peer: to,
-                bytes: self.backlog_bytes,
+                bytes: waiting,
                 limit,
             });
         }
         let is_ordered = letter.class == Class::Ordered;
-        self.backlog.push_back(Arc::new(letter));
-        self.backlog_bytes = waiting;
         self.last += u64::from(is_ordered);
-        Ok(if is_ordered { self.last } else { 0 })
+        let number = if is_ordered { self.last } else { 0 };
+        self.backlog.push(letter, number);
+        Ok(number)
     }
 
     /// A socket carries the link from now on. Returns `false`, and changes nothing, if another one does or if the link is
@@ -169,7 +161,7 @@ impl LinkState {
         self.is_blocked = false;
     }
 
-    /// A frame has arrived. Returns the letters to deliver, in order.
+    /// A frame has arrived. Returns the letters and chunks to deliver, in order.
     pub(super) fn arrived(
         &mut self,
         now: Duration,
@@ -182,8 +174,10 @@ impl LinkState {
         let outputs = session.received(now, frame.packet, frame.bytes)?;
         let mut letters = Vec::new();
         for output in outputs {
-            if let Output::Deliver(letter) = output {
-                letters.push(letter);
+            match output {
+                Output::Deliver(letter) => letters.push(letter),
+                Output::Settled(..) => drop(self.window.pop_front()),
+                Output::Transmit(_) => {}
             }
         }
         if !letters.is_empty() {
@@ -245,10 +239,13 @@ impl LinkState {
 
     /// Ends the link. Returns the fates of the letters that the peer has not acknowledged; `None` if it has ended before.
     pub(super) fn end(&mut self) -> Option<Fates> {
-        let mut fates = self.session.take()?.end();
-        let unsent = self.handed_over + 1..=self.last;
+        let outcomes = self.session.take()?.end();
+        let outcomes = outcomes.into_iter().map(|(_, outcome)| outcome);
+        let ends = self.window.drain(..).zip(outcomes);
+        let mut fates: Fates = ends.filter(|(number, _)| *number > 0).collect();
+        let unsent = self.backlog.clear().into_iter();
         fates.extend(unsent.map(|number| (number, Outcome::NotSent)));
-        self.backlog.clear();
+        fates.sort_unstable_by_key(|(number, _)| *number);
         self.outbox.clear();
         Some(fates)
     }
@@ -263,22 +260,21 @@ impl LinkState {
             return;
         }
         while self.outbox.len() < OUTBOX_FRAMES_MAX && self.outbox_bytes < OUTBOX_BYTES_MAX {
-            let (Some(session), Some(letter)) = (&mut self.session, self.backlog.front()) else {
+            let (Some(session), Some(next)) = (&mut self.session, self.backlog.next()) else {
                 return;
             };
-            let (letter, bytes) = (Arc::clone(letter), letter_bytes(letter));
+            let letter = Arc::clone(&next.letter);
             let outputs = match letter.class {
-                Class::Ordered => match session.send(now, letter, bytes) {
-                    Ok((number, outputs)) => {
-                        self.handed_over = number;
+                Class::Ordered | Class::Chunk => match session.send(now, letter, next.bytes) {
+                    Ok((_, outputs)) => {
+                        self.window.push_back(next.number);
                         outputs
                     }
                     Err(_) => return,
                 },
                 Class::Loose | Class::Acknowledgement => session.send_loose(letter),
             };
-            self.backlog.pop_front();
-            self.backlog_bytes -= bytes;
+            self.backlog.take();
             self.transmit(outputs);
         }
     }

@@ -7,6 +7,7 @@
 //! - `post`: letters, the way to other processes, and the receivers of letters: all that services see.
 //! - `settings`, `link_end`: limits and times; the reasons for which a link ends.
 //! - `wire`, `tap`: letters as frames, and the counts of frames.
+//! - `queue`: the letters to a peer that wait, and the chunks of long ones.
 //! - `link_state`, `peer_link`, `peer_reader`: a link: its state, its lock and socket, and the task that reads it.
 //! - `services`, `peer_table`: receivers by number, links by peer.
 //! - `notice`, `broker`: who lives, and who is connected with whom, as the driver tells it.
@@ -20,6 +21,8 @@ mod settings;
 
 mod tap;
 mod wire;
+
+mod queue;
 
 mod link_state;
 mod peer_link;
@@ -176,7 +179,7 @@ impl Hub {
         let Some(hub) = self.myself.upgrade() else { return };
         let on_end = Box::new(move |link: &Arc<PeerLink>, end| hub.finish(link, end));
         let (link, services) = (Arc::clone(link), Arc::clone(&self.services));
-        let reader = PeerReader::new(link, source, services, self.settings.frame(), on_end);
+        let reader = PeerReader::new(link, source, services, self.settings, on_end);
         reactor.spawn(reader.run());
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
-use selvedge_cluster::frame::{Frame, Service};
+use selvedge_cluster::frame::Service;
 use selvedge_cluster::peer::Peer;
 use tokio::sync::Notify;
 
@@ -98,9 +98,8 @@ impl PeerLink {
         true
     }
 
-    /// A frame has arrived. Returns the letters to deliver, in order.
-    pub(super) fn arrived(&self, frame: Frame) -> Result<Vec<Arc<Letter>>, LinkEnd> {
-        let frame = ArrivedFrame::try_from(frame)?;
+    /// A frame has arrived. Returns the letters and chunks to deliver, in order.
+    pub(super) fn arrived(&self, frame: ArrivedFrame) -> Result<Vec<Arc<Letter>>, LinkEnd> {
         self.state.lock().arrived(self.now(), frame)
     }
 

@@ -11,25 +11,31 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::tap::ServiceTraffic;
+use crate::body::Body;
 
-/// A message for a service of another process. `head` is small and encoded by postcard; `body` is bytes of the user.
+/// A message for a service of another process. `head` is small and encoded by postcard; `body` is bytes of the user, of up
+/// to 1 GiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Letter {
     pub(crate) service: Service,
     /// `Ordered` or `Loose`; a letter of any other class is sent as a loose one.
     pub(crate) class: Class,
+    /// Letters of a service with the same stream keep their order even if one of them is long; others may overtake it.
+    /// A letter that has arrived has none.
+    pub(crate) stream: u64,
     pub(crate) head: Bytes,
-    pub(crate) body: Bytes,
+    pub(crate) body: Body,
 }
 
 impl Letter {
-    /// A letter with this head. Heads are plain data, which always encodes.
-    pub(crate) fn new(service: Service, class: Class, head: &impl Serialize, body: Bytes) -> Self {
+    /// A letter with this head, of stream 0. Heads are plain data, which always encodes.
+    pub(crate) fn new(service: Service, class: Class, head: &impl Serialize, body: impl Into<Body>) -> Self {
         Letter {
             service,
             class,
+            stream: 0,
             head: postcard::to_allocvec(head).unwrap_or_default().into(),
-            body,
+            body: body.into(),
         }
     }
 }
@@ -42,7 +48,7 @@ pub(crate) trait Post: Send + Sync {
     /// The living processes that letters reach, this one not among them, in the order of their numbers.
     fn peers(&self) -> Vec<Peer>;
 
-    /// Sends a letter: exactly once and in order for `Class::Ordered`. Never blocks on the peer. Returns the letter's
+    /// Sends a letter: exactly once, and in order for `Class::Ordered`; see [`Letter::stream`]. Never blocks on the peer. Returns the letter's
     /// number, by which [`Receiver::died`] reports its outcome, unless the peer has taken it before it died; 0 for a
     /// loose letter. The peer may die before this returns, so the sender notes the letter under its own lock.
     fn send(&self, to: Peer, letter: Letter) -> Result<u64, PostError>;
@@ -87,7 +93,7 @@ pub(crate) enum PostError {
     NoSuchPeer(ProcessId),
     #[error("{0} is dead")]
     Dead(Peer),
-    #[error("a letter of {bytes} bytes, and {limit} are allowed: send it in pieces")]
+    #[error("a letter of {bytes} bytes, and {limit} are allowed: send several")]
     TooLarge { bytes: usize, limit: usize },
     #[error("{bytes} bytes of letters wait for {peer}, and {limit} are allowed: wait for its answers first")]
     Full { peer: Peer, bytes: usize, limit: usize },

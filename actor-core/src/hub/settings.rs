@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use selvedge_cluster::frame::{FrameLimits, HEADER_BYTES};
+use selvedge_cluster::frame::{CHUNK_HEAD_BYTES, Class, FrameLimits, HEADER_BYTES};
 use selvedge_cluster::session::SessionSettings;
 
-use super::post::Letter;
+use super::post::{Letter, PostError};
 
 /// The limits and times of the links of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,10 +13,12 @@ pub(crate) struct LinkSettings {
     pub(crate) session: SessionSettings,
     /// The bytes of letters that may wait for one peer behind the window.
     pub(crate) backlog_bytes_max: usize,
+    /// The bytes of the longest body.
+    pub(crate) body_bytes_max: usize,
 }
 
 impl Default for LinkSettings {
-    /// The window of [`SessionSettings::default`], and 1 GiB behind it. Nothing is sent again by a timer, because a pair of
+    /// The window of [`SessionSettings::default`], 1 GiB behind it, and bodies of 1 GiB. Nothing is sent again by a timer, because a pair of
     /// Unix sockets loses nothing: what it does not deliver, it reports by its end.
     fn default() -> Self {
         LinkSettings {
@@ -26,12 +28,13 @@ impl Default for LinkSettings {
                 ..SessionSettings::default()
             },
             backlog_bytes_max: 1 << 30,
+            body_bytes_max: 1 << 30,
         }
     }
 }
 
 impl LinkSettings {
-    /// The limits of a frame: one letter, which must fit into the window.
+    /// The limits of a frame: one letter or chunk, which must fit into the window.
     pub(super) fn frame(&self) -> FrameLimits {
         FrameLimits {
             parts_max: 1,
@@ -40,14 +43,27 @@ impl LinkSettings {
         }
     }
 
-    /// The bytes that a letter may have, with the header of its frame.
+    /// The bytes that a frame may have, with its header.
     pub(super) fn letter_bytes_max(&self) -> usize {
         self.session.bytes_max
     }
 
-    /// The bytes that a head may have.
-    pub(super) fn head_bytes_max(&self) -> usize {
-        FrameLimits::default().head_bytes_max as usize
+    /// Holds a letter against the limits.
+    ///
+    /// # Errors
+    /// [`PostError::TooLarge`].
+    pub(super) fn check(&self, letter: &Letter) -> Result<(), PostError> {
+        let head_limit = FrameLimits::default().head_bytes_max as usize - CHUNK_HEAD_BYTES;
+        let whole = match letter.class {
+            // It travels in one frame.
+            Class::Loose | Class::Acknowledgement => (letter_bytes(letter), self.letter_bytes_max()),
+            Class::Ordered | Class::Chunk => (letter.body.len(), self.body_bytes_max),
+        };
+        let mut lengths = [(letter.head.len(), head_limit), whole].into_iter();
+        match lengths.find(|(bytes, limit)| bytes > limit) {
+            Some((bytes, limit)) => Err(PostError::TooLarge { bytes, limit }),
+            None => Ok(()),
+        }
     }
 }
 

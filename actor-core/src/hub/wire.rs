@@ -6,8 +6,8 @@ use bytes::Bytes;
 use selvedge_cluster::frame::{Class, Frame, HEADER_BYTES, Header, Service};
 use selvedge_cluster::session::{Content, Packet};
 
-use super::link_end::LinkEnd;
 use super::post::Letter;
+use crate::body::{Body, BodyMemory};
 
 /// A frame on its way to the socket. The body is written from where it lies.
 #[derive(Debug)]
@@ -15,39 +15,42 @@ pub(super) struct OutgoingFrame {
     pub(super) service: Service,
     /// Header, head, and the table of parts.
     prefix: Vec<u8>,
-    body: Bytes,
+    body: Body,
     /// The bytes that are written already.
     written: usize,
+    length: usize,
 }
 
 impl OutgoingFrame {
     pub(super) fn new(packet: &Packet<Arc<Letter>>) -> Self {
         let (class, sequence, letter) = match &packet.content {
-            Content::Ordered(sequence, letter) => (Class::Ordered, *sequence, Some(letter)),
+            Content::Ordered(sequence, letter) => (letter.class, *sequence, Some(letter)),
             Content::Loose(letter) => (Class::Loose, 0, Some(letter)),
             Content::Acknowledgement => (Class::Acknowledgement, 0, None),
         };
         let service = letter.map_or(Service::SESSION, |letter| letter.service);
         let head: &[u8] = letter.map_or(&[], |letter| &letter.head);
-        let body = letter.map_or_else(Bytes::new, |letter| letter.body.clone());
+        let body = letter.map_or(Body::EMPTY, |letter| letter.body.clone());
+        let body_bytes = body.len();
         let header = Header {
             service,
             class,
             // Both lengths were held against the limits when the letter was sent.
             head_bytes: u32::try_from(head.len()).unwrap_or(u32::MAX),
-            parts: u32::from(!body.is_empty()),
-            body_bytes: body.len() as u64,
+            parts: u32::from(body_bytes > 0),
+            body_bytes: body_bytes as u64,
             sequence,
             acknowledged: packet.acknowledged,
         };
         let mut prefix = Vec::with_capacity(HEADER_BYTES + head.len() + 8);
         prefix.extend_from_slice(&header.encode());
         prefix.extend_from_slice(head);
-        if !body.is_empty() {
+        if body_bytes > 0 {
             prefix.extend_from_slice(&header.body_bytes.to_le_bytes());
         }
         OutgoingFrame {
             service,
+            length: prefix.len() + body_bytes,
             prefix,
             body,
             written: 0,
@@ -56,15 +59,21 @@ impl OutgoingFrame {
 
     /// The length of the frame in bytes.
     pub(super) fn len(&self) -> usize {
-        self.prefix.len() + self.body.len()
+        self.length
     }
 
-    /// The bytes that are not written yet, in one or two parts.
+    /// The bytes that are not written yet, in one or more parts.
     pub(super) fn rest(&self) -> impl Iterator<Item = &[u8]> {
         let prefix = self.prefix.get(self.written..).unwrap_or_default();
-        let body_from = self.written.saturating_sub(self.prefix.len());
-        let body = self.body.get(body_from..).unwrap_or_default();
-        [prefix, body].into_iter().filter(|part| !part.is_empty())
+        let mut skipped = self.written.saturating_sub(self.prefix.len());
+        let body = self.body.segments().map(move |segment| {
+            let from = skipped.min(segment.len());
+            skipped -= from;
+            segment.get(from..).unwrap_or_default()
+        });
+        std::iter::once(prefix)
+            .chain(body)
+            .filter(|part| !part.is_empty())
     }
 
     /// Notes that up to `bytes` more bytes are written. Returns how many of them are of later frames.
@@ -87,26 +96,22 @@ pub(super) struct ArrivedFrame {
     pub(super) bytes: usize,
 }
 
-impl TryFrom<Frame> for ArrivedFrame {
-    type Error = LinkEnd;
-
-    fn try_from(frame: Frame) -> Result<Self, LinkEnd> {
+impl ArrivedFrame {
+    /// A frame whose parts had so many bytes, and which may be elsewhere already.
+    pub(super) fn new(frame: Frame<BodyMemory>, body_bytes: usize) -> Self {
         let service = frame.service;
-        let mut bytes = HEADER_BYTES + frame.head.len();
-        let mut parts = frame.parts.into_iter();
-        let body = parts.next();
-        if parts.len() > 0 {
-            return Err(LinkEnd::Parts(parts.len() + 1));
-        }
-        bytes += body.as_ref().map_or(0, |body| 8 + body.len());
+        let table = if body_bytes > 0 { 8 } else { 0 };
+        let bytes = HEADER_BYTES + frame.head.len() + table + body_bytes;
+        let body = frame.parts.into_iter().next().unwrap_or_default();
         let letter = Arc::new(Letter {
             service,
             class: frame.class,
+            stream: 0,
             head: frame.head.into(),
-            body: body.unwrap_or_default().into(),
+            body: Bytes::from(body).into(),
         });
         let content = match frame.class {
-            Class::Ordered => Content::Ordered(frame.sequence, letter),
+            Class::Ordered | Class::Chunk => Content::Ordered(frame.sequence, letter),
             Class::Loose => Content::Loose(letter),
             Class::Acknowledgement => Content::Acknowledgement,
         };
@@ -114,11 +119,11 @@ impl TryFrom<Frame> for ArrivedFrame {
             acknowledged: frame.acknowledged,
             content,
         };
-        Ok(ArrivedFrame {
+        ArrivedFrame {
             packet,
             service,
             bytes,
-        })
+        }
     }
 }
 
@@ -133,6 +138,7 @@ mod tests {
             let letter = Arc::new(Letter {
                 service: Service(16),
                 class: Class::Ordered,
+                stream: 0,
                 head: head.into(),
                 body: body.into(),
             });
@@ -141,7 +147,7 @@ mod tests {
                 content: Content::Ordered(7, Arc::clone(&letter)),
             };
             let mut frame = OutgoingFrame::new(&packet);
-            let mut decoder = Decoder::new(FrameLimits::default());
+            let mut decoder = Decoder::<BodyMemory>::new(FrameLimits::default());
             let mut arrived = None;
             let length = frame.len();
             while !frame.is_written() {
@@ -150,7 +156,7 @@ mod tests {
                 arrived = decoder.decode(&mut &[byte][..]).unwrap();
             }
             assert_eq!(frame.advance(5), 5);
-            let arrived = ArrivedFrame::try_from(arrived.unwrap()).unwrap_or_else(|end| panic!("{end}"));
+            let arrived = ArrivedFrame::new(arrived.unwrap(), body.len());
             assert_eq!(arrived.packet, packet);
             assert_eq!((arrived.service, arrived.bytes), (Service(16), length));
         }

@@ -6,7 +6,7 @@
 //! - `link`: the socket between driver and worker, and the pipes of its output.
 //! - `peer_socket`: the sockets between processes that are peers.
 //! - `child`, `sentinel`, `signal`, `exit`: how a process ends, and how that is noticed.
-//! - `cores`: the affinity of threads.
+//! - `cores`, `pages`: the affinity of threads, the pages of large memory.
 //! - `alarm`: a wait shorter than a millisecond, on a runtime's thread.
 //! - `forks`: forked children are told from their parent.
 //! - `restart`: the program starts again with another command line.

@@ -4,16 +4,17 @@ use std::any::{Any, type_name};
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use selvedge_channels::{Payload, Traits};
 
-use crate::actor::arguments::to_bytes;
+use crate::body::{self, Body};
 use crate::failure::Failure;
 
 /// Any shared value.
 pub(crate) type AnyShared = Arc<dyn Any + Send + Sync>;
 
 /// Encodes a value of the type that the closure knows.
-type Encode = Arc<dyn Fn(&(dyn Any + Send + Sync)) -> Result<Vec<u8>, Failure> + Send + Sync>;
+type Encode = Arc<dyn Fn(&(dyn Any + Send + Sync)) -> Result<Body, Failure> + Send + Sync>;
 
 /// A value of any type, and the way to encode it.
 #[derive(Clone)]
@@ -32,13 +33,13 @@ impl fmt::Debug for ObjectValue {
 impl ObjectValue {
     /// A value with these traits. Other processes may fetch it if serde knows its type.
     pub(crate) fn new<T: Payload + Sync>(value: T, traits: &'static Traits<T>) -> Self {
-        Self::encoded_by(value, move |value| to_bytes(value, traits))
+        Self::encoded_by(value, move |value| Body::encoded(value, traits))
     }
 
     /// A value that is encoded in this way.
     pub(super) fn encoded_by<T: Send + Sync + 'static>(
         value: T,
-        encode: impl Fn(&T) -> Result<Vec<u8>, Failure> + Send + Sync + 'static,
+        encode: impl Fn(&T) -> Result<Body, Failure> + Send + Sync + 'static,
     ) -> Self {
         ObjectValue {
             value: Arc::new(value),
@@ -68,7 +69,7 @@ impl ObjectValue {
     }
 
     /// Encodes the value. This runs user code.
-    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn to_body(&self) -> Result<Body, Failure> {
         Failure::catch(|| (self.encode)(self.value.as_ref()))
     }
 }
@@ -96,8 +97,8 @@ pub(crate) fn again(failure: &Failure) -> Failure {
 }
 
 /// Decodes a value. This runs user code.
-pub(crate) fn decoded<T: Payload>(bytes: &[u8], traits: &Traits<T>) -> Result<T, Failure> {
-    Failure::catch(|| crate::actor::arguments::decoded(bytes, traits))
+pub(crate) fn decoded<T: Payload>(bytes: &Bytes, traits: &Traits<T>) -> Result<T, Failure> {
+    Failure::catch(|| body::decoded(bytes, traits))
 }
 
 /// The failure of an object that will never be made.

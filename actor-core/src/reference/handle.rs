@@ -10,6 +10,7 @@ use selvedge_objects::refs::RefId;
 
 use super::content::{AnyShared, Content, ObjectValue};
 use super::fetch::{Fetched, Wish};
+use crate::body::Body;
 use crate::promise::Answer;
 
 /// The table of this process, as handles see it.
@@ -33,7 +34,7 @@ pub(super) trait ReferenceTable: Send + Sync {
     fn set(self: Arc<Self>, id: RefId, value: ObjectValue) -> bool;
 
     /// Asks the owner to set the value of an object.
-    fn ask_to_set(self: Arc<Self>, id: RefId, value: Bytes, references: &[Arc<Handle>]) -> Answer<Fetched>;
+    fn ask_to_set(self: Arc<Self>, id: RefId, value: Body, references: &[Arc<Handle>]) -> Answer<Fetched>;
 
     /// Sends what waits to be said to the owner of an object.
     fn flush(self: Arc<Self>, id: RefId);

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use selvedge_channels::dispose;
 use selvedge_cluster::frame::Class;
 use selvedge_cluster::peer::Peer;
@@ -15,6 +14,7 @@ use super::handle::ReferenceTable;
 use super::references::References;
 use super::set_value::SetValue;
 use super::transit;
+use crate::body::Body;
 use crate::failure::Failure;
 use crate::hub::post::{Letter, PostError};
 
@@ -46,7 +46,7 @@ impl ReferenceService<'_> {
 }
 
 /// Handles a message of a fetch.
-fn fetch_message(references: &Arc<References>, from: Peer, message: FetchMessage, body: Bytes) {
+fn fetch_message(references: &Arc<References>, from: Peer, message: FetchMessage, body: Body) {
     match message {
         FetchMessage::Ask { question, id } => {
             let event = Event::Fetch { from, question, id };
@@ -70,7 +70,12 @@ fn fetch_message(references: &Arc<References>, from: Peer, message: FetchMessage
         } => {
             let table = Arc::clone(references);
             references.arrived(from, parcels, move |handles| match handles {
-                Ok(handles) => set(&table, (from, question), id, SetValue::new(body, handles)),
+                Ok(handles) => set(
+                    &table,
+                    (from, question),
+                    id,
+                    SetValue::new(body.to_bytes(), handles),
+                ),
                 Err(error) => tell(&table, from, &unreadable(question, Failure::from_error(error))),
             });
         }
@@ -81,7 +86,10 @@ fn fetch_message(references: &Arc<References>, from: Peer, message: FetchMessage
             let table = Arc::clone(references);
             references.arrived(from, parcels, move |handles| {
                 let fetched = match handles {
-                    Ok(handles) => Fetched::Value { bytes: body, handles },
+                    Ok(handles) => Fetched::Value {
+                        bytes: body.to_bytes(),
+                        handles,
+                    },
                     Err(error) => Fetched::Unreadable(Failure::from_error(error).into_report()),
                 };
                 table.answered(from, question, fetched);
@@ -101,7 +109,7 @@ fn fetch_message(references: &Arc<References>, from: Peer, message: FetchMessage
 pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThread) {
     match effect {
         Effect::Send { to, bundle } => {
-            let letter = Letter::new(REFERENCES, Class::Loose, &bundle, Bytes::new());
+            let letter = Letter::new(REFERENCES, Class::Loose, &bundle, Body::EMPTY);
             // What is not sent is asked again later, unless there is nobody to ask.
             if let Err(PostError::NoSuchPeer(_)) = table.post().send(to, letter) {
                 table.event(place, Event::Unknown(to));
@@ -164,12 +172,12 @@ fn answer(table: &Arc<References>, to: Peer, question: u64, content: Content) {
             return tell(table, to, &FetchMessage::Failed { question, report });
         }
     };
-    let (bytes, handles) = transit::leaving(|| value.to_bytes());
-    let passed = bytes.and_then(|bytes| {
+    let (body, handles) = transit::leaving(|| value.to_body());
+    let passed = body.and_then(|body| {
         let parcels = table.pass(&handles, to).map_err(Failure::from_error)?;
-        Ok((bytes, parcels))
+        Ok((body, parcels))
     });
-    let (bytes, parcels) = match passed {
+    let (body, parcels) = match passed {
         Ok(passed) => passed,
         Err(failure) => return tell(table, to, &unreadable(question, failure)),
     };
@@ -177,7 +185,7 @@ fn answer(table: &Arc<References>, to: Peer, question: u64, content: Content) {
         question,
         parcels: parcels.clone(),
     };
-    if let Err(error) = say(table, to, &message, bytes.into()) {
+    if let Err(error) = say(table, to, &message, body) {
         table.not_sent(to, &parcels);
         tell(
             table,
@@ -211,7 +219,7 @@ fn unreadable(question: u64, failure: Failure) -> FetchMessage {
 
 /// Sends an answer without a value.
 fn tell(table: &References, to: Peer, message: &FetchMessage) {
-    let sent = say(table, to, message, Bytes::new());
+    let sent = say(table, to, message, Body::EMPTY);
     table.post().told(to, sent);
 }
 
@@ -220,7 +228,7 @@ pub(super) fn say(
     table: &References,
     to: Peer,
     message: &FetchMessage,
-    body: Bytes,
+    body: Body,
 ) -> Result<u64, PostError> {
     let letter = Letter::new(FETCHES, Class::Ordered, message, body);
     table.post().send(to, letter)

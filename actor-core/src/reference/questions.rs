@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::{Event, RefError, RefId, RefStatus};
 
@@ -14,6 +13,7 @@ use super::handle::{Handle, ReferenceTable};
 use super::letters::say;
 use super::references::References;
 use super::table::{FetchQuestion, ObjectCell};
+use crate::body::Body;
 use crate::failure::Failure;
 use crate::promise::{Answer, promise};
 
@@ -86,7 +86,7 @@ impl ReferenceTable for References {
                 Wish::Value | Wish::Readiness => FetchMessage::Ask { question, id },
                 Wish::State => FetchMessage::Look { question, id },
             };
-            if let Err(error) = say(&self, id.owner, &message, Bytes::new()) {
+            if let Err(error) = say(&self, id.owner, &message, Body::EMPTY) {
                 self.answered(id.owner, question, Fetched::Unreachable(error));
             }
         }
@@ -97,7 +97,7 @@ impl ReferenceTable for References {
         self.fill(id, Ok(value)).is_ok()
     }
 
-    fn ask_to_set(self: Arc<Self>, id: RefId, value: Bytes, references: &[Arc<Handle>]) -> Answer<Fetched> {
+    fn ask_to_set(self: Arc<Self>, id: RefId, value: Body, references: &[Arc<Handle>]) -> Answer<Fetched> {
         let (question, answer) = self.question(id, Wish::State);
         let Some(question) = question else { return answer };
         let parcels = match self.pass(references, id.owner) {

@@ -8,7 +8,6 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::{Action, Event, Parcel, RefError, RefId, RefStats};
@@ -21,6 +20,7 @@ use super::letters::{perform, say};
 use super::table::{FetchQuestion, ObjectCell, ReferenceState};
 use super::timer::ReferenceTimer;
 use super::waiting_letter::{WaitingLetter, handles};
+use crate::body::Body;
 use crate::failure::Failure;
 use crate::hub::post::Post;
 use crate::promise::Promise;
@@ -346,7 +346,7 @@ impl References {
     /// The reason that it does not.
     pub(crate) fn unset(self: &Arc<Self>, owner: Peer) -> Result<Arc<Handle>, Failure> {
         let (handle, parcel) = self.keep(owner).map_err(Failure::from_error)?;
-        if let Err(error) = say(self, owner, &FetchMessage::Create { parcel }, Bytes::new()) {
+        if let Err(error) = say(self, owner, &FetchMessage::Create { parcel }, Body::EMPTY) {
             self.not_sent(owner, &[parcel]);
             return Err(Failure::from_error(error));
         }

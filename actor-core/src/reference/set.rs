@@ -10,7 +10,7 @@ use super::error::FetchError;
 use super::fetch::Fetched;
 use super::ref_type::Ref;
 use super::transit;
-use crate::actor::arguments::to_bytes;
+use crate::body::Body;
 use crate::call::request::CALL_TIMEOUT;
 use crate::failure::Failure;
 
@@ -56,11 +56,11 @@ impl<T: Wire> Ref<T> {
                 false => Err(SetError::AlreadySet { id }),
             };
         }
-        let (bytes, handles) =
-            transit::leaving(|| Failure::catch(|| to_bytes(&value, const { &Traits::WIRE })));
-        let bytes = bytes.map_err(|failure| SetError::Unwritable { id, failure })?;
+        let (body, handles) =
+            transit::leaving(|| Failure::catch(|| Body::encoded(&value, const { &Traits::WIRE })));
+        let body = body.map_err(|failure| SetError::Unwritable { id, failure })?;
         let table = self.table().map_err(SetError::NoAnswer)?;
-        let mut answer = Arc::clone(table).ask_to_set(id, bytes.into(), &handles);
+        let mut answer = Arc::clone(table).ask_to_set(id, body, &handles);
         match self
             .waited(&mut answer, CALL_TIMEOUT)
             .map_err(SetError::NoAnswer)?

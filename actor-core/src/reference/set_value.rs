@@ -11,6 +11,7 @@ use selvedge_channels::{Traits, Wire};
 use super::content::{AnyShared, ObjectValue, decoded};
 use super::handle::Handle;
 use super::transit;
+use crate::body::Body;
 use crate::failure::Failure;
 
 /// A value that another process has set, as it came.
@@ -35,9 +36,9 @@ impl SetValue {
     }
 
     /// The encoded value, with the references in it beside it.
-    fn encoded(&self) -> Vec<u8> {
+    fn encoded(&self) -> Body {
         transit::beside(&self.handles);
-        self.bytes.to_vec()
+        self.bytes.clone().into()
     }
 
     /// The value, if it was decoded as a `T` before.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::Bytes;
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::refs::{Parcel, RefError, RefId};
 
 use crate::actor::arguments::Returned;
+use crate::body::Body;
 use crate::call::Callee;
 use crate::call::remote_error::{Ran, RemoteError};
 use crate::call::request::CallFault;
@@ -22,7 +22,6 @@ use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionEntry, Invocation, Wants};
 use crate::remote::job::RemoteJob;
 use crate::remote::message::CallMessage;
-use crate::remote::parts::{PART_BYTES_MAX, Whole};
 use crate::remote::remote_call::Destination;
 use crate::remote::request::{EncodedArguments, Request};
 use crate::remote::service::Remote;
@@ -132,8 +131,7 @@ impl Remote {
             .map(drop)
     }
 
-    /// Sends a call, with the references in its arguments. A peer that has a part of it and cannot have the rest is told
-    /// to forget it.
+    /// Sends a call, with the references in its arguments.
     fn send_call(
         &self,
         peer: Peer,
@@ -143,7 +141,6 @@ impl Remote {
         kept: Option<Parcel>,
     ) -> Result<u64, RemoteError> {
         let EncodedArguments { body, handles } = encoded;
-        let has_parts = body.len() > PART_BYTES_MAX;
         let mut parcels: Vec<Parcel> = kept.into_iter().collect();
         let passed = self.references.pass(&handles, peer);
         parcels.extend(passed.map_err(not_passed)?);
@@ -153,13 +150,9 @@ impl Remote {
             wants,
             parcels: parcels.clone(),
         };
-        let sent = self.send(peer, (call, message), Whole::Arguments, body);
+        let sent = self.post.send(peer, message.letter(body));
         sent.map_err(|error| {
             self.references.not_sent(peer, &parcels);
-            if has_parts {
-                let forgets = self.cancel(peer, call);
-                self.post.told(peer, forgets);
-            }
             self.unsent(error)
         })
     }
@@ -224,7 +217,7 @@ impl Remote {
         let encoded = match peers.iter().any(|peer| request.check(peer.process).is_ok()) {
             true => request.encode(),
             false => Ok(EncodedArguments {
-                body: Bytes::new(),
+                body: Body::EMPTY,
                 handles: Vec::new(),
             }),
         };
@@ -361,7 +354,7 @@ impl Remote {
     }
 
     fn cancel(&self, peer: Peer, call: CallId) -> Result<u64, PostError> {
-        let letter = CallMessage::Cancel { call }.letter(Bytes::new());
+        let letter = CallMessage::Cancel { call }.letter(Body::EMPTY);
         self.post.send(peer, letter)
     }
 }

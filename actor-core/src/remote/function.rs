@@ -16,6 +16,7 @@ use selvedge_objects::refs::RefId;
 use serde::{Deserialize, Serialize};
 
 use crate::actor::arguments::{Arguments, ArgumentsKind, Returned};
+use crate::body::Body;
 use crate::error_codec::ErrorCodec;
 use crate::failure::Failure;
 use crate::fnv::{FNV_OFFSET, fnv1a};
@@ -66,7 +67,7 @@ pub struct FunctionEntry {
     /// The codec of the function's errors, if serde knows their type.
     pub error: fn() -> Option<&'static ErrorCodec>,
     is_async: bool,
-    encode: fn(&Arguments) -> Result<Vec<u8>, Failure>,
+    encode: fn(&Arguments) -> Result<Body, Failure>,
     run: fn(Invocation) -> Running,
 }
 
@@ -194,9 +195,9 @@ impl FunctionEntry {
     }
 
     /// Encodes arguments, with the references in them. Their `Serialize` is user code.
-    pub(crate) fn encode(&self, arguments: &Arguments) -> Result<(Vec<u8>, Vec<Arc<Handle>>), Failure> {
-        let (bytes, handles) = leaving(|| Failure::catch(|| (self.encode)(arguments)));
-        Ok((bytes?, handles))
+    pub(crate) fn encode(&self, arguments: &Arguments) -> Result<(Body, Vec<Arc<Handle>>), Failure> {
+        let (body, handles) = leaving(|| Failure::catch(|| (self.encode)(arguments)));
+        Ok((body?, handles))
     }
 
     /// Runs the function, or creates its future. A panic is a failure.

@@ -5,12 +5,12 @@ use selvedge_cluster::frame::{Class, Service};
 use selvedge_objects::refs::Parcel;
 use serde::{Deserialize, Serialize};
 
+use crate::body::Body;
 use crate::call::remote_error::RemoteError;
 use crate::failure::{Failure, FailureReport};
 use crate::hub::post::Letter;
 use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionId, Wants};
-use crate::remote::parts::Whole;
 
 /// The service of calls.
 pub(crate) const CALLS: Service = Service(16);
@@ -26,8 +26,6 @@ pub(crate) enum CallMessage {
         /// The references in the arguments, after the one of a value to be kept.
         parcels: Vec<Parcel>,
     },
-    /// A part of a long body that a later letter completes. Body: the part.
-    Part { call: CallId, of: Whole },
     /// The function has returned. Body: the value, or nothing if only the end was wanted.
     Value {
         call: CallId,
@@ -62,8 +60,21 @@ pub(crate) enum Fault {
 
 impl CallMessage {
     /// The letter with this head.
-    pub(crate) fn letter(&self, body: Bytes) -> Letter {
-        Letter::new(CALLS, Class::Ordered, self, body)
+    pub(crate) fn letter(&self, body: impl Into<Body>) -> Letter {
+        Letter {
+            // A call and its cancellation keep their order; other calls may overtake a long one.
+            stream: self.call().0,
+            ..Letter::new(CALLS, Class::Ordered, self, body)
+        }
+    }
+
+    fn call(&self) -> CallId {
+        match self {
+            CallMessage::Call { call, .. }
+            | CallMessage::Value { call, .. }
+            | CallMessage::Fault { call }
+            | CallMessage::Cancel { call } => *call,
+        }
     }
 
     /// The head of a letter; `None` if its bytes are none.

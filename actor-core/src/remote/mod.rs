@@ -7,8 +7,7 @@
 //!   becomes what the function takes
 //! - `remote_call`: the description of a call, and functions as values
 //! - `verbs`: what a runtime does with a described call; `scope`: several calls as one; `composite`: their errors
-//! - `calls`: the table of calls, plain data; `message`: the letters between two services of calls;
-//!   `parts`: bodies that are longer than a letter
+//! - `calls`: the table of calls, plain data; `message`: the letters between two services of calls
 //! - `request`: a call to be made
 //! - `service`: the service of a process, with `asking` for its own calls and `serving` for those of others
 //! - `waiter`: the promise of an answer; `job`: a call where its function runs; `resolving`: one whose arguments are
@@ -30,7 +29,6 @@ mod job;
 pub(crate) mod message;
 pub(crate) mod near;
 pub(crate) mod parameter;
-pub(crate) mod parts;
 mod piece;
 mod places;
 pub(crate) mod remote_call;

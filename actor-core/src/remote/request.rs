@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use selvedge_cluster::peer::ProcessId;
 use selvedge_objects::refs::RefId;
 
 use crate::actor::arguments::Arguments;
+use crate::body::Body;
 use crate::call::remote_error::RemoteError;
 use crate::failure::Failure;
 use crate::reference::handle::Handle;
@@ -26,7 +26,7 @@ pub(crate) struct Request {
 /// Encoded arguments, and the references in them.
 #[derive(Clone)]
 pub(super) struct EncodedArguments {
-    pub(super) body: Bytes,
+    pub(super) body: Body,
     pub(super) handles: Vec<Arc<Handle>>,
 }
 
@@ -51,18 +51,15 @@ impl Request {
     }
 
     pub(super) fn encode(&self) -> Result<EncodedArguments, RemoteError> {
-        let (bytes, handles) = self.function.encode(&self.arguments).map_err(refused)?;
-        Ok(EncodedArguments {
-            body: bytes.into(),
-            handles,
-        })
+        let (body, handles) = self.function.encode(&self.arguments).map_err(refused)?;
+        Ok(EncodedArguments { body, handles })
     }
 
     /// The invocation of a function of this process.
     pub(super) fn here(self, wants: Wants) -> Result<Invocation, RemoteError> {
         let (arguments, handles) = if self.is_copied {
-            let (bytes, handles) = self.function.encode(&self.arguments).map_err(refused)?;
-            (Arguments::Bytes(bytes), handles)
+            let (body, handles) = self.function.encode(&self.arguments).map_err(refused)?;
+            (Arguments::Bytes(body), handles)
         } else {
             (self.arguments, Vec::new())
         };

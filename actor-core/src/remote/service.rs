@@ -11,7 +11,6 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_cluster::frame::Service;
 use selvedge_cluster::id_map::IdSet;
@@ -23,17 +22,16 @@ use crate::call::remote_error::RemoteError;
 use crate::cancel::CallCancel;
 use crate::current::{Current, Place};
 use crate::failure::wake;
-use crate::hub::post::{Post, PostError, Receiver};
+use crate::hub::post::{Post, Receiver};
 use crate::hub::{LinkTraffic, ServiceTraffic};
 use crate::reference::fetch::FETCHES;
 use crate::reference::references::{Helpers, References};
 use crate::remote::async_thread::{AsyncPlace, AsyncThread};
-use crate::remote::calls::{Asked, CallId, Served};
+use crate::remote::calls::{Asked, Served};
 use crate::remote::executor::{Executor, Work};
 use crate::remote::init::{OF_PROCESS, WorkerInit};
 use crate::remote::job::RemoteJob;
-use crate::remote::message::{CALLS, CallMessage};
-use crate::remote::parts::{BodyParts, Whole, send_in_parts};
+use crate::remote::message::CALLS;
 use crate::remote::piece::{Piece, RemoteHelpers};
 use crate::remote::threads::Threads;
 use crate::remote::waiter::{Outcome, Waiter};
@@ -43,7 +41,6 @@ use crate::remote_channel::service::RemoteChannels;
 pub(crate) struct Remote {
     pub(super) post: Arc<dyn Post>,
     pub(super) asked: Mutex<Asked<Arc<Waiter>>>,
-    pub(super) parts: Mutex<BodyParts<(CallId, Whole)>>,
     pub(super) served: Mutex<Served<Arc<CallCancel>>>,
     pub(crate) references: Arc<References>,
     pub(super) channels: Arc<RemoteChannels>,
@@ -93,7 +90,6 @@ impl Remote {
             post,
             references,
             asked: Mutex::default(),
-            parts: Mutex::default(),
             served: Mutex::default(),
             seen: Mutex::default(),
             turn: AtomicUsize::new(0),
@@ -146,18 +142,6 @@ impl Remote {
         } else {
             &currents.blocking
         })
-    }
-
-    /// Sends a letter about a call, in several parts if its body is long. Returns the number of the letter itself.
-    pub(super) fn send(
-        &self,
-        to: Peer,
-        (call, message): (CallId, CallMessage),
-        of: Whole,
-        body: Bytes,
-    ) -> Result<u64, PostError> {
-        let part = |part| CallMessage::Part { call, of }.letter(part);
-        send_in_parts(self.post.as_ref(), to, body, part, |last| message.letter(last))
     }
 
     /// The traffic of all links.
@@ -241,7 +225,6 @@ impl Remote {
     /// The number of calls that wait for answers of others, and of calls of others that run.
     #[cfg(test)]
     pub(crate) fn open_calls(&self) -> (usize, usize) {
-        assert_eq!(self.parts.lock().len(), 0);
         (self.asked.lock().len(), self.served.lock().len())
     }
 

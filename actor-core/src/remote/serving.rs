@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_cluster::session::Outcome as Fate;
 use selvedge_objects::channel::CHANNELS;
 use selvedge_objects::refs::{Parcel, RefId};
 
 use crate::actor::arguments::{Arguments, Returned};
+use crate::body::Body;
 use crate::call::remote_error::RemoteError;
 use crate::cancel::CallCancel;
 use crate::failure::Failure;
@@ -20,7 +20,6 @@ use crate::remote::asking::{content_of, log};
 use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionEntry, FunctionId, Invocation, Wants, find_function, known_functions};
 use crate::remote::message::{CALLS, CallMessage, Fault};
-use crate::remote::parts::Whole;
 use crate::remote::service::Remote;
 use crate::remote::waiter::Outcome;
 
@@ -46,29 +45,20 @@ impl Receiver for Remote {
                 wants,
                 parcels,
             }) => {
-                let body = self.complete(from, call, Whole::Arguments, letter.body);
                 let asked = PeerCall {
                     call,
                     function,
                     wants,
                 };
-                self.serve(from, asked, parcels, body);
-            }
-            Some(CallMessage::Part { call, of }) => {
-                let added = self.parts.lock().add(from, (call, of), &letter.body);
-                if added.is_err() {
-                    self.post.cut(from, "it sends a body without an end".to_owned());
-                }
+                self.serve(from, asked, parcels, letter.body);
             }
             Some(CallMessage::Value { call, parcels }) => {
-                let body = self.complete(from, call, Whole::Value, letter.body);
-                self.value_arrived(from, call, parcels, body);
+                self.value_arrived(from, call, parcels, letter.body);
             }
             Some(CallMessage::Fault { call }) => {
-                self.answered(from, call, || Err(Fault::decode(&letter.body).into()));
+                self.answered(from, call, || Err(Fault::decode(&letter.body.to_bytes()).into()));
             }
             Some(CallMessage::Cancel { call }) => {
-                self.parts.lock().forget(from, (call, Whole::Arguments));
                 let cancelled = self.served.lock().cancel(from, call);
                 if let Some(cancel) = cancelled {
                     cancel.cancel();
@@ -83,7 +73,6 @@ impl Receiver for Remote {
         ReferenceService(&self.references).died(peer);
         self.channels.died(peer);
         self.seen.lock().insert(peer.process);
-        self.parts.lock().died(peer);
         let lost = self.asked.lock().died(peer, fates);
         for (waiter, ran) in lost {
             self.settle(&waiter, Err(RemoteError::Died { ran }));
@@ -94,10 +83,6 @@ impl Receiver for Remote {
 }
 
 impl Remote {
-    fn complete(&self, from: Peer, call: CallId, of: Whole, last: Bytes) -> Bytes {
-        self.parts.lock().complete(from, (call, of), last)
-    }
-
     fn answered(&self, from: Peer, call: CallId, outcome: impl FnOnce() -> Outcome) {
         let waiter = self.asked.lock().answered(from, call);
         if let Some(waiter) = waiter {
@@ -106,19 +91,18 @@ impl Remote {
     }
 
     /// The value of a call has arrived; it counts once the references in it have come to rest.
-    fn value_arrived(&self, from: Peer, call: CallId, parcels: Vec<Parcel>, body: Bytes) {
+    fn value_arrived(&self, from: Peer, call: CallId, parcels: Vec<Parcel>, body: Body) {
         let this = self.this.clone();
         self.references.arrived(from, parcels, move |handles| {
             let Some(this) = this.upgrade() else { return };
             this.answered(from, call, || match handles {
-                // The body is the only part of its letter, so this moves it.
-                Ok(handles) => Ok(Returned::Passed(body.into(), Beside(handles))),
+                Ok(handles) => Ok(Returned::Passed(body, Beside(handles))),
                 Err(error) => Err(RemoteError::Failed(Failure::from_error(error))),
             });
         });
     }
 
-    fn serve(&self, from: Peer, asked: PeerCall, parcels: Vec<Parcel>, body: Bytes) {
+    fn serve(&self, from: Peer, asked: PeerCall, parcels: Vec<Parcel>, body: Body) {
         let cancel = Arc::<CallCancel>::default();
         let answers = matches!(asked.wants, Wants::Value | Wants::End);
         if answers && !self.served.lock().begin(from, asked.call, Arc::clone(&cancel)) {
@@ -144,7 +128,7 @@ impl Remote {
                 }
             };
             let invocation = Invocation {
-                arguments: Arguments::Bytes(body.into()),
+                arguments: Arguments::Bytes(body),
                 handles,
                 wants: asked.wants,
             };
@@ -178,9 +162,9 @@ impl Remote {
     }
 
     fn succeed(&self, from: Peer, call: CallId, returned: Returned) {
-        let (bytes, handles) = match returned {
-            Returned::Bytes(bytes) => (bytes, Vec::new()),
-            Returned::Passed(bytes, Beside(handles)) => (bytes, handles),
+        let (body, handles) = match returned {
+            Returned::Bytes(body) => (body, Vec::new()),
+            Returned::Passed(body, Beside(handles)) => (body, handles),
             Returned::Local(_) | Returned::Kept(_) => {
                 let failure = Failure::Internal("a value for another process without bytes".to_owned());
                 return self.fail(from, call, Fault::Failed(failure.into_report()));
@@ -200,7 +184,7 @@ impl Remote {
             call,
             parcels: parcels.clone(),
         };
-        let sent = self.send(from, (call, message), Whole::Value, bytes.into());
+        let sent = self.post.send(from, message.letter(body));
         if sent.is_err() {
             self.references.not_sent(from, &parcels);
         }

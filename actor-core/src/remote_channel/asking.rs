@@ -2,23 +2,22 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::channel::{Answer, Request, Wish};
 use selvedge_objects::refs::{RefError, RefId};
 
 use super::error::RemoteChannelError;
-use super::message::{ChannelMessage, ChannelRefusal, PartOf};
+use super::message::{ChannelMessage, ChannelRefusal};
 use super::operation::ChannelOperation;
 use super::requests::{ChannelRequests, NoRequest, NumberedRequest, User};
 use super::service::RemoteChannels;
 use super::value::{EncodedValue, SharedValue, deferring};
+use crate::body::Body;
 use crate::failure::Failure;
 use crate::hub::post::PostError;
 use crate::promise::promise;
 use crate::reference::effect::EffectThread;
 use crate::reference::handle::Handle;
-use crate::remote::parts::PART_BYTES_MAX;
 
 impl RemoteChannels {
     /// Begins a request.
@@ -100,16 +99,11 @@ impl RemoteChannels {
             RefError::Dead(peer) => NotSent::Unsent(PostError::Dead(peer)),
             error => NotSent::Unreadable(Failure::from_error(error)),
         })?;
-        let (number, has_parts) = (request.number, value.bytes.len() > PART_BYTES_MAX);
         let request = request.map(|_| parcels.clone());
         let message = ChannelMessage::Asked { channel, request };
-        let sent = message.send(self.post.as_ref(), home, PartOf::Request(number), value.bytes);
+        let sent = self.post.send(home, message.letter(value.body));
         sent.map(drop).map_err(|error| {
             self.references.not_sent(home, &parcels);
-            if has_parts {
-                let wish = Wish::Cancel;
-                self.tell(channel, Some(Request { number, wish }));
-            }
             NotSent::Unsent(error)
         })
     }
@@ -143,7 +137,7 @@ impl RemoteChannels {
             return self.ask_here(channel, request);
         }
         let request = request.map(|_| Vec::new());
-        let letter = ChannelMessage::Asked { channel, request }.letter(Bytes::new());
+        let letter = ChannelMessage::Asked { channel, request }.letter(Body::EMPTY);
         let sent = self.post.send(channel.owner, letter);
         self.post.told(channel.owner, sent);
     }

@@ -3,15 +3,15 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::channel::{Answer, ChannelHome, Reply, Request, Wish};
 use selvedge_objects::refs::{Parcel, RefError};
 
 use super::cell::{ChannelCell, Replies, Stepped};
-use super::message::{ChannelMessage, ChannelRefusal, PartOf};
+use super::message::{ChannelMessage, ChannelRefusal};
 use super::service::RemoteChannels;
 use super::value::SharedValue;
+use crate::body::Body;
 use crate::failure::Failure;
 use crate::hub::post::PostError;
 use crate::reference::effect::EffectThread;
@@ -101,7 +101,7 @@ impl RemoteChannels {
         let parcels = passed.map_err(Unpassed::Reference)?;
         let answer = Ok(Answer::Value(parcels.clone()));
         let message = ChannelMessage::Answered { number, answer };
-        let sent = message.send(self.post.as_ref(), to, PartOf::Answer(number), encoded.bytes);
+        let sent = self.post.send(to, message.letter(encoded.body));
         sent.map(drop).map_err(|error| {
             self.references.not_sent(to, &parcels);
             Unpassed::Unsent(error)
@@ -115,7 +115,7 @@ impl RemoteChannels {
         number: u64,
         answer: Result<Answer<Vec<Parcel>>, ChannelRefusal>,
     ) {
-        let letter = ChannelMessage::Answered { number, answer }.letter(Bytes::new());
+        let letter = ChannelMessage::Answered { number, answer }.letter(Body::EMPTY);
         let sent = self.post.send(to, letter);
         self.post.told(to, sent);
     }

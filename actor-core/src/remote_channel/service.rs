@@ -10,15 +10,15 @@ use selvedge_objects::refs::{Parcel, RefError, RefId};
 
 use super::cell::{ChannelCell, LivingChannels};
 use super::inbox::ChannelInbox;
-use super::message::{ChannelMessage, ChannelRefusal, PartOf};
+use super::message::{ChannelMessage, ChannelRefusal};
 use super::requests::{ChannelRequests, Settled};
 use super::value::{SharedValue, ValueForm, deferring};
+use crate::body::Body;
 use crate::hub::post::{Post, PostError};
 use crate::promise::Promise;
 use crate::reference::effect::EffectThread;
 use crate::reference::handle::Handle;
 use crate::reference::references::{Helpers, References};
-use crate::remote::parts::BodyParts;
 
 /// The service of channels of one process: the requests of this process, and the channels that live in it.
 pub(crate) struct RemoteChannels {
@@ -28,7 +28,6 @@ pub(crate) struct RemoteChannels {
     pub(super) living: Arc<LivingChannels>,
     pub(super) requests: Mutex<ChannelRequests>,
     pub(super) inbox: Mutex<ChannelInbox<Incoming>>,
-    pub(super) parts: Mutex<BodyParts<PartOf>>,
     pub(super) this: Weak<RemoteChannels>,
 }
 
@@ -56,7 +55,6 @@ impl RemoteChannels {
             living: Arc::default(),
             requests: Mutex::default(),
             inbox: Mutex::default(),
-            parts: Mutex::default(),
             this: Weak::clone(this),
         });
         let above = Arc::downgrade(&service);
@@ -101,7 +99,7 @@ impl RemoteChannels {
     }
 
     fn make_letter(&self, peer: Peer, parcel: Parcel, capacity: u64) -> Result<u64, PostError> {
-        let letter = ChannelMessage::Make { parcel, capacity }.letter(bytes::Bytes::new());
+        let letter = ChannelMessage::Make { parcel, capacity }.letter(Body::EMPTY);
         self.post.send(peer, letter)
     }
 
@@ -141,7 +139,6 @@ impl RemoteChannels {
     /// The number of channels here, of open requests of this process, and of requests of others that wait to be served.
     #[cfg(test)]
     pub(crate) fn figures(&self) -> (usize, usize, usize) {
-        assert_eq!(self.parts.lock().len(), 0);
         let living = self.living.lock().len();
         (living, self.requests.lock().open(), self.inbox.lock().len())
     }

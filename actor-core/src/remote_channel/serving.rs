@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::channel::{Answer, Request, Wish};
 use selvedge_objects::refs::{Parcel, RefError, RefId};
@@ -10,9 +9,10 @@ use selvedge_objects::refs::{Parcel, RefError, RefId};
 use super::cell::{ChannelCell, Stepped};
 use super::error::RemoteChannelError;
 use super::inbox::InboxKey;
-use super::message::{ChannelMessage, ChannelRefusal, PartOf};
+use super::message::{ChannelMessage, ChannelRefusal};
 use super::service::{Incoming, RemoteChannels};
 use super::value::{ChannelValue, EncodedValue, SharedValue};
+use crate::body::Body;
 use crate::failure::Failure;
 use crate::hub::post::Letter;
 use crate::reference::effect::EffectThread;
@@ -52,7 +52,6 @@ impl RemoteChannels {
     pub(crate) fn died(&self, peer: Peer) {
         self.on_link(|| {
             self.inbox.lock().died(peer);
-            self.parts.lock().died(peer);
             let living: Vec<_> = self.living.lock().values().filter_map(Weak::upgrade).collect();
             for cell in living {
                 self.step(&cell, EffectThread::Link, |home| home.dead(peer));
@@ -63,25 +62,11 @@ impl RemoteChannels {
         });
     }
 
-    fn message(&self, from: Peer, message: ChannelMessage, body: Bytes) {
+    fn message(&self, from: Peer, message: ChannelMessage, body: Body) {
         match message {
             ChannelMessage::Make { parcel, capacity } => self.make_for(from, parcel, capacity),
-            ChannelMessage::Part { of } => {
-                let added = self.parts.lock().add(from, of, &body);
-                if added.is_err() {
-                    self.cut(from, "a value without an end");
-                }
-            }
-            // A cancellation completes what was sent of its request, and a refusal what was sent of its answer.
-            ChannelMessage::Asked { channel, request } => {
-                let of = PartOf::Request(request.number);
-                let body = self.parts.lock().complete(from, of, body);
-                self.asked(from, channel, request, body);
-            }
-            ChannelMessage::Answered { number, answer } => {
-                let body = self.parts.lock().complete(from, PartOf::Answer(number), body);
-                self.answer_arrived(from, number, answer, body);
-            }
+            ChannelMessage::Asked { channel, request } => self.asked(from, channel, request, body),
+            ChannelMessage::Answered { number, answer } => self.answer_arrived(from, number, answer, body),
         }
     }
 
@@ -99,7 +84,7 @@ impl RemoteChannels {
         });
     }
 
-    fn asked(&self, from: Peer, channel: RefId, request: Request<Vec<Parcel>>, body: Bytes) {
+    fn asked(&self, from: Peer, channel: RefId, request: Request<Vec<Parcel>>, body: Body) {
         let key = (channel, from);
         let Ok(ticket) = self.inbox.lock().arrive(key) else {
             return self.cut(from, "too many of its requests wait");
@@ -125,7 +110,7 @@ impl RemoteChannels {
         from: Peer,
         number: u64,
         answer: Result<Answer<Vec<Parcel>>, ChannelRefusal>,
-        body: Bytes,
+        body: Body,
     ) {
         let parcels = match &answer {
             Ok(Answer::Value(parcels)) => parcels.clone(),
@@ -145,18 +130,18 @@ impl RemoteChannels {
         &self,
         from: Peer,
         parcels: Vec<Parcel>,
-        bytes: Bytes,
+        body: Body,
         then: impl FnOnce(&RemoteChannels, Result<SharedValue, RefError>) + Send + 'static,
     ) {
         if parcels.is_empty() {
             let handles = Vec::new();
-            return then(self, Ok(ChannelValue::encoded(EncodedValue { bytes, handles })));
+            return then(self, Ok(ChannelValue::encoded(EncodedValue { body, handles })));
         }
         let this = self.this.clone();
         self.references.arrived(from, parcels, move |handles| {
             let Some(this) = this.upgrade() else { return };
             this.on_link(|| {
-                let value = handles.map(|handles| ChannelValue::encoded(EncodedValue { bytes, handles }));
+                let value = handles.map(|handles| ChannelValue::encoded(EncodedValue { body, handles }));
                 then(&this, value);
             });
         });

@@ -6,9 +6,9 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use selvedge_channels::{Scope, Traits, Wire, dispose};
 
+use crate::body::Body;
 use crate::failure::Failure;
 use crate::reference::content::{ObjectValue, decoded};
 use crate::reference::handle::Handle;
@@ -31,7 +31,7 @@ pub(super) enum ValueForm {
 /// An encoded value, with the references in it.
 #[derive(Clone, Default)]
 pub(super) struct EncodedValue {
-    pub(super) bytes: Bytes,
+    pub(super) body: Body,
     pub(super) handles: Vec<Arc<Handle>>,
 }
 
@@ -104,9 +104,9 @@ impl ChannelValue {
     pub(super) fn to_encoded(&self) -> Result<EncodedValue, Failure> {
         match &self.0 {
             Some(ValueForm::Here(value)) => {
-                let (bytes, handles) = transit::leaving(|| value.to_bytes());
-                let bytes = bytes?.into();
-                Ok(EncodedValue { bytes, handles })
+                let (body, handles) = transit::leaving(|| value.to_body());
+                let body = body?;
+                Ok(EncodedValue { body, handles })
             }
             Some(ValueForm::Encoded(value)) => Ok(value.clone()),
             None => Ok(EncodedValue::default()),
@@ -127,7 +127,7 @@ pub(super) fn read<T: Wire>(value: SharedValue) -> Result<T, Failure> {
             Failure::catch(|| Ok(Arc::unwrap_or_clone(shared)))
         }
         Some(ValueForm::Encoded(encoded)) => transit::arriving(encoded.handles.clone(), || {
-            decoded(&encoded.bytes, const { &Traits::WIRE })
+            decoded(&encoded.body.to_bytes(), const { &Traits::WIRE })
         }),
         None => Err(Failure::Internal("a value that was dropped".to_owned())),
     }

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_channels::dispose;
 use selvedge_cluster::peer::Peer;
@@ -263,7 +264,7 @@ impl WorkerLanes {
         let call = ActorCall {
             actor,
             method,
-            arguments: Arguments::Bytes(body),
+            arguments: Arguments::Bytes(body.into()),
             reply: Box::new(move |result| {
                 drop(open);
                 returned(&writer, request, result);
@@ -367,24 +368,24 @@ fn returned(writer: &Writer, request: RequestId, result: Result<Returned, CallFa
         request,
         result: Err(failure.report()),
     };
-    let (answer, body): (_, &[u8]) = match &result {
+    let (answer, body) = match &result {
         Ok(Returned::Bytes(body)) => (
             FromWorker::Returned {
                 request,
                 result: Ok(()),
             },
-            body,
+            body.to_bytes(),
         ),
         Ok(Returned::Local(_) | Returned::Passed(..) | Returned::Kept(_)) => {
             let text = "a call between processes returned no bytes".to_owned();
-            (failed(&Failure::Internal(text)), &[])
+            (failed(&Failure::Internal(text)), Bytes::new())
         }
-        Err(CallFault::Failed(failure)) => (failed(failure), &[]),
+        Err(CallFault::Failed(failure)) => (failed(failure), Bytes::new()),
         Err(CallFault::Died(_) | CallFault::NoActor | CallFault::Remote(_)) => {
-            (FromWorker::NoActor { request }, &[])
+            (FromWorker::NoActor { request }, Bytes::new())
         }
     };
-    if let Err(error) = writer.send_with(&answer, body) {
+    if let Err(error) = writer.send_with(&answer, &body) {
         writer.send(&failed(&Failure::from_error(error)));
     }
     dispose(result);

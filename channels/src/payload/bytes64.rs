@@ -18,6 +18,8 @@ pub(super) struct Bytes64 {
     skipped: u8,
     /// The owner of the bytes, if they are not owned here. Never accessed; dropped together with this struct.
     keeper: Option<Box<dyn Any + Send + Sync>>,
+    /// Whether the drop of the keeper may run user code.
+    is_users: bool,
 }
 
 // SAFETY: owns its allocation alone, or keeps the owner of bytes that are not written, and hands the bytes out under
@@ -57,6 +59,7 @@ impl Bytes64 {
             len,
             skipped: skipped as u8,
             keeper: None,
+            is_users: false,
         })
     }
 
@@ -88,7 +91,19 @@ impl Bytes64 {
             len: bytes.len(),
             skipped: 0,
             keeper: Some(keeper),
+            is_users: true,
         })
+    }
+
+    /// These bytes, the drop of whose keeper runs no user code.
+    pub(super) fn without_user_code(mut self) -> Self {
+        self.is_users = false;
+        self
+    }
+
+    /// Whether the drop may run user code.
+    pub(super) fn is_users(&self) -> bool {
+        self.is_users
     }
 
     /// Whether the bytes are owned here and may be written.

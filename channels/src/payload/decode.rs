@@ -1,8 +1,8 @@
 //! The decoder of payloads, to values and views. The bytes may come from another process: every length is checked
 //! before it is used, and memory is allocated only in proportion to the bytes.
-#![allow(unsafe_code)] // makes one borrowed tensor
+#![allow(unsafe_code)] // makes borrowed and kept tensors
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::sync::Arc;
 
 use super::bytes64::Bytes64;
@@ -45,6 +45,41 @@ fn numbers(bytes: &[u8], dtype: DType) -> Result<&[u8], DecodeError> {
 /// [`DecodeError`] when the bytes are not a `T`.
 #[inline]
 pub fn decode<T: Wire>(bytes: &[u8]) -> Result<T, DecodeError> {
+    decode_with(bytes, Bytes64::copy_of)
+}
+
+/// The minimum length of a tensor that is a view of the bytes it came in, in bytes.
+const VIEW_MIN: usize = 4096;
+
+/// The largest multiple of a tensor's length that it keeps in memory as a view of the bytes it came in.
+const KEPT_MAX: usize = 8;
+
+/// Decodes like [`decode`], but long tensors are views of the bytes, as far as these are on a 64-byte boundary. Each view
+/// has a keeper, which is dropped with it. A tensor that is a small part of the bytes is copied, so that it does not
+/// keep all of them.
+///
+/// # Errors
+/// [`DecodeError`] when the bytes are not a `T`.
+///
+/// # Safety
+/// The bytes must be valid and unwritten as long as any keeper exists. The drop of a keeper must not run user code.
+pub unsafe fn decode_kept<T: Wire>(
+    bytes: &[u8],
+    keeper: &dyn Fn() -> Box<dyn Any + Send + Sync>,
+) -> Result<T, DecodeError> {
+    decode_with(bytes, |part| {
+        let is_view = part.len() >= VIEW_MIN.max(bytes.len() / KEPT_MAX) && Bytes64::can_keep(part);
+        if !is_view {
+            return Bytes64::copy_of(part);
+        }
+        // SAFETY: the caller promises it.
+        unsafe { Bytes64::kept(part, keeper()) }.map(Bytes64::without_user_code)
+    })
+}
+
+/// Decodes a value, whose tensors get the memory that `memory` makes of their parts.
+#[inline]
+fn decode_with<T: Wire>(bytes: &[u8], memory: impl Fn(&[u8]) -> Option<Bytes64>) -> Result<T, DecodeError> {
     if let Some(dtype) = dtype_of::<T>() {
         let number = number_head(bytes, dtype).ok_or(malformed("it is not a number of this type"))?;
         return number_from_bytes(number).ok_or(malformed("its head is not as long as its number"));
@@ -58,29 +93,32 @@ pub fn decode<T: Wire>(bytes: &[u8]) -> Result<T, DecodeError> {
     }
     let frame = Frame::parse_tree(bytes)?;
     if frame.is_named {
-        return named(&frame);
+        return named(&frame, memory);
     }
     if !std::mem::needs_drop::<T>() && frame.parts == 0 {
         // The value owns nothing, so it contains no tensor that could ask for a part.
         return read::<T, false>(frame.head);
     }
-    collector::providing(copied(&frame)?, || read::<T, false>(frame.head))
+    collector::providing(parts_of(&frame, memory)?, || read::<T, false>(frame.head))
 }
 
-/// Copies the parts of a value, which its tensors then take.
+/// The parts of a value in memory of their own, which its tensors then take.
 #[inline]
-fn copied(frame: &Frame<'_>) -> Result<Vec<Option<Arc<Bytes64>>>, DecodeError> {
+fn parts_of(
+    frame: &Frame<'_>,
+    memory: impl Fn(&[u8]) -> Option<Bytes64>,
+) -> Result<Vec<Option<Arc<Bytes64>>>, DecodeError> {
     let mut parts = Vec::new();
     for part in frame.parts() {
-        let part = Bytes64::copy_of(part?).ok_or(malformed("there is no memory for a part"))?;
+        let part = memory(part?).ok_or(malformed("there is no memory for a part"))?;
         parts.push(Some(Arc::new(part)));
     }
     Ok(parts)
 }
 
 #[inline(never)]
-fn named<T: Wire>(frame: &Frame<'_>) -> Result<T, DecodeError> {
-    collector::providing(copied(frame)?, || read::<T, true>(frame.head))
+fn named<T: Wire>(frame: &Frame<'_>, memory: impl Fn(&[u8]) -> Option<Bytes64>) -> Result<T, DecodeError> {
+    collector::providing(parts_of(frame, memory)?, || read::<T, true>(frame.head))
 }
 
 /// Decodes like [`decode`], but a top-level [`Tensor`] borrows the bytes.
@@ -133,4 +171,54 @@ pub fn view_str(bytes: &[u8]) -> Result<&str, DecodeError> {
         None => Frame::parse(bytes, Form::Text)?.only_part()?,
     };
     std::str::from_utf8(part).map_err(|_| malformed("it is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::encode;
+    use super::*;
+
+    /// The bytes of a value on a 64-byte boundary.
+    fn encoded<T: Wire>(value: &T) -> Arc<Bytes64> {
+        Arc::new(Bytes64::copy_of(&encode(value).unwrap().to_vec()).unwrap())
+    }
+
+    fn kept<T: Wire>(bytes: &Arc<Bytes64>, from: usize) -> Result<T, DecodeError> {
+        let keeper = || Box::new(Arc::clone(bytes)) as Box<dyn Any + Send + Sync>;
+        // SAFETY: the keeper owns the bytes, which nobody writes.
+        unsafe { decode_kept(&bytes.as_slice()[from..], &keeper) }
+    }
+
+    #[test]
+    fn long_tensors_are_views_that_keep_the_bytes_and_small_ones_are_copies() {
+        let tensor = |bytes: usize| Tensor::from_raw(DType::U8, &[bytes], &vec![7; bytes]).unwrap();
+        let value = (
+            tensor(VIEW_MIN),
+            tensor(100 * VIEW_MIN),
+            tensor(9),
+            "text".to_owned(),
+        );
+        let bytes = encoded(&value);
+        let decoded: (Tensor, Tensor, Tensor, String) = kept(&bytes, 0).unwrap();
+        assert!(decoded == value);
+        let range = bytes.as_slice().as_ptr_range();
+        let is_view = |tensor: &Tensor| range.contains(&tensor.bytes().as_ptr());
+        let views = [&decoded.0, &decoded.1, &decoded.2].map(is_view);
+        assert_eq!(views, [false, true, false]);
+        assert_eq!(Arc::strong_count(&bytes), 2, "one view keeps the bytes");
+        let mut view = decoded.1;
+        view.as_mut_slice::<u8>().unwrap()[0] = 8;
+        assert!(!is_view(&view), "what is written is a copy");
+        assert_eq!(Arc::strong_count(&bytes), 1);
+    }
+
+    #[test]
+    fn bytes_off_the_boundary_are_copied_and_bytes_that_are_no_value_are_refused() {
+        let long = Tensor::from_raw(DType::U8, &[1 << 14], &[7; 1 << 14]).unwrap();
+        let shifted = [&[0; 4][..], encode(&long).unwrap().to_vec().as_slice()].concat();
+        let shifted = Arc::new(Bytes64::copy_of(&shifted).unwrap());
+        assert!(kept::<Tensor>(&shifted, 4).unwrap() == long);
+        assert!(kept::<Tensor>(&shifted, 5).is_err());
+        assert_eq!(Arc::strong_count(&shifted), 1);
+    }
 }

@@ -27,7 +27,41 @@ pub struct Encoded<'a> {
 
 enum Parts<'a> {
     One(&'a [u8]),
+    Tensor(&'a Tensor),
     Shared(Vec<Arc<Bytes64>>),
+}
+
+/// The minimum length of bytes that an [`EncodedSegment`] shares, in bytes: fewer are copied in less time.
+const SHARED_MIN: usize = 16 << 10;
+
+/// A stretch of an encoded value: bytes of its own, or those of a tensor, which are shared.
+pub struct EncodedSegment(Stretch);
+
+enum Stretch {
+    Own(Vec<u8>),
+    Tensor(Arc<Bytes64>),
+}
+
+impl EncodedSegment {
+    /// The bytes, if they are the segment's own.
+    ///
+    /// # Errors
+    /// The segment itself: its bytes are shared.
+    pub fn into_own(self) -> Result<Vec<u8>, Self> {
+        match self.0 {
+            Stretch::Own(bytes) => Ok(bytes),
+            shared @ Stretch::Tensor(_) => Err(EncodedSegment(shared)),
+        }
+    }
+}
+
+impl AsRef<[u8]> for EncodedSegment {
+    fn as_ref(&self) -> &[u8] {
+        match &self.0 {
+            Stretch::Own(bytes) => bytes,
+            Stretch::Tensor(bytes) => bytes.as_slice(),
+        }
+    }
 }
 
 /// A byte buffer that starts on the stack and moves to the heap when it grows too long.
@@ -139,7 +173,7 @@ pub(crate) fn encode_as<T: Wire>(
         return Ok(Encoded {
             form: Form::Tree,
             head,
-            parts: Parts::One(tensor.bytes()),
+            parts: Parts::Tensor(tensor),
         });
     }
     if let Way::Packed(shape) = way() {
@@ -220,7 +254,7 @@ impl<'a> Encoded<'a> {
 
     fn count(&self) -> usize {
         match &self.parts {
-            Parts::One(_) => 1,
+            Parts::One(_) | Parts::Tensor(_) => 1,
             Parts::Shared(parts) => parts.len(),
         }
     }
@@ -228,6 +262,7 @@ impl<'a> Encoded<'a> {
     fn part(&self, index: usize) -> &[u8] {
         match &self.parts {
             Parts::One(part) => part,
+            Parts::Tensor(tensor) => tensor.bytes(),
             Parts::Shared(parts) => parts.get(index).map_or(&[], |part| part.as_slice()),
         }
     }
@@ -300,6 +335,58 @@ impl<'a> Encoded<'a> {
         Ok(())
     }
 
+    /// The encoded value as segments, which make the same bytes one after the other. A long tensor is shared from where it
+    /// lies, and everything else is copied, among it tensors over memory of the user's ([`Tensor::from_kept`]). So segments
+    /// may be dropped where no user code may run.
+    ///
+    /// # Errors
+    /// [`EncodeError::TooLarge`] when the head is too long for the payload format.
+    pub fn into_segments(mut self) -> Result<Vec<EncodedSegment>, EncodeError> {
+        let (head_len, count) = (self.head.as_slice().len(), self.count());
+        let prefix = prefix(head_len, count, self.form).ok_or(EncodeError::TooLarge)?;
+        let mut segments = Vec::new();
+        let before = length_at(count) + head_len + PART_ALIGN;
+        let mut own = Vec::with_capacity(self.len_bytes().min(before.max(SHARED_MIN)));
+        own.extend_from_slice(&prefix);
+        for index in 0..count {
+            own.extend_from_slice(&(self.part(index).len() as u64).to_le_bytes());
+        }
+        if head_len < SHARED_MIN {
+            own.extend_from_slice(self.head.as_slice());
+        } else {
+            let own = std::mem::replace(&mut own, std::mem::take(&mut self.head.large));
+            segments.push(EncodedSegment(Stretch::Own(own)));
+        }
+        let mut end = length_at(count) + head_len;
+        for index in 0..count {
+            let part = self.part(index);
+            let gap = end.next_multiple_of(PART_ALIGN) - end;
+            end += gap + part.len();
+            own.resize(own.len() + gap, 0);
+            match self.shared(index).filter(|_| part.len() >= SHARED_MIN) {
+                Some(shared) => {
+                    segments.push(EncodedSegment(Stretch::Own(std::mem::take(&mut own))));
+                    segments.push(EncodedSegment(Stretch::Tensor(shared)));
+                }
+                None => own.extend_from_slice(part),
+            }
+        }
+        if !own.is_empty() {
+            segments.push(EncodedSegment(Stretch::Own(own)));
+        }
+        Ok(segments)
+    }
+
+    /// A part, if it is a tensor's that any thread may drop: its owner is no user code.
+    fn shared(&self, index: usize) -> Option<Arc<Bytes64>> {
+        let part = match &self.parts {
+            Parts::One(_) => None,
+            Parts::Tensor(tensor) => tensor.part(),
+            Parts::Shared(parts) => parts.get(index).map(Arc::clone),
+        };
+        part.filter(|part| !part.is_users())
+    }
+
     /// Copies the encoded value to the heap.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len_bytes()];
@@ -307,5 +394,54 @@ impl<'a> Encoded<'a> {
             Ok(()) => bytes,
             Err(_) => Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(unsafe_code)] // makes a tensor over memory of another owner
+mod tests {
+    use super::super::{DType, decode};
+    use super::*;
+
+    fn in_segments<T: Wire>(value: &T) -> (usize, Vec<u8>) {
+        let segments = encode(value).unwrap().into_segments().unwrap();
+        let bytes = segments.iter().flat_map(|segment| segment.as_ref()).copied();
+        (segments.len(), bytes.collect())
+    }
+
+    #[test]
+    fn segments_make_the_encoded_value_and_share_its_long_tensors() {
+        let tensor = |bytes: usize| Tensor::from_raw(DType::U8, &[bytes], &vec![7; bytes]).unwrap();
+        let (short, long) = (tensor(100), tensor(SHARED_MIN + 1));
+        let value = (
+            short.clone(),
+            long.clone(),
+            "text".to_owned(),
+            short,
+            long.clone(),
+        );
+        let (count, bytes) = in_segments(&value);
+        assert_eq!(bytes, encode(&value).unwrap().to_vec());
+        assert_eq!(count, 4, "what is before each of the two long tensors, and these");
+        assert!(decode::<(Tensor, Tensor, String, Tensor, Tensor)>(&bytes).unwrap() == value);
+        assert_eq!(in_segments(&long), (2, encode(&long).unwrap().to_vec()));
+        let text = ("x".repeat(SHARED_MIN), 7_u8);
+        assert_eq!(in_segments(&text), (2, encode(&text).unwrap().to_vec()));
+        for number in [0_u64, 7] {
+            assert_eq!(in_segments(&number), (1, encode(&number).unwrap().to_vec()));
+        }
+        let keeper: Box<Vec<u64>> = Box::new(vec![0; SHARED_MIN]);
+        let bytes = super::super::bytes_of(&keeper);
+        let skipped = bytes.as_ptr().addr().wrapping_neg() % PART_ALIGN;
+        let bytes: *const [u8] = &bytes[skipped..][..SHARED_MIN];
+        // SAFETY: the keeper owns the bytes, which nobody writes.
+        let users = unsafe { Tensor::from_kept(DType::U8, [SHARED_MIN], bytes, keeper) };
+        assert_eq!(
+            in_segments(&users.unwrap().unwrap()).0,
+            1,
+            "the owner may be user code"
+        );
+        let segments = encode(&long).unwrap().into_segments().unwrap();
+        assert_eq!(segments[1].as_ref().as_ptr(), long.bytes().as_ptr());
     }
 }

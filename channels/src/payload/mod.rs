@@ -39,11 +39,11 @@ pub(crate) use codec::{Way, has_records, way_of};
 pub use codec::{is_trial, note_record};
 pub use collector::Scope;
 pub(crate) use decode::decode_in_place;
-pub use decode::{decode, view_slice, view_str};
+pub use decode::{decode, decode_kept, view_slice, view_str};
 pub(crate) use direct::{Whole, is_plain, write_short};
 pub use element::{DType, Element, bytes_of};
 pub(crate) use encode::encode_as;
-pub use encode::{Encoded, encode};
+pub use encode::{Encoded, EncodedSegment, encode};
 pub use frame::PART_ALIGN;
 #[cfg(all(feature = "dlpack", feature = "cuda"))]
 pub(crate) use interop::dlpack::{Capsule, described};

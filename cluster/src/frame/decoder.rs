@@ -3,34 +3,75 @@
 use super::header::word;
 use super::{Frame, FrameError, FrameLimits, HEADER_BYTES, Header};
 
+/// The memory of a part that is being read.
+pub trait PartMemory: Sized {
+    /// Memory for as many bytes as a peer has announced; `None` if there is no memory. The bytes may never come.
+    fn announced(bytes: usize) -> Option<Self>;
+
+    /// Adds bytes behind those that are there.
+    fn put(&mut self, bytes: &[u8]);
+
+    /// The number of bytes that are there.
+    fn len(&self) -> usize;
+
+    /// The number of bytes of memory in use.
+    fn held_bytes(&self) -> usize;
+
+    /// Whether no bytes are there.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl PartMemory for Vec<u8> {
+    /// An empty vector, which grows with the bytes that come.
+    fn announced(_: usize) -> Option<Self> {
+        Some(Vec::new())
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.capacity()
+    }
+}
+
 /// Reads frames from a stream of bytes that arrives in pieces of any size.
 ///
 /// The bytes are hostile: lengths are held against the limits before any of their bytes are read, and memory grows
 /// with the bytes that have arrived, not with the lengths that they claim (`FRAME-1`).
 #[derive(Debug)]
-pub struct Decoder {
+pub struct Decoder<P = Vec<u8>> {
     limits: FrameLimits,
     /// The section that is being read.
-    section: Section,
-    /// The bytes of that section so far.
+    section: Section<P>,
+    /// The bytes of that section so far, unless it is a part.
     bytes: Vec<u8>,
     /// The frame so far.
-    frame: Option<Frame>,
+    frame: Option<Frame<P>>,
     /// The error that ended the stream.
     failed: Option<FrameError>,
 }
 
 /// The part of a frame that is being read, with its length where the header has told it.
-#[derive(Clone, Debug)]
-enum Section {
+#[derive(Debug)]
+enum Section<P> {
     Header,
     Head(Header),
     Table(Header),
-    /// Lengths of the parts still to come, the last part first.
+    /// Lengths of the parts that have not begun, the last part first.
     Parts(Vec<u64>),
+    /// The part that is being read, the number of bytes that it lacks, and the lengths of those behind it.
+    Part(P, usize, Vec<u64>),
 }
 
-impl Decoder {
+impl<P: PartMemory> Decoder<P> {
     /// A decoder at the beginning of a stream.
     pub fn new(limits: FrameLimits) -> Self {
         Decoder {
@@ -52,66 +93,106 @@ impl Decoder {
     ///
     /// # Errors
     /// The bytes are no frame within the limits. The stream is lost: every later call returns this error.
-    pub fn decode(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, FrameError> {
+    pub fn decode(&mut self, input: &mut &[u8]) -> Result<Option<Frame<P>>, FrameError> {
+        let place = |_: &Frame<P>, bytes| P::announced(bytes).ok_or(FrameError::NoMemory { bytes });
+        self.decode_with(input, place)
+    }
+
+    /// Decodes like [`decode`](Self::decode). `place` gives the memory for each part: it gets the frame so far, with its
+    /// head, and the length of the part. The part is added to what that memory holds.
+    ///
+    /// # Errors
+    /// Those of [`decode`](Self::decode), and those of `place`.
+    pub fn decode_with(
+        &mut self,
+        input: &mut &[u8],
+        place: impl FnMut(&Frame<P>, usize) -> Result<P, FrameError>,
+    ) -> Result<Option<Frame<P>>, FrameError> {
         if let Some(failed) = self.failed {
             return Err(failed);
         }
-        let result = self.advance(input);
+        let result = self.advance(input, place);
         self.failed = result.as_ref().err().copied();
         result
+    }
+
+    /// The memory of the part that is being read, and the number of bytes that it lacks. Whoever has these bytes may put
+    /// them there, and report them to [`filled`](Self::filled), instead of passing them to [`decode`](Self::decode).
+    pub fn part(&mut self) -> Option<(&mut P, usize)> {
+        match &mut self.section {
+            Section::Part(part, missing, _) => Some((part, *missing)),
+            _ => None,
+        }
+    }
+
+    /// Notes that so many bytes were put into the [`part`](Self::part).
+    pub fn filled(&mut self, bytes: usize) {
+        if let Section::Part(_, missing, _) = &mut self.section {
+            *missing = missing.saturating_sub(bytes);
+        }
     }
 
     /// The number of bytes of memory that the unfinished frame takes.
     pub fn held_bytes(&self) -> usize {
         let frame = self.frame.as_ref().map_or(0, |frame| {
-            let parts: usize = frame.parts.iter().map(Vec::capacity).sum();
-            frame.head.capacity() + parts + frame.parts.capacity() * size_of::<Vec<u8>>()
+            let parts: usize = frame.parts.iter().map(P::held_bytes).sum();
+            frame.head.capacity() + parts + frame.parts.capacity() * size_of::<P>()
         });
-        let lengths = match &self.section {
+        let parts = match &self.section {
             Section::Parts(lengths) => lengths.capacity() * size_of::<u64>(),
-            _ => 0,
+            Section::Part(part, _, lengths) => part.held_bytes() + lengths.capacity() * size_of::<u64>(),
+            Section::Header | Section::Head(_) | Section::Table(_) => 0,
         };
-        self.bytes.capacity() + frame + lengths
+        self.bytes.capacity() + frame + parts
     }
 
-    fn advance(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, FrameError> {
+    fn advance(
+        &mut self,
+        input: &mut &[u8],
+        mut place: impl FnMut(&Frame<P>, usize) -> Result<P, FrameError>,
+    ) -> Result<Option<Frame<P>>, FrameError> {
         loop {
             if !self.fill(input) {
                 return Ok(None);
             }
-            let section = std::mem::replace(&mut self.section, Section::Header);
-            let bytes = std::mem::take(&mut self.bytes);
-            self.section = match section {
-                Section::Header => Section::Head(self.header(&bytes)?),
+            self.section = match std::mem::replace(&mut self.section, Section::Header) {
+                Section::Header => Section::Head(self.header()?),
                 Section::Head(header) => {
                     if let Some(frame) = &mut self.frame {
-                        frame.head = bytes;
+                        frame.head = std::mem::take(&mut self.bytes);
                     }
                     Section::Table(header)
                 }
-                Section::Table(header) => Section::Parts(table(&header, &bytes)?),
-                Section::Parts(mut lengths) => {
-                    let is_part = lengths.pop().is_some();
-                    if let Some(frame) = self.frame.as_mut().filter(|_| is_part) {
-                        frame.parts.push(bytes);
+                Section::Table(header) => {
+                    let lengths = table(&header, &self.bytes)?;
+                    self.bytes.clear();
+                    Section::Parts(lengths)
+                }
+                Section::Part(part, _, lengths) => {
+                    if let Some(frame) = &mut self.frame {
+                        frame.parts.push(part);
                     }
                     Section::Parts(lengths)
                 }
+                Section::Parts(mut lengths) => match (lengths.pop(), &self.frame) {
+                    (Some(length), Some(frame)) => {
+                        let bytes = usize::try_from(length).unwrap_or(usize::MAX);
+                        Section::Part(place(frame, bytes)?, bytes, lengths)
+                    }
+                    _ => return Ok(self.frame.take()),
+                },
             };
-            if matches!(&self.section, Section::Parts(left) if left.is_empty()) {
-                self.section = Section::Header;
-                return Ok(self.frame.take());
-            }
         }
     }
 
     /// Reads the header, with which a frame begins.
-    fn header(&mut self, bytes: &[u8]) -> Result<Header, FrameError> {
+    fn header(&mut self) -> Result<Header, FrameError> {
         let mut whole = [0; HEADER_BYTES];
         whole
             .iter_mut()
-            .zip(bytes)
+            .zip(&self.bytes)
             .for_each(|(place, byte)| *place = *byte);
+        self.bytes.clear();
         let header = Header::decode(&whole, &self.limits)?;
         self.frame = Some(Frame {
             service: header.service,
@@ -126,20 +207,29 @@ impl Decoder {
 
     /// Takes bytes of the section that is being read. Returns whether the section is complete.
     fn fill(&mut self, input: &mut &[u8]) -> bool {
-        let length = match &self.section {
-            Section::Header => HEADER_BYTES as u64,
-            Section::Head(header) => u64::from(header.head_bytes),
-            Section::Table(header) => 8 * u64::from(header.parts),
-            Section::Parts(lengths) => lengths.last().copied().unwrap_or_default(),
+        let length = match &mut self.section {
+            Section::Header => HEADER_BYTES,
+            Section::Head(header) => header.head_bytes as usize,
+            Section::Table(header) => 8 * header.parts as usize,
+            Section::Parts(_) => return true,
+            Section::Part(part, missing, _) => {
+                let taken = take(input, *missing);
+                part.put(taken);
+                *missing -= taken.len();
+                return *missing == 0;
+            }
         };
-        let missing = length.saturating_sub(self.bytes.len() as u64);
-        let taken = usize::try_from(missing).unwrap_or(usize::MAX).min(input.len());
-        if let Some((taken, rest)) = input.split_at_checked(taken) {
-            self.bytes.extend_from_slice(taken);
-            *input = rest;
-        }
-        self.bytes.len() as u64 == length
+        self.bytes
+            .extend_from_slice(take(input, length - self.bytes.len()));
+        self.bytes.len() == length
     }
+}
+
+/// Takes up to `most` bytes from the front of `input`.
+fn take<'a>(input: &mut &'a [u8], most: usize) -> &'a [u8] {
+    let (taken, rest) = input.split_at_checked(most).unwrap_or((input, &[]));
+    *input = rest;
+    taken
 }
 
 /// The lengths of the parts, the last part first.

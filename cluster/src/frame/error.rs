@@ -58,4 +58,21 @@ pub enum FrameError {
         /// The length of the body in bytes.
         body: u64,
     },
+    /// A chunk that makes no message with the chunks before it.
+    #[error("a chunk of a long message {0}: the peer violates the protocol")]
+    Chunk(&'static str),
+    /// A message in chunks is longer than allowed.
+    #[error("a message of {bytes} bytes, and {limit} are allowed: send several messages")]
+    MessageTooLong {
+        /// The length of the message's body in bytes.
+        bytes: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// There is no memory for what the peer has announced.
+    #[error("no memory for {bytes} bytes that are announced: send less at a time")]
+    NoMemory {
+        /// The announced length in bytes.
+        bytes: usize,
+    },
 }

@@ -41,6 +41,8 @@ pub enum Class {
     Loose,
     /// Only the acknowledgement in the header counts.
     Acknowledgement,
+    /// Exactly once, in the order of sending: a stretch of a message that is longer than a frame.
+    Chunk,
 }
 
 impl Class {
@@ -49,6 +51,7 @@ impl Class {
             Class::Ordered => 0,
             Class::Loose => 1,
             Class::Acknowledgement => 2,
+            Class::Chunk => 3,
         }
     }
 
@@ -57,6 +60,7 @@ impl Class {
             0 => Ok(Class::Ordered),
             1 => Ok(Class::Loose),
             2 => Ok(Class::Acknowledgement),
+            3 => Ok(Class::Chunk),
             found => Err(FrameError::Class { found }),
         }
     }

@@ -1,8 +1,9 @@
 //! Frames: the unit in which processes speak.
 //!
 //! A frame is a header of 40 bytes, a head (the encoded part, whose format belongs to the service), a table with the
-//! length of each part, and the parts, which are raw bytes. Parts are written from where they lie and read into memory
-//! of their own, so they are not copied in between. All numbers are little-endian.
+//! length of each part, and the parts, which are raw bytes. Parts are written from where they lie and read into the memory
+//! that their receiver chooses, so they are not copied in between. A message that is longer than a frame travels in several,
+//! its chunks, which [`Joiner`] has read into one memory. All numbers are little-endian.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -21,14 +22,18 @@
 //!   parts), whatever lengths they claim.
 //! - `FRAME-2`: any bytes give frames or one typed error; after an error the decoder gives no further frame.
 //! - `FRAME-3`: the frames do not depend on how the bytes were cut into pieces.
+//! - `FRAME-4`: a peer has one unfinished message in chunks, whose announced length is within the limit. Chunks that do not
+//!   make a message are one typed error.
 
 mod decoder;
 mod error;
 mod header;
+mod joiner;
 
-pub use decoder::Decoder;
+pub use decoder::{Decoder, PartMemory};
 pub use error::FrameError;
 pub use header::{Class, HEADER_BYTES, Header, Service};
+pub use joiner::{CHUNK_HEAD_BYTES, Joiner, LongMessage, chunk_head};
 
 /// The limits of a frame. A frame above a limit is refused by the writer and by the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +77,7 @@ impl Default for FrameLimits {
 /// };
 /// let mut bytes = frame.prefix(&FrameLimits::default())?;
 /// bytes.extend_from_slice(frame.parts[0]); // or one vectored write
-/// let read = Decoder::new(FrameLimits::default()).decode(&mut &bytes[..])?;
+/// let read = Decoder::<Vec<u8>>::new(FrameLimits::default()).decode(&mut &bytes[..])?;
 /// assert_eq!(read.map(|read| read.parts), Some(vec![b"part".to_vec()]));
 /// # Ok(())
 /// # }

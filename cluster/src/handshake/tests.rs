@@ -98,7 +98,7 @@ fn a_listener_without_the_cookie_is_refused() {
     );
     let answer = write(impostor.receive(NOW, &mut &hello[..]).unwrap());
     let proof = write(dialer.receive(NOW, &mut &answer[..]).unwrap());
-    let frame = Decoder::new(FrameLimits::HANDSHAKE).decode(&mut &proof[..]);
+    let frame = Decoder::<Vec<u8>>::new(FrameLimits::HANDSHAKE).decode(&mut &proof[..]);
     let Ok(Message::Proof(proof)) = postcard::from_bytes(&frame.unwrap().unwrap().head) else {
         panic!("no proof");
     };

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use selvedge_cluster::frame::{FrameError, HEADER_BYTES, Header};
+use selvedge_cluster::frame::{Decoder, Frame, FrameError, FrameLimits, HEADER_BYTES, Header, chunk_head};
 use selvedge_cluster::session::SessionError;
 
 use super::*;
@@ -106,6 +106,109 @@ fn hub_4_a_frame_above_the_limits_cuts_the_peer_off_before_its_bytes_arrive() {
         why,
         LinkEnd::Frame(FrameError::TooManyParts { parts: 2, limit: 1 })
     );
+}
+
+/// A chunk with this head and body.
+fn chunk(sequence: u64, head: Vec<u8>, body: &[u8]) -> Vec<u8> {
+    let frame = Frame {
+        service: SERVICE,
+        class: Class::Chunk,
+        sequence,
+        acknowledged: 0,
+        head,
+        parts: vec![body],
+    };
+    let prefix = frame.prefix(&FrameLimits::default()).unwrap();
+    [&prefix, body].concat()
+}
+
+#[test]
+fn hub_4_chunks_that_make_no_body_cut_the_peer_off() {
+    let limit = LinkSettings::default().body_bytes_max as u64;
+    let begin = |bytes: usize| chunk(1, chunk_head(bytes, b"head"), b"abc");
+    let cases = [
+        (
+            begin(limit as usize + 1),
+            FrameError::MessageTooLong {
+                bytes: limit + 1,
+                limit,
+            },
+        ),
+        (begin(2), FrameError::Chunk("is longer than its message")),
+        (
+            [begin(4), chunk(2, Vec::new(), b"de")].concat(),
+            FrameError::Chunk("is longer than its message"),
+        ),
+        (
+            chunk(1, Vec::new(), b"abc"),
+            FrameError::Chunk("belongs to no message"),
+        ),
+        (
+            [begin(1 << 20), chunk(2, chunk_head(4, b""), b"abcd")].concat(),
+            FrameError::Chunk("begins a message, and the one before is not complete"),
+        ),
+    ];
+    for (bytes, error) in cases {
+        assert_eq!(Scene::new().cut_by(&bytes), LinkEnd::Frame(error));
+    }
+}
+
+#[test]
+fn a_peer_that_dies_in_mid_body_leaves_no_letter() {
+    let mut scene = Scene::new();
+    let begin = chunk(1, chunk_head(64 << 20, b"head"), &[1; 100_000]);
+    scene.raw.write_all(&begin).unwrap();
+    let second = chunk(2, Vec::new(), &[1; 200_000]);
+    scene.raw.write_all(&second[..150_000]).unwrap();
+    drop(scene.raw);
+    assert_eq!(
+        next_death(&scene.seen),
+        (scene.worker, vec![(1, Outcome::Unknown)])
+    );
+    scene.driver.close();
+}
+
+#[test]
+fn a_long_letter_holds_up_a_short_one_for_a_chunk_and_is_not_sent_before_its_end() {
+    let mut scene = Scene::new();
+    let send = |number, stream, body| {
+        let letter = Letter {
+            stream,
+            ..letter(number, vec![0; body])
+        };
+        assert_eq!(scene.driver.send(scene.worker, letter), Ok(number));
+    };
+    // The peer reads nothing until all are sent.
+    send(2, 7, 20 << 20);
+    send(3, 7, 10);
+    send(4, 8, 10);
+    let (mut decoder, mut classes) = (Decoder::<Vec<u8>>::new(FrameLimits::default()), Vec::new());
+    let mut bytes = vec![0; 1 << 20];
+    scene.raw.set_read_timeout(Some(TIMEOUT)).unwrap();
+    while classes.len() < 8 {
+        let read = scene.raw.read(&mut bytes).unwrap();
+        let mut read = &bytes[..read];
+        while let Some(frame) = decoder.decode(&mut read).unwrap() {
+            classes.push(frame.class);
+            let acknowledge = Header {
+                class: Class::Acknowledgement,
+                ..header(0, frame.sequence)
+            };
+            scene.raw.write_all(&acknowledge.encode()).unwrap();
+        }
+    }
+    let shorts = (0..8).filter(|at| classes[*at] == Class::Ordered);
+    // The window has room for three chunks, and a fourth may wait for more.
+    assert!(
+        shorts.eq([0, 5]) || classes[1..5].contains(&Class::Ordered),
+        "{classes:?}"
+    );
+    drop(scene.raw);
+    let (dead, fates) = next_death(&scene.seen);
+    assert_eq!(dead, scene.worker);
+    let fates: Vec<_> = fates.into_iter().filter(|(number, _)| *number != 4).collect();
+    assert_eq!(fates, [(2, Outcome::NotSent), (3, Outcome::NotSent)]);
+    scene.driver.close();
 }
 
 #[test]

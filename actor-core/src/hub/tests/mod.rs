@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_cluster::frame::{Class, Service};
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
@@ -21,6 +20,7 @@ use super::broker::Courier;
 use super::notice::Notice;
 use super::post::{Letter, Receiver};
 use super::{Hub, LinkSettings};
+use crate::body::Body;
 use crate::platform::peer_socket::PeerEnd;
 
 /// A time limit that is long enough for a busy machine, and short enough to reveal a hang.
@@ -69,10 +69,11 @@ fn peer(process: u32, incarnation: u32) -> Peer {
     }
 }
 
-fn letter(number: u64, body: impl Into<Bytes>) -> Letter {
+fn letter(number: u64, body: impl Into<Body>) -> Letter {
     Letter {
         service: SERVICE,
         class: Class::Ordered,
+        stream: 0,
         head: number.to_le_bytes().to_vec().into(),
         body: body.into(),
     }

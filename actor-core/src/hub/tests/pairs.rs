@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::hub::post::{Post, PostError};
+use crate::hub::queue::CHUNK_BYTES_MAX;
 
 /// A courier to a worker's hub in this process.
 struct ToHub(Arc<Hub>);
@@ -108,7 +109,7 @@ fn a_hundred_thousand_letters_pass_a_window_of_eight() {
     let (driver, worker) = (Arc::clone(&trio.driver), trio.workers[0].me());
     let sender = std::thread::spawn(move || {
         for count in 0..100_000 {
-            driver.send(worker, letter(count, Bytes::new())).unwrap();
+            driver.send(worker, letter(count, "")).unwrap();
         }
     });
     for count in 0..100_000 {
@@ -144,24 +145,40 @@ fn many_threads_share_a_link_and_each_keeps_its_order() {
 
 #[test]
 fn large_letters_arrive_whole_and_one_above_the_limit_is_refused() {
-    let trio = Trio::new(LinkSettings::default());
+    let limit = 11 << 20;
+    let settings = LinkSettings {
+        body_bytes_max: limit,
+        ..LinkSettings::default()
+    };
+    let trio = Trio::new(settings);
     let (driver, worker) = (&trio.driver, trio.workers[0].me());
-    let limit = LinkSettings::default().letter_bytes_max();
-    let largest = limit - 40 - 8;
-    for (count, bytes) in [100_000, largest, 1].into_iter().enumerate() {
+    let lengths = [
+        0,
+        100_000,
+        CHUNK_BYTES_MAX,
+        CHUNK_BYTES_MAX + 1,
+        3 * CHUNK_BYTES_MAX,
+        limit,
+        1,
+    ];
+    for (count, bytes) in lengths.into_iter().enumerate() {
         let body: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
         driver.send(worker, letter(count as u64, body.clone())).unwrap();
         let (_, letter) = next_letter(&trio.seen[1]);
         assert_eq!(number(&letter), count as u64);
-        assert!(letter.body == body, "{bytes} bytes were damaged");
+        assert!(letter.body == body.into(), "{bytes} bytes were damaged");
     }
-    let refused = driver.send(worker, letter(9, vec![0; largest + 1]));
-    assert_eq!(
-        refused,
-        Err(PostError::TooLarge {
-            bytes: limit + 1,
-            limit
-        })
+    let refused = driver.send(worker, letter(9, vec![0; limit + 1]));
+    let bytes = limit + 1;
+    assert_eq!(refused, Err(PostError::TooLarge { bytes, limit }));
+    let loose = Letter {
+        class: Class::Loose,
+        ..letter(9, vec![0; 4 << 20])
+    };
+    let refused = driver.send(worker, loose);
+    assert!(
+        matches!(refused, Err(PostError::TooLarge { .. })),
+        "it goes in one frame"
     );
 }
 

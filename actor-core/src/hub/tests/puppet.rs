@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_cluster::frame::{Class, Service};
 use selvedge_cluster::peer::Peer;
@@ -10,6 +9,7 @@ use selvedge_cluster::session::Outcome;
 use serde::{Deserialize, Serialize};
 
 use super::{SERVICE, letter, number};
+use crate::body::Body;
 use crate::hub::post::{Letter, Post, Receiver};
 use crate::hub::{Hub, Role};
 
@@ -36,10 +36,11 @@ pub(super) enum Instruction {
 }
 
 impl Instruction {
-    pub(super) fn letter(&self, body: impl Into<Bytes>) -> Letter {
+    pub(super) fn letter(&self, body: impl Into<Body>) -> Letter {
         Letter {
             service: ORDERS,
             class: Class::Ordered,
+            stream: 0,
             head: postcard::to_stdvec(self).unwrap().into(),
             body: body.into(),
         }

@@ -1,5 +1,6 @@
 //! The sockets between two processes that are peers: a pair of Unix sockets, one end of which is watched by a reactor in
 //! each process.
+#![allow(unsafe_code)] // counts the bytes that the kernel has written into a vector
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -7,11 +8,16 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 use tokio::io::{Interest, Ready};
 use tokio::runtime::Handle;
 
 use super::watched::{Watched, watch};
+
+/// The room for bytes that the peer has not read yet. With more of it, sender and receiver of a long body wait less often for
+/// each other; with too much, the bytes leave the processor's cache before they are read.
+const SEND_BUFFER_BYTES: usize = 512 << 10;
 
 /// An end of a pair that no reactor watches yet.
 pub(crate) type PeerEnd = OwnedFd;
@@ -19,6 +25,10 @@ pub(crate) type PeerEnd = OwnedFd;
 /// Makes a pair of connected sockets. A process that is executed later inherits neither.
 pub(crate) fn pair() -> io::Result<(PeerEnd, PeerEnd)> {
     let (one, other) = UnixStream::pair()?;
+    for end in [&one, &other] {
+        // A kernel that allows less takes its own limit.
+        let _ = set_socket_send_buffer_size(end, SEND_BUFFER_BYTES);
+    }
     Ok((one.into(), other.into()))
 }
 
@@ -74,7 +84,7 @@ pub(crate) enum SourceEvent {
 
 impl PeerSource {
     /// Waits for bytes and reads them, or for room if that is wanted. Nothing is lost if the future is dropped.
-    pub(crate) async fn next(&mut self, buffer: &mut [u8], for_room: bool) -> io::Result<SourceEvent> {
+    pub(crate) async fn next(&mut self, mut into: ReadInto<'_>, for_room: bool) -> io::Result<SourceEvent> {
         let interest = if for_room {
             Interest::READABLE | Interest::WRITABLE
         } else {
@@ -96,7 +106,7 @@ impl PeerSource {
                 ready.clear_ready_matching(Ready::WRITABLE);
                 return Ok(SourceEvent::Room);
             }
-            let (read, length) = (read_now(&self.socket, buffer), buffer.len());
+            let (read, length) = (read_now(&self.socket, &mut into), into.most);
             // A short read has emptied the socket, and bytes that arrive from now on are an event again.
             if !matches!(read, Ok(read) if read == length || read == 0) {
                 ready.clear_ready_matching(Ready::READABLE);
@@ -109,12 +119,24 @@ impl PeerSource {
     }
 
     /// Reads what is there, even if the reactor has not reported anything yet.
-    pub(crate) fn read_now(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        read_now(&self.socket, buffer)
+    pub(crate) fn read_now(&self, mut into: ReadInto<'_>) -> io::Result<usize> {
+        read_now(&self.socket, &mut into)
     }
 }
 
-fn read_now(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
-    let (read, _) = recv(socket, buffer, RecvFlags::DONTWAIT)?;
+/// The memory to read into: behind what the vector holds, and within its capacity.
+pub(crate) struct ReadInto<'a> {
+    pub(crate) memory: &'a mut Vec<u8>,
+    /// The number of bytes to read at most.
+    pub(crate) most: usize,
+}
+
+fn read_now(socket: &OwnedFd, into: &mut ReadInto<'_>) -> io::Result<usize> {
+    let room = into.memory.spare_capacity_mut();
+    let room = room.get_mut(..into.most).ok_or(io::ErrorKind::InvalidInput)?;
+    let ((read, _), _) = recv(socket, room, RecvFlags::DONTWAIT)?;
+    let (read, length) = (read.len(), into.memory.len());
+    // SAFETY: the kernel has written so many bytes behind the vector's own, within its capacity.
+    unsafe { into.memory.set_len(length + read) };
     Ok(read)
 }

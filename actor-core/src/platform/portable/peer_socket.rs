@@ -22,6 +22,13 @@ pub(crate) fn register(end: PeerEnd, _: &Handle) -> io::Result<(PeerSource, Peer
     match end {}
 }
 
+/// The memory to read into.
+#[allow(dead_code, reason = "there is no end")]
+pub(crate) struct ReadInto<'a> {
+    pub(crate) memory: &'a mut Vec<u8>,
+    pub(crate) most: usize,
+}
+
 /// An event of an end.
 #[allow(dead_code, reason = "there is no end")]
 pub(crate) enum SourceEvent {
@@ -30,11 +37,11 @@ pub(crate) enum SourceEvent {
 }
 
 impl PeerSource {
-    pub(crate) async fn next(&mut self, _: &mut [u8], _: bool) -> io::Result<SourceEvent> {
+    pub(crate) async fn next(&mut self, _: ReadInto<'_>, _: bool) -> io::Result<SourceEvent> {
         match *self {}
     }
 
-    pub(crate) fn read_now(&self, _: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn read_now(&self, _: ReadInto<'_>) -> io::Result<usize> {
         match *self {}
     }
 }

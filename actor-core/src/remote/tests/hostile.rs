@@ -18,6 +18,7 @@ fn letter(head: Vec<u8>, body: Vec<u8>) -> Letter {
     Letter {
         service: CALLS,
         class: Class::Ordered,
+        stream: 0,
         head: head.into(),
         body: body.into(),
     }
@@ -82,7 +83,7 @@ fn a_call_that_comes_twice_runs_once_while_it_runs() {
         wants: Wants::Value,
         parcels: Vec::new(),
     };
-    let body = || Bytes::from(super::functions::PENDING.entry().encode(&arguments()).unwrap().0);
+    let body = || super::functions::PENDING.entry().encode(&arguments()).unwrap().0;
     network.forge(processes[0].peer, 2, call.letter(body()));
     network.forge(processes[0].peer, 2, call.letter(body()));
     wait_until_told(810);

@@ -19,8 +19,8 @@ use crate::remote::message::CALLS;
 use crate::remote::service::Remote;
 use crate::runtime::Runtime;
 
-/// The length of the longest letter, in bytes.
-pub(super) const LETTER_MAX: usize = 1 << 20;
+/// The length of the longest body, in bytes.
+pub(super) const BODY_MAX: usize = 4 << 20;
 
 enum NetworkEvent {
     Letter(Peer, Letter),
@@ -171,8 +171,8 @@ impl Post for Memory {
         assert!(letter.service != CALLS || letter.class == Class::Ordered);
         let mut state = self.network.0.lock();
         let bytes = letter.body.len();
-        if bytes > LETTER_MAX {
-            let limit = LETTER_MAX;
+        if bytes > BODY_MAX {
+            let limit = BODY_MAX;
             return Err(PostError::TooLarge { bytes, limit });
         }
         if let Some(dead) = [to, self.me].into_iter().find(|peer| state.dead.contains(peer)) {

@@ -13,7 +13,7 @@ use super::functions::{
     Observed, OddNumber, blocking, bytes, half, half_later, halv, panicking, pending, prepared, tell,
     telling, through, watching, whereabouts,
 };
-use super::network::{LETTER_MAX, Network, TOLD, id, wait_until_told};
+use super::network::{BODY_MAX, Network, TOLD, id, wait_until_told};
 use crate::call::remote_error::{Ran, RemoteError};
 use crate::call::{Call, CallError};
 use crate::remote::message::CALLS;
@@ -320,49 +320,40 @@ fn a_deadline_cancels_the_call_there() {
 }
 
 #[test]
-fn long_arguments_and_values_travel_in_parts() {
+fn long_arguments_and_values_are_one_letter_each_up_to_the_limit() {
     let (network, processes) = Network::of(2);
-    let long = 3 * LETTER_MAX + 5;
-    for (there, back) in [(long, 0), (0, long), (LETTER_MAX, LETTER_MAX), (long, long)] {
-        let call = bytes::remote(back, vec![1; there]);
-        let value = processes[0].runtime.call(call).wait().unwrap();
+    let runtime = &processes[0].runtime;
+    let long = BODY_MAX - 100;
+    for (there, back) in [(long, 0), (0, long), (long, long)] {
+        let before = network.sent().len();
+        let value = runtime.call(bytes::remote(back, vec![1; there])).wait().unwrap();
         assert!(value.len() == back && value.iter().all(|byte| *byte == 7));
-        processes[0]
-            .runtime
-            .cast(bytes::remote(0, vec![1; there]))
-            .unwrap();
+        assert_eq!(network.sent().len(), before + 2);
     }
-    assert!(network.sent().iter().all(|(.., bytes)| *bytes <= LETTER_MAX));
-    for process in &processes {
-        process
-            .runtime
-            .call(half::remote(2).on_process(id(2)))
-            .wait()
-            .unwrap();
-        assert_eq!(process.runtime.remote().open_calls(), (0, 0));
+    for (there, back) in [(BODY_MAX, 0), (0, BODY_MAX)] {
+        let refused = reason(runtime.call(bytes::remote(back, vec![1; there])).wait());
+        let is_told = matches!(refused, RemoteError::TooLarge { limit, .. } if limit == BODY_MAX);
+        assert!(is_told, "{refused}");
     }
+    assert_eq!(runtime.remote().open_calls(), (0, 0));
 }
 
 #[test]
 fn a_call_that_does_not_fit_is_refused_and_an_answer_that_does_not_fit_cuts_the_caller_off() {
     let (network, processes) = Network::of(2);
     let runtime = &processes[0].runtime;
-    network.limit(2, 2);
-    let long = runtime.call(bytes::remote(0, vec![1; 3 * LETTER_MAX]));
-    assert!(matches!(reason(long.wait()), RemoteError::Backlog { .. }));
-    assert_eq!(
-        network.cut(),
-        [(1, 2)],
-        "it cannot be told to forget the part that it has"
-    );
+    network.limit(2, 0);
+    let refused = runtime.call(half::remote(8));
+    assert!(matches!(reason(refused.wait()), RemoteError::Backlog { .. }));
+    assert_eq!(network.cut(), [], "nothing of it was sent");
     network.limit(2, 1);
     network.limit(1, 0);
     let call = runtime.call(half::remote(8));
     let late = Instant::now() + Duration::from_secs(60);
-    while network.cut().len() < 2 && Instant::now() < late {
+    while network.cut().is_empty() && Instant::now() < late {
         std::thread::yield_now();
     }
-    assert_eq!(network.cut(), [(1, 2), (2, 1)]);
+    assert_eq!(network.cut(), [(2, 1)]);
     network.kill(2);
     assert!(matches!(reason(call.wait()), RemoteError::Died { .. }));
 }

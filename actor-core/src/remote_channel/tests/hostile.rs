@@ -5,7 +5,7 @@ use selvedge_cluster::frame::Class;
 use selvedge_objects::channel::{Answer, CHANNELS, Request, Wish};
 use selvedge_objects::refs::{Parcel, RefId};
 
-use super::super::message::{ChannelMessage, ChannelRefusal, PartOf};
+use super::super::message::ChannelMessage;
 use super::*;
 use crate::hub::post::Letter;
 
@@ -100,30 +100,6 @@ fn answers_that_nobody_waits_for_have_no_effect() {
     put.look().unwrap().unwrap();
     drop((put, at_a, at_b, at_c));
     assert_empty(&network, &[&a, &b, &c]);
-}
-
-#[test]
-fn parts_of_a_value_go_with_its_request_or_its_process() {
-    let (network, a, b, c) = three();
-    let [at_a, at_b, at_c] = shared::<u64>(&network, [&a, &b, &c], 1);
-    let part = |of| ChannelMessage::Part { of }.letter(Bytes::from_static(b"part"));
-    a.channels.received(b.peer, part(PartOf::Request(7)));
-    a.channels.received(b.peer, asked(at_a.id(), 7, Wish::Cancel));
-    b.channels.received(a.peer, part(PartOf::Answer(7)));
-    let refusal = Err(ChannelRefusal::Gone);
-    let answer = ChannelMessage::Answered {
-        number: 7,
-        answer: refusal,
-    };
-    b.channels.received(a.peer, answer.letter(Bytes::new()));
-    assert_eq!(
-        (a.channels.figures(), b.channels.figures()),
-        ((1, 0, 0), (0, 0, 0))
-    );
-    a.channels.received(c.peer, part(PartOf::Request(9)));
-    network.kill(&c);
-    drop((at_a, at_b, at_c));
-    assert_empty(&network, &[&a, &b]);
 }
 
 #[test]

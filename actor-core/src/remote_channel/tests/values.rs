@@ -178,7 +178,7 @@ fn takers_are_told_if_no_thread_can_encode_a_value_and_the_value_stays() {
 }
 
 #[test]
-fn a_long_value_travels_in_parts_both_ways() {
+fn a_long_value_travels_both_ways() {
     let (network, a, b, c) = three();
     let [at_a, at_b, at_c] = shared(&network, [&a, &b, &c], 1);
     let long: Vec<u8> = (0..5 << 20).map(|at: u32| at as u8).collect();
