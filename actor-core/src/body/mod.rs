@@ -39,15 +39,10 @@ impl Body {
     /// [`Failure::Channel`]: the value cannot be encoded.
     pub(crate) fn encoded<T>(value: &T, traits: &Traits<T>) -> Result<Self, Failure> {
         let segments = (traits.codec()?.encode_segments)(value);
-        let segments = segments.map_err(|error| Failure::Channel(error.into()))?;
-        let mut segments: VecDeque<Bytes> = segments.into_iter().map(in_bytes).collect();
-        Ok(Body(match (segments.pop_front(), segments.is_empty()) {
-            (first, true) => Segments::One(first.unwrap_or_default()),
-            (first, false) => {
-                segments.extend(first);
-                segments.rotate_right(1);
-                Segments::Many(segments)
-            }
+        let mut segments = segments.map_err(|error| Failure::Channel(error.into()))?;
+        Ok(Body(match segments.len() {
+            0 | 1 => Segments::One(segments.pop().map_or_else(Bytes::new, in_bytes)),
+            _ => Segments::Many(segments.into_iter().map(in_bytes).collect()),
         }))
     }
 

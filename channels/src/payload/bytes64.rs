@@ -95,7 +95,7 @@ impl Bytes64 {
         })
     }
 
-    /// These bytes, the drop of whose keeper runs no user code.
+    /// Notes that the drop of the keeper runs no user code.
     pub(super) fn without_user_code(mut self) -> Self {
         self.is_users = false;
         self

@@ -69,7 +69,7 @@ pub enum FrameError {
         /// The limit in bytes.
         limit: u64,
     },
-    /// There is no memory for what the peer has announced.
+    /// No memory can be had for what the peer has announced.
     #[error("no memory for {bytes} bytes that are announced: send less at a time")]
     NoMemory {
         /// The announced length in bytes.

@@ -19,11 +19,8 @@ pub(crate) fn may_be_taken(memory: &mut [MaybeUninit<u8>]) {
 
 /// Advises the kernel about the whole pages of memory. A kernel that does not know the advice leaves them as they are.
 fn advise(memory: &mut [MaybeUninit<u8>], advice: Advice) {
-    let begin = memory.as_mut_ptr();
-    let skipped = begin.addr().wrapping_neg() % page_size();
-    let Some(pages) = memory.get_mut(skipped..) else {
-        return;
-    };
+    let skipped = memory.as_ptr().addr().wrapping_neg() % page_size();
+    let pages = memory.get_mut(skipped..).unwrap_or_default();
     let whole = pages.len() - pages.len() % page_size();
     // SAFETY: whole pages of memory that is borrowed exclusively. It holds nothing that anybody relies on, as its bytes may
     // be of any value.
