@@ -7,7 +7,8 @@
 //! - `post`: letters, the way to other processes, and the receivers of letters: all that services see.
 //! - `settings`, `link_end`: limits and times; the reasons for which a link ends.
 //! - `wire`, `tap`: letters as frames, and the counts of frames.
-//! - `link_state`, `peer_link`, `peer_reader`: a link: its state, its lock and socket, and the task that reads it.
+//! - `link_state`, `peer_link`: a link: its state, its lock and socket.
+//! - `read_turn`, `link_reader`, `lead`, `link_task`: how a link is read, by the thread that leads or by the link's task.
 //! - `services`, `peer_table`: receivers by number, links by peer.
 //! - `notice`, `broker`: who lives, and who is connected with whom, as the driver tells it.
 //! - `driver`, `worker`: the two kinds of hub.
@@ -23,7 +24,11 @@ mod wire;
 
 mod link_state;
 mod peer_link;
-mod peer_reader;
+
+pub(crate) mod lead;
+mod link_reader;
+mod link_task;
+mod read_turn;
 
 mod peer_table;
 mod services;
@@ -40,6 +45,7 @@ pub(crate) mod start;
 mod tests;
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -49,9 +55,11 @@ use selvedge_cluster::peer::Peer;
 use tokio::runtime::Handle;
 
 use driver::DriverRole;
+use lead::Lead;
 use link_end::LinkEnd;
+use link_reader::LinkReader;
+use link_task::LinkTask;
 use peer_link::PeerLink;
-use peer_reader::PeerReader;
 use peer_table::{PeerStatus, PeerTable};
 use post::{Letter, Post, PostError, Receiver};
 use services::Services;
@@ -59,7 +67,7 @@ pub(crate) use settings::LinkSettings;
 pub use tap::{LinkTraffic, ServiceTraffic};
 use worker::Ask;
 
-use crate::platform::peer_socket::PeerSource;
+use crate::platform::peer_socket::{PeerEnd, PeerSocket, PeerSource, register};
 
 /// The hub of a process.
 pub(crate) struct Hub {
@@ -70,8 +78,9 @@ pub(crate) struct Hub {
     services: Arc<Services>,
     /// Held for look-ups only: never together with the lock of a link, nor while a service is called.
     table: Mutex<PeerTable>,
-    /// The reactor whose thread reads the links.
+    /// The reactor whose thread runs the links' tasks.
     reactor: OnceLock<Handle>,
+    lead: Arc<Lead>,
 }
 
 enum Role {
@@ -89,6 +98,7 @@ impl Hub {
             services: Arc::default(),
             table: Mutex::default(),
             reactor: OnceLock::new(),
+            lead: Arc::default(),
         })
     }
 
@@ -168,13 +178,23 @@ impl Hub {
         }
     }
 
-    /// Starts the task that reads a link.
+    /// Gives an end of a pair to the reactor.
+    fn watch(&self, end: PeerEnd, reactor: &Handle) -> io::Result<(PeerSource, PeerSocket)> {
+        self.lead.poll()?;
+        register(end, reactor)
+    }
+
+    /// Begins to read a link, and starts its task.
     fn read(&self, link: &Arc<PeerLink>, source: PeerSource, reactor: &Handle) {
         let Some(hub) = self.myself.upgrade() else { return };
         let on_end = Box::new(move |link: &Arc<PeerLink>, end| hub.finish(link, end));
-        let (link, services) = (Arc::clone(link), Arc::clone(&self.services));
-        let reader = PeerReader::new(link, source, services, self.settings.frame(), on_end);
-        reactor.spawn(reader.run());
+        let (services, limits) = (Arc::clone(&self.services), self.settings.frame());
+        let reader = LinkReader::new(Arc::clone(link), services, limits);
+        let (listed, name) = self.lead.list(Arc::clone(&reader));
+        if let Err(error) = self.lead.poll().and_then(|poll| source.begin(poll, name)) {
+            link.close(error.into());
+        }
+        reactor.spawn(LinkTask::new(reader, source, listed, on_end).run());
     }
 
     /// Begins to end the link to a peer. Its reader ends it; without a reader it ends here.
@@ -229,6 +249,10 @@ impl Post for Hub {
             counts.map(move |(service, counts)| (link.peer(), service, counts))
         };
         links.into_iter().flat_map(of_link).collect()
+    }
+
+    fn lead(&self) -> Arc<Lead> {
+        Arc::clone(&self.lead)
     }
 
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use selvedge_cluster::frame::{Class, Service};
@@ -10,6 +11,7 @@ use selvedge_cluster::session::Outcome;
 use serde::Serialize;
 use thiserror::Error;
 
+use super::lead::Lead;
 use super::tap::ServiceTraffic;
 
 /// A message for a service of another process. `head` is small and encoded by postcard; `body` is bytes of the user.
@@ -63,6 +65,11 @@ pub(crate) trait Post: Send + Sync {
     /// The frames and bytes of all links, by peer and service.
     fn traffic(&self) -> Vec<(Peer, Service, ServiceTraffic)> {
         Vec::new()
+    }
+
+    /// The lead of those that wait for letters.
+    fn lead(&self) -> Arc<Lead> {
+        Arc::default()
     }
 
     /// Runs the task on the thread that reads links. Returns false if there is no such thread: then there are no peers.

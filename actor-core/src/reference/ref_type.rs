@@ -117,7 +117,7 @@ impl<T> Ref<T> {
         started: Instant,
         deadline: Option<Instant>,
     ) -> Result<Result<A, NoAnswer>, FetchError> {
-        if let Some(answer) = answer.wait(Some(started)) {
+        if let Some(answer) = answer.taken() {
             return Ok(answer);
         }
         let waited = blocking(|| answer.wait(deadline)).map_err(|refused| self.refused(refused))?;

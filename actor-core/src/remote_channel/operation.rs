@@ -59,7 +59,7 @@ impl ChannelOperation {
         if call.is_cancelled() {
             return Err(RemoteChannelError::Cancelled { channel });
         }
-        let mut settled = self.answer.wait(Some(started));
+        let mut settled = self.answer.taken();
         if settled.is_none() {
             let waited = blocking(|| call.wait_for(&mut self.answer, deadline));
             let waited = waited.map_err(|refused| match refused {
