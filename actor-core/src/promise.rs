@@ -31,7 +31,7 @@ enum PromiseState<T> {
     Taken,
 }
 
-/// Who waits, beside threads at the condition variable.
+/// The one that waits, beside threads at the condition variable.
 enum Waiting {
     Waker(Waker),
     /// The thread that leads.

@@ -13,12 +13,20 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::link_reader::LinkReader;
 use crate::platform::lead_poll::{ARRIVALS_MAX, LeadPoll};
 
 thread_local! {
     /// The lead that this thread has.
     static LED: Cell<*const Lead> = const { Cell::new(ptr::null()) };
+}
+
+/// A link as the thread that leads sees it.
+pub(super) trait LedLink: Send + Sync {
+    /// Reads until there are no more bytes, or until `goes_on` says no: then the link's task has the rest.
+    fn read_on(&self, goes_on: &dyn Fn() -> bool);
+
+    /// Ends the wait of the thread that leads for this link.
+    fn leave(&self, poll: &LeadPoll);
 }
 
 /// The lead of a process.
@@ -27,17 +35,17 @@ pub(crate) struct Lead {
     /// Made with the first link.
     poll: OnceLock<LeadPoll>,
     is_taken: AtomicBool,
-    readers: Mutex<Readers>,
+    links: Mutex<Links>,
 }
 
 #[derive(Default)]
-struct Readers {
+struct Links {
     last: u64,
-    by_name: BTreeMap<u64, Arc<LinkReader>>,
+    by_name: BTreeMap<u64, Arc<dyn LedLink>>,
 }
 
 /// A link's place in the list of the thread that leads. The drop takes it off.
-pub(super) struct Listed {
+pub(super) struct LeadPlace {
     lead: Arc<Lead>,
     name: u64,
 }
@@ -71,18 +79,19 @@ impl Lead {
     }
 
     /// Lists a link. Returns its name as well.
-    pub(super) fn list(self: &Arc<Self>, reader: Arc<LinkReader>) -> (Listed, u64) {
-        let mut readers = self.readers.lock();
-        readers.last += 1;
-        let name = readers.last;
-        readers.by_name.insert(name, reader);
+    pub(super) fn list(self: &Arc<Self>, link: Arc<dyn LedLink>) -> (LeadPlace, u64) {
+        let mut links = self.links.lock();
+        links.last += 1;
+        let name = links.last;
+        links.by_name.insert(name, link);
         let lead = Arc::clone(self);
-        (Listed { lead, name }, name)
+        (LeadPlace { lead, name }, name)
     }
 
     /// Takes the lead. `None` if another thread has it, or if there is no link.
     pub(crate) fn take(&self) -> Option<Leading<'_>> {
         let poll = self.poll.get()?;
+        // Acquire: the last leader has ended its wait.
         if self.is_taken.swap(true, Ordering::Acquire) {
             return None;
         }
@@ -136,9 +145,9 @@ impl Leading<'_> {
         loop {
             let is_alone = arrivals.count == 1;
             for name in arrivals.names.iter().take(arrivals.count) {
-                let reader = self.lead.readers.lock().by_name.get(name).cloned();
-                if let Some(reader) = reader {
-                    reader.read_on(|| is_alone && goes_on());
+                let link = self.lead.links.lock().by_name.get(name).cloned();
+                if let Some(link) = link {
+                    link.read_on(&|| is_alone && goes_on());
                 }
             }
             let more = arrivals.is_full.then(|| self.arrivals(Some(Duration::ZERO)));
@@ -153,15 +162,16 @@ impl Leading<'_> {
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
         LED.set(ptr::null());
+        // Release: this thread has ended its wait.
         self.lead.is_taken.store(self.is_broken.get(), Ordering::Release);
     }
 }
 
-impl Drop for Listed {
+impl Drop for LeadPlace {
     fn drop(&mut self) {
-        let removed = self.lead.readers.lock().by_name.remove(&self.name);
-        if let (Some(reader), Some(poll)) = (removed, self.lead.poll.get()) {
-            reader.link().leave(poll);
+        let removed = self.lead.links.lock().by_name.remove(&self.name);
+        if let (Some(link), Some(poll)) = (removed, self.lead.poll.get()) {
+            link.leave(poll);
         }
     }
 }

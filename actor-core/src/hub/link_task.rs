@@ -7,21 +7,21 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::lead::Listed;
+use super::lead::LeadPlace;
 use super::link_end::LinkEnd;
-use super::link_reader::LinkReader;
 use super::peer_link::PeerLink;
+use super::peer_reader::PeerReader;
 use crate::platform::peer_socket::{PeerSource, SourceEvent};
 
 /// Is called once, at the end of the task or when its reactor ends.
 pub(super) type OnLinkEnd = Box<dyn FnOnce(&Arc<PeerLink>, LinkEnd) + Send>;
 
 pub(super) struct LinkTask {
-    reader: Arc<LinkReader>,
+    reader: Arc<PeerReader>,
     source: PeerSource,
     on_end: Option<OnLinkEnd>,
     /// The link's place in the list of the thread that leads.
-    _listed: Listed,
+    _listed: LeadPlace,
 }
 
 /// The timer of the task.
@@ -32,9 +32,9 @@ struct Timer {
 
 impl LinkTask {
     pub(super) fn new(
-        reader: Arc<LinkReader>,
+        reader: Arc<PeerReader>,
         source: PeerSource,
-        listed: Listed,
+        listed: LeadPlace,
         on_end: OnLinkEnd,
     ) -> Self {
         LinkTask {
@@ -89,7 +89,7 @@ impl LinkTask {
 }
 
 /// Reads until there are no more bytes. After a full read, the thread's other tasks get their turn.
-async fn read(reader: &LinkReader) {
+async fn read(reader: &PeerReader) {
     if !reader.begin() {
         return;
     }

@@ -8,7 +8,7 @@
 //! - `settings`, `link_end`: limits and times; the reasons for which a link ends.
 //! - `wire`, `tap`: letters as frames, and the counts of frames.
 //! - `link_state`, `peer_link`: a link: its state, its lock and socket.
-//! - `read_turn`, `link_reader`, `lead`, `link_task`: how a link is read, by the thread that leads or by the link's task.
+//! - `read_turn`, `peer_reader`, `lead`, `link_task`: how a link is read, by the thread that leads or by the link's task.
 //! - `services`, `peer_table`: receivers by number, links by peer.
 //! - `notice`, `broker`: who lives, and who is connected with whom, as the driver tells it.
 //! - `driver`, `worker`: the two kinds of hub.
@@ -26,8 +26,8 @@ mod link_state;
 mod peer_link;
 
 pub(crate) mod lead;
-mod link_reader;
 mod link_task;
+mod peer_reader;
 mod read_turn;
 
 mod peer_table;
@@ -57,9 +57,9 @@ use tokio::runtime::Handle;
 use driver::DriverRole;
 use lead::Lead;
 use link_end::LinkEnd;
-use link_reader::LinkReader;
 use link_task::LinkTask;
 use peer_link::PeerLink;
+use peer_reader::PeerReader;
 use peer_table::{PeerStatus, PeerTable};
 use post::{Letter, Post, PostError, Receiver};
 use services::Services;
@@ -189,8 +189,8 @@ impl Hub {
         let Some(hub) = self.myself.upgrade() else { return };
         let on_end = Box::new(move |link: &Arc<PeerLink>, end| hub.finish(link, end));
         let (services, limits) = (Arc::clone(&self.services), self.settings.frame());
-        let reader = LinkReader::new(Arc::clone(link), services, limits);
-        let (listed, name) = self.lead.list(Arc::clone(&reader));
+        let reader = PeerReader::new(Arc::clone(link), services, limits);
+        let (listed, name) = self.lead.list(reader.clone());
         if let Err(error) = self.lead.poll().and_then(|poll| source.begin(poll, name)) {
             link.close(error.into());
         }

@@ -72,12 +72,12 @@ pub(crate) trait Post: Send + Sync {
         Arc::default()
     }
 
-    /// Runs the task on the thread that reads links. Returns false if there is no such thread: then there are no peers.
+    /// Runs the task on the thread of the links' tasks. Returns false if there is no such thread: then there are no peers.
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool;
 }
 
-/// A service: the receiver of letters. Called on the thread that reads the link, with no lock of the hub held; must not
-/// block and must not run user code.
+/// A service: the receiver of letters. Called on the thread that reads the link, which may be any that waits for a letter, with
+/// no lock of the hub held; must not block and must not run user code.
 pub(crate) trait Receiver: Send + Sync {
     /// A letter has arrived.
     fn received(&self, from: Peer, letter: Letter);

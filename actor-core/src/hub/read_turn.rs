@@ -1,4 +1,4 @@
-//! The turn to read a link, which one thread has at a time. Plain data; [`LinkReader`](super::link_reader::LinkReader) holds
+//! The turn to read a link, which one thread has at a time. Plain data; [`PeerReader`](super::peer_reader::PeerReader) holds
 //! it under a lock.
 //!
 //! - `TURN-1`: whoever finds bytes while another thread has the turn makes it look again, so no bytes are left unread.
@@ -17,7 +17,7 @@ enum TurnState {
     #[default]
     Free,
     Taken,
-    /// Somebody has found bytes meanwhile.
+    /// Another thread has found bytes meanwhile.
     TakenAgain,
     /// The link's task waits for the last turn.
     TakenLast,
@@ -25,7 +25,7 @@ enum TurnState {
     Over,
 }
 
-/// What follows a turn.
+/// The step that follows a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterTurn {
     /// Nothing.

@@ -10,7 +10,7 @@ const READ_MAX: u8 = 2;
 
 /// What a thread is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Step {
+enum TurnStep {
     Away,
     /// The link's task looks whether the link ends.
     Look,
@@ -35,9 +35,9 @@ struct World {
     is_task_woken: bool,
     is_closing: bool,
     may_close: bool,
-    leader: Step,
+    leader: TurnStep,
     leads_left: u8,
-    task: Step,
+    task: TurnStep,
 }
 
 impl World {
@@ -51,9 +51,9 @@ impl World {
             is_task_woken: false,
             is_closing: false,
             may_close,
-            leader: Step::Away,
+            leader: TurnStep::Away,
             leads_left: 3,
-            task: Step::Wait,
+            task: TurnStep::Wait,
         }
     }
 
@@ -69,7 +69,7 @@ impl World {
             next.push(self.with(|world| {
                 world.to_send -= 1;
                 world.unread += 1;
-                let is_waiting = world.leader == Step::Wait && !world.is_leader_told;
+                let is_waiting = world.leader == TurnStep::Wait && !world.is_leader_told;
                 world.is_leader_told = true;
                 world.is_task_told |= !is_waiting;
             }));
@@ -78,11 +78,13 @@ impl World {
             next.push(self.with(|world| (world.is_closing, world.is_task_woken) = (true, true)));
         }
         match self.leader {
-            Step::Away if self.leads_left > 0 => next.push(self.with(|world| {
+            TurnStep::Away if self.leads_left > 0 => next.push(self.with(|world| {
                 world.leads_left -= 1;
-                world.leader = Step::Wait;
+                world.leader = TurnStep::Wait;
             })),
-            Step::Wait if !self.is_leader_told => next.push(self.with(|world| world.leader = Step::Away)),
+            TurnStep::Wait if !self.is_leader_told => {
+                next.push(self.with(|world| world.leader = TurnStep::Away))
+            }
             _ => {}
         }
         next
@@ -92,72 +94,80 @@ impl World {
     fn steps(self) -> Vec<World> {
         let mut next = Vec::new();
         match self.leader {
-            Step::Wait if self.is_leader_told => next.push(self.with(|world| {
-                (world.is_leader_told, world.leader) = (false, Step::Take);
+            TurnStep::Wait if self.is_leader_told => next.push(self.with(|world| {
+                (world.is_leader_told, world.leader) = (false, TurnStep::Take);
             })),
-            Step::Take => next.push(self.with(|world| {
-                world.leader = if world.turn.take() { Step::Read } else { Step::Away };
+            TurnStep::Take => next.push(self.with(|world| {
+                world.leader = if world.turn.take() {
+                    TurnStep::Read
+                } else {
+                    TurnStep::Away
+                };
             })),
-            Step::Read => {
+            TurnStep::Read => {
                 let (world, is_full) = self.read();
                 if is_full {
                     next.push(world);
                     next.push(world.with(|world| {
                         world.turn.leave();
-                        (world.is_task_woken, world.leader) = (true, Step::Away);
+                        (world.is_task_woken, world.leader) = (true, TurnStep::Away);
                     }));
                 } else {
-                    next.push(world.with(|world| world.leader = Step::End));
+                    next.push(world.with(|world| world.leader = TurnStep::End));
                 }
             }
-            Step::End => next.push(self.with(|world| {
+            TurnStep::End => next.push(self.with(|world| {
                 let is_again = world.end();
-                world.leader = if is_again { Step::Read } else { Step::Away };
+                world.leader = if is_again { TurnStep::Read } else { TurnStep::Away };
             })),
             _ => {}
         }
         match self.task {
-            Step::Look => next.push(self.with(|world| {
+            TurnStep::Look => next.push(self.with(|world| {
                 world.task = match (world.is_closing, world.is_closing && world.turn.begin_last()) {
-                    (false, _) => Step::Wait,
-                    (true, false) => Step::WaitLast,
-                    (true, true) => Step::Over,
+                    (false, _) => TurnStep::Wait,
+                    (true, false) => TurnStep::WaitLast,
+                    (true, true) => TurnStep::Over,
                 };
-                if world.task == Step::Over {
+                if world.task == TurnStep::Over {
                     world.unread = 0;
                 }
             })),
-            Step::WaitLast if self.is_task_woken => next.push(self.with(|world| {
-                (world.is_task_woken, world.task) = (false, Step::Look);
+            TurnStep::WaitLast if self.is_task_woken => next.push(self.with(|world| {
+                (world.is_task_woken, world.task) = (false, TurnStep::Look);
             })),
-            Step::Wait => {
+            TurnStep::Wait => {
                 if self.is_task_told {
-                    next.push(self.with(|world| (world.is_task_told, world.task) = (false, Step::Take)));
+                    next.push(self.with(|world| (world.is_task_told, world.task) = (false, TurnStep::Take)));
                 }
                 if self.is_task_woken {
                     next.push(self.with(|world| {
                         let is_left = world.turn.take_left();
-                        world.task = if is_left { Step::Take } else { Step::Look };
+                        world.task = if is_left { TurnStep::Take } else { TurnStep::Look };
                         world.is_task_woken = false;
                     }));
                 }
             }
-            Step::Take => next.push(self.with(|world| {
-                world.task = if world.turn.take() { Step::Read } else { Step::Look };
+            TurnStep::Take => next.push(self.with(|world| {
+                world.task = if world.turn.take() {
+                    TurnStep::Read
+                } else {
+                    TurnStep::Look
+                };
             })),
-            Step::Read => {
+            TurnStep::Read => {
                 let (world, is_full) = self.read();
                 next.push(world.with(|world| {
                     if !is_full {
-                        world.task = Step::End;
+                        world.task = TurnStep::End;
                     }
                 }));
             }
-            Step::End => next.push(self.with(|world| {
+            TurnStep::End => next.push(self.with(|world| {
                 let is_again = world.end();
-                world.task = if is_again { Step::Read } else { Step::Look };
+                world.task = if is_again { TurnStep::Read } else { TurnStep::Look };
             })),
-            Step::Away | Step::WaitLast | Step::Over => {}
+            TurnStep::Away | TurnStep::WaitLast | TurnStep::Over => {}
         }
         next
     }
@@ -177,8 +187,8 @@ impl World {
         after == AfterTurn::Again
     }
 
-    fn has_turn(step: Step) -> bool {
-        matches!(step, Step::Read | Step::End)
+    fn has_turn(step: TurnStep) -> bool {
+        matches!(step, TurnStep::Read | TurnStep::End)
     }
 }
 
@@ -191,12 +201,12 @@ fn no_frame_is_left_unread_and_nobody_reads_beside_another_or_after_the_end() {
                 continue;
             }
             let is_read = World::has_turn(world.leader);
-            let is_doubled = is_read && (World::has_turn(world.task) || world.task == Step::Over);
+            let is_doubled = is_read && (World::has_turn(world.task) || world.task == TurnStep::Over);
             assert!(!is_doubled, "two threads read: {world:?}");
             let steps = world.steps();
             if steps.is_empty() {
                 assert_eq!(world.unread, 0, "nobody reads: {world:?}");
-                let is_over = world.task == Step::Over;
+                let is_over = world.task == TurnStep::Over;
                 assert_eq!(is_over, world.is_closing, "the link does not end: {world:?}");
             }
             open.extend(steps);

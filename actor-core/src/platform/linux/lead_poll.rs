@@ -55,16 +55,18 @@ impl LeadPoll {
     /// Waits until bytes arrive, the bell rings, or the time is over, and passes the names of the sockets to `arrived`.
     /// Returns whether there may be more.
     pub(crate) fn wait(&self, timeout: Option<Duration>, mut arrived: impl FnMut(u64)) -> io::Result<bool> {
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout.min(WAIT_MAX)).ok());
+        let mut timeout = timeout.and_then(|timeout| Timespec::try_from(timeout.min(WAIT_MAX)).ok());
         let mut space = [MaybeUninit::<epoll::Event>::uninit(); ARRIVALS_MAX];
-        match epoll::wait(&self.epoll, &mut space, timeout.as_ref()) {
-            Ok((events, rest)) => {
-                let names = events.iter().map(|event| event.data.u64());
-                names.filter(|name| *name != BELL).for_each(&mut arrived);
-                Ok(rest.is_empty())
+        let (events, rest) = loop {
+            match epoll::wait(&self.epoll, &mut space, timeout.as_ref()) {
+                Ok(found) => break found,
+                // A signal may come together with an event that nobody else is told of.
+                Err(Errno::INTR) => timeout = Some(Timespec::default()),
+                Err(error) => return Err(error.into()),
             }
-            Err(Errno::INTR) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        };
+        let names = events.iter().map(|event| event.data.u64());
+        names.filter(|name| *name != BELL).for_each(&mut arrived);
+        Ok(rest.is_empty())
     }
 }

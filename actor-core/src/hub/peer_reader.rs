@@ -6,11 +6,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use selvedge_cluster::frame::{Decoder, FrameLimits};
 
+use super::lead::LedLink;
 use super::link_end::LinkEnd;
 use super::peer_link::PeerLink;
 use super::post::Letter;
 use super::read_turn::{AfterTurn, ReadTurn};
 use super::services::Services;
+use crate::platform::lead_poll::LeadPoll;
 
 /// The bytes of one read.
 const READ_BYTES: usize = 64 << 10;
@@ -19,36 +21,36 @@ const READ_BYTES: usize = 64 << 10;
 const LAST_READS_MAX: usize = 1024;
 
 /// The reader of a link, shared by all threads that may have the turn.
-pub(super) struct LinkReader {
+pub(super) struct PeerReader {
     link: Arc<PeerLink>,
     services: Arc<Services>,
     turn: Mutex<ReadTurn>,
     /// Locked by whoever has the turn, so nobody waits for this lock.
-    reading: Mutex<Reading>,
+    reading: Mutex<ReadState>,
 }
 
-struct Reading {
+struct ReadState {
     decoder: Decoder,
     buffer: Vec<u8>,
 }
 
-/// What one read has found.
+/// The result of one read.
 #[derive(PartialEq, Eq)]
-enum Found {
+enum ReadResult {
     Nothing,
-    /// All that was there.
+    /// Bytes, and no more are there.
     All,
-    /// As much as there is room for.
+    /// Bytes, and the buffer is full.
     Full,
 }
 
-impl LinkReader {
+impl PeerReader {
     pub(super) fn new(link: Arc<PeerLink>, services: Arc<Services>, limits: FrameLimits) -> Arc<Self> {
-        Arc::new(LinkReader {
+        Arc::new(PeerReader {
             link,
             services,
             turn: Mutex::default(),
-            reading: Mutex::new(Reading {
+            reading: Mutex::new(ReadState {
                 decoder: Decoder::new(limits),
                 buffer: vec![0; READ_BYTES],
             }),
@@ -57,23 +59,6 @@ impl LinkReader {
 
     pub(super) fn link(&self) -> &Arc<PeerLink> {
         &self.link
-    }
-
-    /// Reads until there are no more bytes, or until `goes_on` says no: then the link's task has the rest.
-    pub(super) fn read_on(&self, goes_on: impl Fn() -> bool) {
-        if !self.begin() {
-            return;
-        }
-        loop {
-            if !self.read() {
-                if !self.end() {
-                    return;
-                }
-            } else if !goes_on() {
-                self.turn.lock().leave();
-                return self.link.wake();
-            }
-        }
     }
 
     /// Takes the turn; `false` if another thread has it, which then looks again.
@@ -103,7 +88,7 @@ impl LinkReader {
     /// Reads once, within the turn. Returns whether there may be more.
     pub(super) fn read(&self) -> bool {
         match self.deliver() {
-            Ok(found) if self.link.delivered() => return found == Found::Full,
+            Ok(found) if self.link.delivered() => return found == ReadResult::Full,
             Ok(_) => {}
             Err(end) => drop(self.link.close(end)),
         }
@@ -115,27 +100,27 @@ impl LinkReader {
     /// Delivers what the peer has sent before the end.
     pub(super) fn drain(&self) {
         for _ in 0..LAST_READS_MAX {
-            if matches!(self.deliver(), Ok(Found::Nothing) | Err(_)) {
+            if matches!(self.deliver(), Ok(ReadResult::Nothing) | Err(_)) {
                 return;
             }
         }
     }
 
     /// Reads once, and delivers the letters.
-    fn deliver(&self) -> Result<Found, LinkEnd> {
+    fn deliver(&self) -> Result<ReadResult, LinkEnd> {
         let mut reading = self.reading.lock();
-        let Reading { decoder, buffer } = &mut *reading;
+        let ReadState { decoder, buffer } = &mut *reading;
         let read = match self.link.read(buffer) {
             Ok(0) => return Err(LinkEnd::Closed),
             Ok(read) => read,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Found::Nothing),
-            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(Found::Full),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(ReadResult::Nothing),
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(ReadResult::Full),
             Err(error) => return Err(error.into()),
         };
         let found = if read == buffer.len() {
-            Found::Full
+            ReadResult::Full
         } else {
-            Found::All
+            ReadResult::All
         };
         let mut bytes = buffer.get(..read).unwrap_or_default();
         while let Some(frame) = decoder.decode(&mut bytes)? {
@@ -145,5 +130,27 @@ impl LinkReader {
             }
         }
         Ok(found)
+    }
+}
+
+impl LedLink for PeerReader {
+    fn read_on(&self, goes_on: &dyn Fn() -> bool) {
+        if !self.begin() {
+            return;
+        }
+        loop {
+            if !self.read() {
+                if !self.end() {
+                    return;
+                }
+            } else if !goes_on() {
+                self.turn.lock().leave();
+                return self.link.wake();
+            }
+        }
+    }
+
+    fn leave(&self, poll: &LeadPoll) {
+        self.link.leave(poll);
     }
 }
