@@ -13,6 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use selvedge_channels::dispose;
 
 use crate::failure::wake;
+use crate::hub::lead::{Lead, Leading};
 
 /// The reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,15 +25,24 @@ pub enum NoAnswer {
 }
 
 enum PromiseState<T> {
-    Open(Option<Waker>),
+    Open(Option<Waiting>),
     Kept(T),
     Broken,
     Taken,
 }
 
+/// The one that waits, beside threads at the condition variable.
+enum Waiting {
+    Waker(Waker),
+    /// The thread that leads.
+    Leader,
+}
+
 struct Shared<T> {
     state: Mutex<PromiseState<T>>,
     changed: Condvar,
+    /// The lead that a thread takes while it waits.
+    lead: Option<Arc<Lead>>,
 }
 
 /// The side that gives the answer. Dropped without one, the promise is [broken](NoAnswer::Broken).
@@ -48,9 +58,20 @@ pub struct Answer<T> {
 /// Creates both sides of an answer.
 #[must_use]
 pub fn promise<T>() -> (Promise<T>, Answer<T>) {
+    with_lead(None)
+}
+
+/// Creates both sides of an answer that comes in a letter. A thread that waits for it reads the letters itself, if no other
+/// one does.
+pub(crate) fn promise_by_letter<T>(lead: Arc<Lead>) -> (Promise<T>, Answer<T>) {
+    with_lead(Some(lead))
+}
+
+fn with_lead<T>(lead: Option<Arc<Lead>>) -> (Promise<T>, Answer<T>) {
     let shared = Arc::new(Shared {
         state: Mutex::new(PromiseState::Open(None)),
         changed: Condvar::new(),
+        lead,
     });
     (
         Promise {
@@ -87,10 +108,13 @@ impl<T> Promise<T> {
         let shared = self.shared.take()?;
         let previous = std::mem::replace(&mut *shared.state.lock(), outcome);
         shared.changed.notify_all();
+        if let (PromiseState::Open(Some(Waiting::Leader)), Some(lead)) = (&previous, &shared.lead) {
+            lead.nudge();
+        }
         // If the waiting side is gone, the answer is dropped here.
         dispose(shared);
         match previous {
-            PromiseState::Open(waker) => waker,
+            PromiseState::Open(Some(Waiting::Waker(waker))) => Some(waker),
             _ => None,
         }
     }
@@ -112,8 +136,14 @@ impl<T> Answer<T> {
             shared: Arc::new(Shared {
                 state: Mutex::new(PromiseState::Kept(value)),
                 changed: Condvar::new(),
+                lead: None,
             }),
         }
+    }
+
+    /// Takes the answer if it is there.
+    pub(crate) fn taken(&mut self) -> Option<Result<T, NoAnswer>> {
+        take(&mut self.shared.state.lock())
     }
 
     /// Waits for the answer; returns `None` if the deadline passes first. Without a deadline, the wait ends when the
@@ -122,6 +152,9 @@ impl<T> Answer<T> {
     /// # Errors
     /// [`NoAnswer`].
     pub fn wait(&mut self, deadline: Option<Instant>) -> Option<Result<T, NoAnswer>> {
+        if let Some(leading) = self.shared.lead.as_ref().and_then(|lead| lead.take()) {
+            self.lead(&leading, deadline);
+        }
         let mut state = self.shared.state.lock();
         loop {
             if let Some(answer) = take(&mut state) {
@@ -138,6 +171,25 @@ impl<T> Answer<T> {
         }
     }
 
+    /// Reads letters until the answer is there or the deadline passes.
+    fn lead(&self, leading: &Leading<'_>, deadline: Option<Instant>) {
+        loop {
+            let mut state = self.shared.state.lock();
+            let PromiseState::Open(waiting) = &mut *state else {
+                return;
+            };
+            let previous = waiting.replace(Waiting::Leader);
+            drop(state);
+            drop(previous);
+            let Some(arrivals) = leading.wait(deadline) else {
+                return;
+            };
+            leading.read(arrivals, || {
+                matches!(*self.shared.state.lock(), PromiseState::Open(_))
+            });
+        }
+    }
+
     /// Polls for the answer, and has the context's waker woken when it comes.
     ///
     /// # Errors
@@ -145,7 +197,9 @@ impl<T> Answer<T> {
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<T, NoAnswer>> {
         let mut state = self.shared.state.lock();
         match &*state {
-            PromiseState::Open(Some(known)) if known.will_wake(context.waker()) => return Poll::Pending,
+            PromiseState::Open(Some(Waiting::Waker(known))) if known.will_wake(context.waker()) => {
+                return Poll::Pending;
+            }
             PromiseState::Open(_) => {}
             _ => return take(&mut state).map_or(Poll::Pending, Poll::Ready),
         }
@@ -155,7 +209,7 @@ impl<T> Answer<T> {
         let PromiseState::Open(known) = &mut *state else {
             return take(&mut state).map_or(Poll::Pending, Poll::Ready);
         };
-        let previous = known.replace(waker);
+        let previous = known.replace(Waiting::Waker(waker));
         drop(state);
         drop(previous);
         Poll::Pending

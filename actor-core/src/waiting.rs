@@ -29,7 +29,7 @@ pub(crate) fn wait_for<T>(
     if call.is_cancelled() {
         return Err(Unanswered::Cancelled);
     }
-    if let Some(answered) = answer.wait(Some(started)) {
+    if let Some(answered) = answer.taken() {
         return Ok(answered);
     }
     match blocking(|| call.wait_for(answer, started.checked_add(timeout))) {

@@ -204,7 +204,7 @@ impl<R: Payload> Call<R> {
     /// [`CallError`].
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<R, CallError> {
         let started = Instant::now();
-        match self.answered(started, started.checked_add(timeout)) {
+        match self.answered(started.checked_add(timeout)) {
             Ok(Some(Ok(answer))) => self.value(answer),
             Ok(Some(Err(reason))) => Err(self.unanswered(reason)),
             Ok(None) => Err(self.callee.timed_out(started.elapsed())),
@@ -213,8 +213,8 @@ impl<R: Payload> Call<R> {
     }
 
     /// Waits for the answer. A remote function that waits gives its place to another call meanwhile.
-    fn answered(&mut self, now: Instant, deadline: Option<Instant>) -> Result<Option<Answered>, NoBlocking> {
-        if let Some(answer) = self.answer.wait(Some(now)) {
+    fn answered(&mut self, deadline: Option<Instant>) -> Result<Option<Answered>, NoBlocking> {
+        if let Some(answer) = self.answer.taken() {
             return Ok(Some(answer));
         }
         match blocking(|| self.answer.wait(deadline)) {

@@ -15,7 +15,7 @@ use super::peer_table::PeerStatus;
 use super::post::PostError;
 use super::settings::LinkSettings;
 use super::{Hub, Role};
-use crate::platform::peer_socket::{pair, register};
+use crate::platform::peer_socket::pair;
 
 /// The time that a worker which has closed its link may take to report the reason and to end.
 const LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(1);
@@ -96,7 +96,7 @@ impl Hub {
             let courier = driver.broker.lock().courier(peer).cloned();
             let courier = courier.ok_or(PostError::Dead(peer))?;
             let (ours, theirs) = pair().map_err(|error| failed(error.to_string()))?;
-            let registered = register(ours, reactor);
+            let registered = self.watch(ours, reactor);
             let (source, socket) = registered.map_err(|error| failed(error.to_string()))?;
             courier.tell(Notice::Linked(self.me), Some(theirs));
             link.connect(socket).then_some(source)

@@ -42,11 +42,11 @@ pub(super) struct LinkState {
     outbox_bytes: usize,
     /// Whether a thread writes frames to the socket.
     is_writing: bool,
-    /// Whether the reader's task writes next, when there is room in the socket.
+    /// Whether the link's task writes next, when there is room in the socket.
     is_blocked: bool,
     /// Letters and bytes that have arrived since the last frame to the peer.
     unacknowledged: (u64, usize),
-    /// The moment for which the reader's task has set its timer.
+    /// The moment for which the link's task sets its timer.
     armed: Option<Duration>,
     /// The reason for which the link is about to end.
     closing: Option<LinkEnd>,
@@ -147,7 +147,7 @@ impl LinkState {
         self.outbox = rest;
     }
 
-    /// Leaves all further writes to the reader's task.
+    /// Leaves all further writes to the link's task.
     pub(super) fn block(&mut self) {
         self.is_blocked = true;
     }
@@ -167,7 +167,8 @@ impl LinkState {
         now: Duration,
         frame: ArrivedFrame,
     ) -> Result<Vec<Arc<Letter>>, LinkEnd> {
-        let Some(session) = &mut self.session else {
+        let is_cut = self.closing.as_ref().is_some_and(|end| !end.drains());
+        let Some(session) = self.session.as_mut().filter(|_| !is_cut) else {
             return Ok(Vec::new());
         };
         self.tap.note_received(frame.service, frame.bytes);
@@ -206,19 +207,21 @@ impl LinkState {
         self.transmit(outputs.unwrap_or_default());
     }
 
-    /// The moment for which the caller sets the timer, whose end it reports to [`tick`](Self::tick). A timer that is set for
-    /// an earlier moment stays as it is, because most acknowledgements are sent with other frames before they are due.
-    pub(super) fn arm(&mut self) -> Option<Duration> {
-        if self.is_due_before_timer() {
-            self.armed = self.deadline();
+    /// Sets the timer for an earlier moment, if something is due before it. Returns whether the link's task has to be told.
+    /// A timer that is set for an earlier moment stays as it is, because most acknowledgements are sent with other frames
+    /// before they are due.
+    pub(super) fn arm(&mut self) -> bool {
+        let deadline = self.deadline();
+        let is_earlier = deadline.is_some_and(|due| self.armed.is_none_or(|armed| due < armed));
+        if is_earlier {
+            self.armed = deadline;
         }
-        self.armed
+        is_earlier
     }
 
-    /// Whether something is due before the timer that is set.
-    pub(super) fn is_due_before_timer(&self) -> bool {
-        self.deadline()
-            .is_some_and(|due| self.armed.is_none_or(|armed| due < armed))
+    /// The moment for which the timer is set, whose end the link's task reports to [`tick`](Self::tick).
+    pub(super) fn armed(&self) -> Option<Duration> {
+        self.armed
     }
 
     fn deadline(&self) -> Option<Duration> {

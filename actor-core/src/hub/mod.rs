@@ -8,7 +8,8 @@
 //! - `settings`, `link_end`: limits and times; the reasons for which a link ends.
 //! - `wire`, `tap`: letters as frames, and the counts of frames.
 //! - `queue`: the letters to a peer that wait, and the chunks of long ones.
-//! - `link_state`, `peer_link`, `peer_reader`: a link: its state, its lock and socket, and the task that reads it.
+//! - `link_state`, `peer_link`: a link: its state, its lock and socket.
+//! - `read_turn`, `peer_reader`, `lead`, `link_task`: how a link is read, by the thread that leads or by the link's task.
 //! - `services`, `peer_table`: receivers by number, links by peer.
 //! - `notice`, `broker`: who lives, and who is connected with whom, as the driver tells it.
 //! - `driver`, `worker`: the two kinds of hub.
@@ -26,7 +27,11 @@ mod queue;
 
 mod link_state;
 mod peer_link;
+
+pub(crate) mod lead;
+mod link_task;
 mod peer_reader;
+mod read_turn;
 
 mod peer_table;
 mod services;
@@ -43,6 +48,7 @@ pub(crate) mod start;
 mod tests;
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -52,7 +58,9 @@ use selvedge_cluster::peer::Peer;
 use tokio::runtime::Handle;
 
 use driver::DriverRole;
+use lead::Lead;
 use link_end::LinkEnd;
+use link_task::LinkTask;
 use peer_link::PeerLink;
 use peer_reader::PeerReader;
 use peer_table::{PeerStatus, PeerTable};
@@ -62,7 +70,7 @@ pub(crate) use settings::LinkSettings;
 pub use tap::{LinkTraffic, ServiceTraffic};
 use worker::Ask;
 
-use crate::platform::peer_socket::PeerSource;
+use crate::platform::peer_socket::{PeerEnd, PeerSocket, PeerSource, register};
 
 /// The hub of a process.
 pub(crate) struct Hub {
@@ -73,10 +81,11 @@ pub(crate) struct Hub {
     services: Arc<Services>,
     /// Held for look-ups only: never together with the lock of a link, nor while a service is called.
     table: Mutex<PeerTable>,
-    /// The reactor whose thread reads the links.
+    /// The reactor whose thread runs the links' tasks.
     reactor: OnceLock<Handle>,
     /// Held while a worker starts its reactor.
     starting: Mutex<()>,
+    lead: Arc<Lead>,
 }
 
 enum Role {
@@ -95,6 +104,7 @@ impl Hub {
             table: Mutex::default(),
             reactor: OnceLock::new(),
             starting: Mutex::new(()),
+            lead: Arc::default(),
         })
     }
 
@@ -174,13 +184,23 @@ impl Hub {
         }
     }
 
-    /// Starts the task that reads a link.
+    /// Gives an end of a pair to the reactor.
+    fn watch(&self, end: PeerEnd, reactor: &Handle) -> io::Result<(PeerSource, PeerSocket)> {
+        self.lead.poll()?;
+        register(end, reactor)
+    }
+
+    /// Begins to read a link, and starts its task.
     fn read(&self, link: &Arc<PeerLink>, source: PeerSource, reactor: &Handle) {
         let Some(hub) = self.myself.upgrade() else { return };
         let on_end = Box::new(move |link: &Arc<PeerLink>, end| hub.finish(link, end));
-        let (link, services) = (Arc::clone(link), Arc::clone(&self.services));
-        let reader = PeerReader::new(link, source, services, self.settings, on_end);
-        reactor.spawn(reader.run());
+        let services = Arc::clone(&self.services);
+        let reader = PeerReader::new(Arc::clone(link), services, self.settings);
+        let (listed, name) = self.lead.list(reader.clone());
+        if let Err(error) = self.lead.poll().and_then(|poll| source.begin(poll, name)) {
+            link.close(error.into());
+        }
+        reactor.spawn(LinkTask::new(reader, source, listed, on_end).run());
     }
 
     /// Begins to end the link to a peer. Its reader ends it; without a reader it ends here.
@@ -235,6 +255,10 @@ impl Post for Hub {
             counts.map(move |(service, counts)| (link.peer(), service, counts))
         };
         links.into_iter().flat_map(of_link).collect()
+    }
+
+    fn lead(&self) -> Arc<Lead> {
+        Arc::clone(&self.lead)
     }
 
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {

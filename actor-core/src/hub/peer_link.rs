@@ -1,7 +1,7 @@
 //! The link to one peer: its state under a lock, and the socket, to which whoever has an event writes.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,11 @@ use super::post::{Letter, PostError};
 use super::settings::LinkSettings;
 use super::tap::ServiceTraffic;
 use super::wire::{ArrivedFrame, OutgoingFrame};
-use crate::platform::peer_socket::PeerSocket;
+use crate::platform::lead_poll::LeadPoll;
+use crate::platform::peer_socket::{PeerSocket, ReadInto};
 
 /// The number of writes that a thread performs in a row, of its own frames and those that other threads add meanwhile.
-/// After that, the reader's task goes on.
+/// After that, the link's task goes on.
 const WRITES_MAX: usize = 16;
 
 /// The parts of frames in one vectored write.
@@ -32,12 +33,12 @@ pub(super) struct PeerLink {
     epoch: Instant,
     state: Mutex<LinkState>,
     socket: OnceLock<PeerSocket>,
-    /// Wakes the reader's task.
+    /// Wakes the link's task.
     wake: Notify,
 }
 
-/// The events that the reader's task waits for, beside bytes.
-pub(super) struct ReaderWait {
+/// The events that the link's task waits for, beside bytes.
+pub(super) struct TaskWait {
     pub(super) closing: Option<LinkEnd>,
     /// Whether frames wait for room in the socket.
     pub(super) for_room: bool,
@@ -103,14 +104,24 @@ impl PeerLink {
         self.state.lock().arrived(self.now(), frame)
     }
 
-    /// All frames that have arrived are delivered.
-    pub(super) fn delivered(&self) {
+    /// All frames that have arrived are delivered. Returns whether the link goes on.
+    pub(super) fn delivered(&self) -> bool {
         let mut state = self.state.lock();
         state.delivered();
+        let goes_on = state.is_open();
         self.write(state);
+        goes_on
     }
 
-    /// The reader's timer has fired. Performs what is due.
+    /// Reads from the socket.
+    pub(super) fn read(&self, into: ReadInto<'_>) -> io::Result<usize> {
+        match self.socket.get() {
+            Some(socket) => socket.try_read(into),
+            None => Err(ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// The task's timer has fired. Performs what is due.
     pub(super) fn tick(&self) {
         let mut state = self.state.lock();
         state.tick(self.now());
@@ -124,11 +135,11 @@ impl PeerLink {
         self.write(state);
     }
 
-    /// The events that the reader's task waits for. Sets its timer.
-    pub(super) fn reader_wait(&self) -> ReaderWait {
-        let mut state = self.state.lock();
-        let until = state.arm().and_then(|due| self.epoch.checked_add(due));
-        ReaderWait {
+    /// The events that the link's task waits for.
+    pub(super) fn task_wait(&self) -> TaskWait {
+        let state = self.state.lock();
+        let until = state.armed().and_then(|due| self.epoch.checked_add(due));
+        TaskWait {
             closing: state.closing().cloned(),
             for_room: state.is_blocked(),
             until,
@@ -151,7 +162,19 @@ impl PeerLink {
         fates
     }
 
-    /// Waits until the reader's task has something else to wait for.
+    /// Ends the waits of the thread that leads for this link.
+    pub(super) fn leave(&self, poll: &LeadPoll) {
+        if let Some(socket) = self.socket.get() {
+            socket.leave(poll);
+        }
+    }
+
+    /// Wakes the link's task.
+    pub(super) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Waits until the link's task has something else to wait for.
     pub(super) async fn woken(&self) {
         self.wake.notified().await;
     }
@@ -175,8 +198,7 @@ impl PeerLink {
     fn write_to(&self, socket: &PeerSocket, mut state: MutexGuard<'_, LinkState>) {
         for _ in 0..WRITES_MAX {
             let Some(mut frames) = state.begin_write(self.now()) else {
-                // The reader's task looks at the timer itself; it is woken only if its timer would be too late.
-                if state.is_due_before_timer() {
+                if state.arm() {
                     self.wake.notify_one();
                 }
                 return;

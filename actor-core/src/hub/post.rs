@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use selvedge_cluster::frame::{Class, Service};
@@ -10,6 +11,7 @@ use selvedge_cluster::session::Outcome;
 use serde::Serialize;
 use thiserror::Error;
 
+use super::lead::Lead;
 use super::tap::ServiceTraffic;
 use crate::body::Body;
 
@@ -71,12 +73,17 @@ pub(crate) trait Post: Send + Sync {
         Vec::new()
     }
 
-    /// Runs the task on the thread that reads links. Returns false if there is no such thread: then there are no peers.
+    /// The lead of those that wait for letters.
+    fn lead(&self) -> Arc<Lead> {
+        Arc::default()
+    }
+
+    /// Runs the task on the thread of the links' tasks. Returns false if there is no such thread: then there are no peers.
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool;
 }
 
-/// A service: the receiver of letters. Called on the thread that reads the link, with no lock of the hub held; must not
-/// block and must not run user code.
+/// A service: the receiver of letters. Called on the thread that reads the link, which may be any that waits for a letter, with
+/// no lock of the hub held; must not block and must not run user code.
 pub(crate) trait Receiver: Send + Sync {
     /// A letter has arrived.
     fn received(&self, from: Peer, letter: Letter);

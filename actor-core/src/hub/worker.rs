@@ -13,7 +13,7 @@ use super::notice::Notice;
 use super::peer_table::PeerStatus;
 use super::settings::LinkSettings;
 use super::{Hub, Role};
-use crate::platform::peer_socket::{PeerEnd, register};
+use crate::platform::peer_socket::PeerEnd;
 
 /// Asks the driver for a link to a peer.
 pub(super) type Ask = Box<dyn Fn(Peer) + Send + Sync>;
@@ -53,7 +53,7 @@ impl Hub {
         };
         let connected = match end {
             Some(end) => self.worker_reactor().and_then(|reactor| {
-                let (source, socket) = register(end, &reactor)?;
+                let (source, socket) = self.watch(end, &reactor)?;
                 Ok((link.connect(socket).then_some(source), reactor))
             }),
             None => Err(io::Error::other(

@@ -4,7 +4,7 @@
 //! - `launch`, `premain`: a worker process is started, and becomes a worker.
 //! - `build_id`: the check that it is the same program.
 //! - `link`: the socket between driver and worker, and the pipes of its output.
-//! - `peer_socket`: the sockets between processes that are peers.
+//! - `peer_socket`: the sockets between processes that are peers; `lead_poll`: the wait of one thread for all of them.
 //! - `child`, `sentinel`, `signal`, `exit`: how a process ends, and how that is noticed.
 //! - `cores`, `pages`: the affinity of threads, the pages of large memory.
 //! - `alarm`: a wait shorter than a millisecond, on a runtime's thread.

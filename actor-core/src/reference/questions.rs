@@ -15,12 +15,12 @@ use super::references::References;
 use super::table::{FetchQuestion, ObjectCell};
 use crate::body::Body;
 use crate::failure::Failure;
-use crate::promise::{Answer, promise};
+use crate::promise::{Answer, promise, promise_by_letter};
 
 impl References {
     /// Takes note of a question to the owner; `None` if there is nobody to ask, with the answer.
     fn question(&self, id: RefId, wish: Wish) -> (Option<u64>, Answer<Fetched>) {
-        let (asker, answer) = promise();
+        let (asker, answer) = promise_by_letter(self.post.lead());
         let mut table = self.table.lock();
         if table.is_stopped {
             return (None, answer);

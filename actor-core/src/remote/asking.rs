@@ -272,7 +272,7 @@ impl Remote {
         wants: Wants,
         deadline: Option<Duration>,
     ) -> Asking {
-        let (waiter, answer) = Waiter::new();
+        let (waiter, answer) = Waiter::new(Some(self.post.lead()));
         let call = self.asked.lock().ask(peer, Arc::clone(&waiter));
         let this = self.this.clone();
         waiter.cancel.on_cancel(Box::new(move || {
@@ -296,7 +296,7 @@ impl Remote {
             Ok(invocation) => invocation,
             Err(error) => return Asking::failed(me, error),
         };
-        let (waiter, answer) = Waiter::new();
+        let (waiter, answer) = Waiter::new(None);
         let answering = Arc::clone(&waiter);
         let reply = Box::new(move |outcome| {
             // This thread runs functions, so it may run a waker.

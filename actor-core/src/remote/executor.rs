@@ -6,11 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use selvedge_channels::dispose;
 
 use crate::call::remote_error::RemoteError;
 use crate::current::{NoBlocking, Place};
+use crate::hub::lead::{Lead, Leading};
 use crate::remote::places::{Limits, Need, Next, Refused, ThreadPlaces};
 use crate::remote::threads::Threads;
 
@@ -61,6 +62,7 @@ pub(crate) struct Executor<W>(Arc<SharedPlaces<W>>);
 struct SharedPlaces<W> {
     places: Mutex<ThreadPlaces<W>>,
     work: Condvar,
+    lead: Arc<Lead>,
     threads: Threads,
     /// A further count for each call that waits for arguments.
     resting: Arc<()>,
@@ -76,7 +78,7 @@ impl<W> Clone for Executor<W> {
 }
 
 impl<W: Work> Executor<W> {
-    pub(crate) fn new(threads: &Threads) -> Self {
+    pub(crate) fn new(threads: &Threads, lead: Arc<Lead>) -> Self {
         let limits = Limits {
             places: cores(),
             blocked: BLOCKED_MAX,
@@ -85,6 +87,7 @@ impl<W: Work> Executor<W> {
         Executor(Arc::new(SharedPlaces {
             places: Mutex::new(ThreadPlaces::new(limits)),
             work: Condvar::new(),
+            lead,
             threads: threads.clone(),
             resting: Arc::default(),
         }))
@@ -117,6 +120,7 @@ impl<W: Work> Executor<W> {
         match need {
             Need::Nothing => {}
             Need::Wake => drop(self.0.work.notify_one()),
+            Need::Nudge => self.0.lead.nudge(),
             Need::Thread => {
                 let executor = self.clone();
                 let started = self.0.threads.start("selvedge-remote", move || executor.live());
@@ -143,19 +147,35 @@ impl<W: Work> Executor<W> {
                     places.done()
                 }
                 // The wait ends with new work and with the executor's end.
-                Next::Wait => {
-                    self.0.work.wait(&mut places);
-                    places.woken()
-                }
+                Next::Wait => match self.0.lead.take() {
+                    Some(leading) => self.lead(&leading, &mut places),
+                    None => {
+                        self.0.work.wait(&mut places);
+                        places.woken()
+                    }
+                },
                 Next::End => return,
             };
         }
+    }
+
+    /// Waits for work, and reads letters meanwhile.
+    fn lead(&self, leading: &Leading<'_>, places: &mut MutexGuard<'_, ThreadPlaces<W>>) -> Next<W> {
+        places.lead();
+        let arrivals = MutexGuard::unlocked(places, || leading.wait(None));
+        places.looks();
+        if let Some(arrivals) = arrivals {
+            let goes_on = || !self.0.places.lock().has_work();
+            MutexGuard::unlocked(places, || leading.read(arrivals, goes_on));
+        }
+        places.started()
     }
 
     /// Ends the threads after their present work, and refuses all other work.
     pub(crate) fn stop(&self) {
         let left = self.0.places.lock().stop();
         self.0.work.notify_all();
+        self.0.lead.nudge();
         left.into_iter()
             .for_each(|work| work.refuse(WorkRefusal::Stopped));
     }

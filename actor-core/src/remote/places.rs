@@ -1,10 +1,13 @@
 //! The places of functions that block: how many threads there are, and which work is next. Plain data; `executor` adds the
 //! lock and the threads.
 //!
+//! At most one of the threads without work leads: it reads letters while it waits for work, and does the first piece itself
+//! that it finds in them.
+//!
 //! A place is the right of one thread to run functions. A function that waits gives its place back and takes it again
 //! afterwards at once, so there may be more threads than places for a time; those above end with their work.
 //!
-//! - `PLACES-1`: work waits only while all places are taken, or while a thread for it is about to start.
+//! - `PLACES-1`: work waits only while all places are taken, or while a thread is about to look for it.
 //! - `PLACES-2`: a function that goes on never waits for a place, so functions that wait for each other end.
 
 use std::collections::VecDeque;
@@ -16,11 +19,13 @@ pub(crate) struct ThreadPlaces<W> {
     queue: VecDeque<W>,
     /// Threads that run work, and do not wait.
     active: usize,
-    /// Threads that have no work.
+    /// Threads that have no work, apart from the one that leads.
     idle: usize,
+    /// Whether a thread that has no work leads.
+    is_led: bool,
     /// Threads whose function waits.
     blocked: usize,
-    /// Threads that are about to start.
+    /// Threads that are about to look for work: they start, or they read letters.
     starting: usize,
     is_stopped: bool,
 }
@@ -43,6 +48,8 @@ pub(crate) enum Need {
     Nothing,
     /// An idle thread has to be woken.
     Wake,
+    /// The thread that leads has to be woken.
+    Nudge,
     /// A thread has to be started.
     Thread,
 }
@@ -69,6 +76,7 @@ impl<W> ThreadPlaces<W> {
             queue: VecDeque::new(),
             active: 0,
             idle: 0,
+            is_led: false,
             blocked: 0,
             starting: 0,
             is_stopped: false,
@@ -98,6 +106,10 @@ impl<W> ThreadPlaces<W> {
         if self.queue.len() <= self.idle + self.starting {
             return Need::Wake;
         }
+        if self.is_led {
+            self.looks();
+            return Need::Nudge;
+        }
         if self.taken() < self.limits.places {
             self.starting += 1;
             return Need::Thread;
@@ -106,10 +118,10 @@ impl<W> ThreadPlaces<W> {
     }
 
     fn taken(&self) -> usize {
-        self.active + self.idle + self.starting
+        self.active + self.idle + self.starting + usize::from(self.is_led)
     }
 
-    /// A thread has started.
+    /// A thread has started, or has ended to lead, and looks for work.
     pub(crate) fn started(&mut self) -> Next<W> {
         self.starting -= 1;
         self.next()
@@ -134,6 +146,24 @@ impl<W> ThreadPlaces<W> {
     pub(crate) fn woken(&mut self) -> Next<W> {
         self.idle -= 1;
         self.next()
+    }
+
+    /// An idle thread leads from now on.
+    pub(crate) fn lead(&mut self) {
+        self.idle -= 1;
+        self.is_led = true;
+    }
+
+    /// The thread that leads is about to look for work: [`started`](Self::started).
+    pub(crate) fn looks(&mut self) {
+        if std::mem::take(&mut self.is_led) {
+            self.starting += 1;
+        }
+    }
+
+    /// Whether work waits.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.queue.is_empty()
     }
 
     fn next(&mut self) -> Next<W> {
@@ -222,6 +252,37 @@ mod tests {
         places.resume();
         assert_eq!(places.done(), Next::End, "one thread too many ends");
         assert_eq!(places.done(), Next::Wait);
+    }
+
+    #[test]
+    fn the_thread_that_leads_does_the_first_piece_that_it_reads() {
+        let mut places = places(2);
+        assert_eq!(places.submit(1), Ok(Need::Thread));
+        assert_eq!(places.started(), Next::Run(1));
+        assert_eq!(places.done(), Next::Wait);
+        places.lead();
+        places.looks();
+        assert_eq!(places.submit(2), Ok(Need::Nothing), "it looks itself");
+        assert_eq!(places.submit(3), Ok(Need::Thread));
+        assert!(places.has_work());
+        assert_eq!(places.started(), Next::Run(2));
+        assert_eq!(places.started(), Next::Run(3));
+    }
+
+    #[test]
+    fn the_thread_that_leads_is_woken_once_for_work_that_others_bring() {
+        let mut places = places(2);
+        assert_eq!(places.submit(1), Ok(Need::Thread));
+        assert_eq!(places.started(), Next::Run(1));
+        assert_eq!(places.done(), Next::Wait);
+        places.lead();
+        assert_eq!(places.submit(2), Ok(Need::Nudge));
+        assert_eq!(places.submit(3), Ok(Need::Thread));
+        assert_eq!(places.submit(4), Ok(Need::Nothing));
+        places.looks();
+        assert_eq!(places.started(), Next::Run(2));
+        assert_eq!(places.started(), Next::Run(3));
+        assert_eq!(places.done(), Next::Run(4));
     }
 
     #[test]

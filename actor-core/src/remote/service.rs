@@ -76,7 +76,7 @@ impl Remote {
     /// Creates the service of a process with an initialisation of its own, for tests with several in one.
     pub(crate) fn with_init(post: Arc<dyn Post>, init: &'static WorkerInit) -> Arc<Self> {
         let threads = Threads::default();
-        let executor = Executor::new(&threads);
+        let executor = Executor::new(&threads, post.lead());
         let background = Arc::new(AsyncThread::new("selvedge-deadlines", &threads));
         let helpers: Arc<dyn Helpers> = Arc::new(RemoteHelpers {
             executor: executor.clone(),

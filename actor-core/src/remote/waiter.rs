@@ -11,7 +11,8 @@ use crate::actor::arguments::Returned;
 use crate::call::remote_error::RemoteError;
 use crate::call::request::CallFault;
 use crate::cancel::CallCancel;
-use crate::promise::{Answer, Promise, promise};
+use crate::hub::lead::Lead;
+use crate::promise::{Answer, Promise, promise, promise_by_letter};
 
 /// The outcome of a call.
 pub(crate) type Outcome = Result<Returned, RemoteError>;
@@ -29,9 +30,9 @@ struct Open {
 }
 
 impl Waiter {
-    /// Creates the waiter and the caller's side.
-    pub(crate) fn new() -> (Arc<Self>, Answer<Result<Returned, CallFault>>) {
-        let (promise, answer) = promise();
+    /// Creates the waiter and the caller's side. With a lead, the answer comes in a letter.
+    pub(crate) fn new(lead: Option<Arc<Lead>>) -> (Arc<Self>, Answer<Result<Returned, CallFault>>) {
+        let (promise, answer) = lead.map_or_else(promise, promise_by_letter);
         let answered = None;
         let waiter = Waiter {
             open: Mutex::new(Some(Open { promise, answered })),

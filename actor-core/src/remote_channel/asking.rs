@@ -15,7 +15,7 @@ use super::value::{EncodedValue, SharedValue, deferring};
 use crate::body::Body;
 use crate::failure::Failure;
 use crate::hub::post::PostError;
-use crate::promise::promise;
+use crate::promise::{promise, promise_by_letter};
 use crate::reference::effect::EffectThread;
 use crate::reference::handle::Handle;
 
@@ -29,7 +29,10 @@ impl RemoteChannels {
         handle: &Arc<Handle>,
         ask: impl FnOnce(&mut User) -> NumberedRequest,
     ) -> Result<ChannelOperation, RemoteChannelError> {
-        let (asker, answer) = promise();
+        let (asker, answer) = match handle.id().owner == self.me() {
+            true => promise(),
+            false => promise_by_letter(self.post.lead()),
+        };
         let request = self.enter(handle.id(), |requests| requests.begin(handle.id(), ask, asker))?;
         let number = request.number;
         self.pass_on(handle.id(), request)

@@ -2,17 +2,20 @@
 //! each process.
 #![allow(unsafe_code)] // counts the bytes that the kernel has written into a vector
 
+use std::future::pending;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+use rustix::event::epoll;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
-use tokio::io::{Interest, Ready};
+use tokio::io::Interest;
 use tokio::runtime::Handle;
 
+use super::lead_poll::LeadPoll;
 use super::watched::{Watched, watch};
 
 /// The room for bytes that the peer has not read yet. With more of it, sender and receiver of a long body wait less often for
@@ -32,19 +35,21 @@ pub(crate) fn pair() -> io::Result<(PeerEnd, PeerEnd)> {
     Ok((one.into(), other.into()))
 }
 
-/// Gives an end to a reactor.
+/// Gives an end to a reactor. [`PeerSource::begin`] begins to watch it.
 pub(crate) fn register(end: PeerEnd, reactor: &Handle) -> io::Result<(PeerSource, PeerSocket)> {
     let socket = Arc::new(end);
+    let arrivals = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
     let _context = reactor.enter();
     let source = PeerSource {
-        watched: Some(watch(Arc::clone(&socket), Interest::READABLE)?),
-        for_room: false,
+        watched: watch(Arc::clone(&arrivals), Interest::READABLE)?,
+        arrivals,
+        room: None,
         socket: Arc::clone(&socket),
     };
     Ok((source, PeerSocket(socket)))
 }
 
-/// The writing half of an end. Any thread may write; a write never blocks.
+/// An end. Any thread may write, and one at a time reads; neither blocks.
 pub(crate) struct PeerSocket(Arc<OwnedFd>);
 
 impl PeerSocket {
@@ -57,70 +62,26 @@ impl PeerSocket {
         Ok(sendmsg(&self.0, slices, &mut nothing, flags)?)
     }
 
+    /// Reads what is there. 0 is the end of the stream.
+    pub(crate) fn try_read(&self, into: ReadInto<'_>) -> io::Result<usize> {
+        let room = into.memory.spare_capacity_mut();
+        let room = room.get_mut(..into.most).ok_or(io::ErrorKind::InvalidInput)?;
+        let ((read, _), _) = recv(&self.0, room, RecvFlags::DONTWAIT)?;
+        let (read, length) = (read.len(), into.memory.len());
+        // SAFETY: the kernel has written so many bytes behind the vector's own, within its capacity.
+        unsafe { into.memory.set_len(length + read) };
+        Ok(read)
+    }
+
+    /// Ends what [`PeerSource::begin`] has begun for the thread that leads.
+    pub(crate) fn leave(&self, lead: &LeadPoll) {
+        lead.remove(&self.0);
+    }
+
     /// Ends both directions, which the other end sees as the end of the stream.
     pub(crate) fn close(&self) {
         // An error means that the other end is closed already.
         let _ = shutdown(&self.0, Shutdown::Both);
-    }
-}
-
-/// The reading half of an end, for one task.
-///
-/// The reactor watches for room only while somebody waits for it: otherwise each message that the peer reads, which makes
-/// room, would wake the reactor.
-pub(crate) struct PeerSource {
-    socket: Arc<OwnedFd>,
-    watched: Option<Watched>,
-    for_room: bool,
-}
-
-/// An event of an end.
-pub(crate) enum SourceEvent {
-    /// The number of bytes that were read; 0 is the end of the stream.
-    Read(usize),
-    /// Room to write, perhaps.
-    Room,
-}
-
-impl PeerSource {
-    /// Waits for bytes and reads them, or for room if that is wanted. Nothing is lost if the future is dropped.
-    pub(crate) async fn next(&mut self, mut into: ReadInto<'_>, for_room: bool) -> io::Result<SourceEvent> {
-        let interest = if for_room {
-            Interest::READABLE | Interest::WRITABLE
-        } else {
-            Interest::READABLE
-        };
-        if self.for_room != for_room {
-            // A reactor watches a descriptor once.
-            self.watched = None;
-            self.for_room = for_room;
-        }
-        let watched = match &self.watched {
-            Some(watched) => watched,
-            None => self.watched.insert(watch(Arc::clone(&self.socket), interest)?),
-        };
-        loop {
-            let mut ready = watched.ready(interest).await?;
-            if for_room && ready.ready().is_writable() {
-                // Cleared before the write, so that the next room is an event again.
-                ready.clear_ready_matching(Ready::WRITABLE);
-                return Ok(SourceEvent::Room);
-            }
-            let (read, length) = (read_now(&self.socket, &mut into), into.most);
-            // A short read has emptied the socket, and bytes that arrive from now on are an event again.
-            if !matches!(read, Ok(read) if read == length || read == 0) {
-                ready.clear_ready_matching(Ready::READABLE);
-            }
-            match read {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => return read.map(SourceEvent::Read),
-            }
-        }
-    }
-
-    /// Reads what is there, even if the reactor has not reported anything yet.
-    pub(crate) fn read_now(&self, mut into: ReadInto<'_>) -> io::Result<usize> {
-        read_now(&self.socket, &mut into)
     }
 }
 
@@ -131,12 +92,67 @@ pub(crate) struct ReadInto<'a> {
     pub(crate) most: usize,
 }
 
-fn read_now(socket: &OwnedFd, into: &mut ReadInto<'_>) -> io::Result<usize> {
-    let room = into.memory.spare_capacity_mut();
-    let room = room.get_mut(..into.most).ok_or(io::ErrorKind::InvalidInput)?;
-    let ((read, _), _) = recv(socket, room, RecvFlags::DONTWAIT)?;
-    let (read, length) = (read.len(), into.memory.len());
-    // SAFETY: the kernel has written so many bytes behind the vector's own, within its capacity.
-    unsafe { into.memory.set_len(length + read) };
-    Ok(read)
+/// The events of an end, for one task.
+///
+/// The reactor watches for room only while somebody waits for it: otherwise each message that the peer reads, which makes
+/// room, would wake the reactor.
+pub(crate) struct PeerSource {
+    socket: Arc<OwnedFd>,
+    /// Has the socket as its only entry.
+    arrivals: Arc<OwnedFd>,
+    watched: Watched,
+    room: Option<Watched>,
+}
+
+/// An event of an end.
+pub(crate) enum SourceEvent {
+    /// Bytes, perhaps.
+    Bytes,
+    /// Room to write, perhaps.
+    Room,
+}
+
+impl PeerSource {
+    /// Begins to watch for bytes. They are reported to the thread that leads, under this name, and only while none does, to
+    /// the reactor.
+    ///
+    /// Linux passes an event on through the exclusive entries of a socket in the order in which they were made, up to the
+    /// first one at which a thread waits.
+    pub(crate) fn begin(&self, lead: &LeadPoll, name: u64) -> io::Result<()> {
+        lead.add(&self.socket, name)?;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+        epoll::add(
+            &self.arrivals,
+            &self.socket,
+            epoll::EventData::new_u64(name),
+            flags,
+        )?;
+        Ok(())
+    }
+
+    /// Waits for bytes, or for room if that is wanted. Nothing is lost if the future is dropped.
+    pub(crate) async fn next(&mut self, for_room: bool) -> io::Result<SourceEvent> {
+        if !for_room {
+            self.room = None;
+        } else if self.room.is_none() {
+            self.room = Some(watch(Arc::clone(&self.socket), Interest::WRITABLE)?);
+        }
+        let room = async {
+            match &self.room {
+                Some(room) => room.ready(Interest::WRITABLE).await,
+                None => pending().await,
+            }
+        };
+        // Cleared before the bytes are read or written, so that the next ones are an event again.
+        tokio::select! {
+            ready = self.watched.ready(Interest::READABLE) => {
+                ready?.clear_ready();
+                Ok(SourceEvent::Bytes)
+            }
+            ready = room => {
+                ready?.clear_ready();
+                Ok(SourceEvent::Room)
+            }
+        }
+    }
 }

@@ -8,6 +8,7 @@ pub(crate) mod cores;
 pub(crate) mod exit;
 pub(crate) mod forks;
 pub(crate) mod launch;
+pub(crate) mod lead_poll;
 pub(crate) mod link;
 pub(crate) mod pages;
 pub(crate) mod peer_socket;

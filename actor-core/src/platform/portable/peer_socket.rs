@@ -4,6 +4,8 @@ use std::io::{self, IoSlice};
 
 use tokio::runtime::Handle;
 
+use super::lead_poll::LeadPoll;
+
 /// An end of a pair.
 pub(crate) enum PeerEnd {}
 
@@ -12,10 +14,10 @@ pub(crate) fn pair() -> io::Result<(PeerEnd, PeerEnd)> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// The writing half of an end.
+/// An end.
 pub(crate) enum PeerSocket {}
 
-/// The reading half of an end.
+/// The events of an end.
 pub(crate) enum PeerSource {}
 
 pub(crate) fn register(end: PeerEnd, _: &Handle) -> io::Result<(PeerSource, PeerSocket)> {
@@ -32,22 +34,30 @@ pub(crate) struct ReadInto<'a> {
 /// An event of an end.
 #[allow(dead_code, reason = "there is no end")]
 pub(crate) enum SourceEvent {
-    Read(usize),
+    Bytes,
     Room,
 }
 
 impl PeerSource {
-    pub(crate) async fn next(&mut self, _: ReadInto<'_>, _: bool) -> io::Result<SourceEvent> {
+    pub(crate) fn begin(&self, _: &LeadPoll, _: u64) -> io::Result<()> {
         match *self {}
     }
 
-    pub(crate) fn read_now(&self, _: ReadInto<'_>) -> io::Result<usize> {
+    pub(crate) async fn next(&mut self, _: bool) -> io::Result<SourceEvent> {
         match *self {}
     }
 }
 
 impl PeerSocket {
     pub(crate) fn try_write(&self, _: &[IoSlice<'_>]) -> io::Result<usize> {
+        match *self {}
+    }
+
+    pub(crate) fn try_read(&self, _: ReadInto<'_>) -> io::Result<usize> {
+        match *self {}
+    }
+
+    pub(crate) fn leave(&self, _: &LeadPoll) {
         match *self {}
     }
 

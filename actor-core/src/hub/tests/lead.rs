@@ -1,0 +1,173 @@
+//! The thread that leads reads the links while their tasks cannot, and leaves them to the tasks when it goes.
+
+use std::thread;
+use std::time::Instant;
+
+use super::*;
+use crate::hub::lead::Lead;
+use crate::hub::link_end::LinkEnd;
+use crate::hub::post::Post;
+use crate::promise::promise_by_letter;
+
+/// A driver and a worker, each with a reactor of its own.
+struct Duo {
+    driver: Arc<Hub>,
+    worker: Arc<Hub>,
+    seen: mpsc::Receiver<Seen>,
+    at_driver: Reactor,
+    _at_worker: Reactor,
+}
+
+/// Keeps the tasks of a reactor from running until it is dropped.
+struct Stall(#[allow(dead_code, reason = "its drop ends the stall")] mpsc::Sender<()>);
+
+impl Reactor {
+    fn stall(&self) -> Stall {
+        let (end, ended) = mpsc::channel();
+        let (begin, begun) = mpsc::channel();
+        self.handle.spawn(async move {
+            let _ = begin.send(());
+            // The error is the end of the stall.
+            let _: Result<(), _> = ended.recv();
+        });
+        begun.recv().unwrap();
+        Stall(end)
+    }
+}
+
+impl Duo {
+    fn new() -> Self {
+        let (at_driver, at_worker) = (Reactor::start(), Reactor::start());
+        let driver = Hub::of_driver(LinkSettings::default());
+        driver.set_reactor(at_driver.handle.clone());
+        let worker = Hub::of_worker(peer(2, 1), driver.me(), LinkSettings::default(), |_| {});
+        worker.set_reactor(at_worker.handle.clone());
+        let seen = Recorder::register(&driver);
+        Recorder::register(&worker);
+        let (courier, notices) = ToTest::new();
+        driver.joined(worker.me(), courier);
+        driver.send(worker.me(), letter(1, "makes the link")).unwrap();
+        let (notice, end) = notices.recv().unwrap();
+        worker.notice(notice, end);
+        Duo {
+            driver,
+            worker,
+            seen,
+            at_driver,
+            _at_worker: at_worker,
+        }
+    }
+
+    fn say(&self, count: u64, body: impl Into<Body>) {
+        self.worker.send(self.driver.me(), letter(count, body)).unwrap();
+    }
+
+    fn lead(&self) -> Arc<Lead> {
+        Post::lead(&*self.driver)
+    }
+
+    /// The number of the next letter, which this thread reads as the leader if it has not come yet.
+    fn led_letter(&self) -> u64 {
+        let lead = self.lead();
+        let leading = lead.take().unwrap();
+        let late = Instant::now() + TIMEOUT;
+        loop {
+            match self.seen.try_recv() {
+                Ok(Seen::Letter(_, letter)) => return number(&letter),
+                Ok(died) => panic!("{died:?}"),
+                Err(_) => {}
+            }
+            let arrivals = leading.wait(Some(late)).expect("no letter comes");
+            leading.read(arrivals, || false);
+        }
+    }
+}
+
+impl Drop for Duo {
+    fn drop(&mut self) {
+        self.driver.close();
+        self.worker.close();
+    }
+}
+
+#[test]
+fn the_thread_that_leads_reads_its_letter_itself() {
+    let duo = Duo::new();
+    // Once a letter has come, the link's task waits.
+    duo.say(1, "");
+    assert_eq!(number(&next_letter(&duo.seen).1), 1);
+    let _stall = duo.at_driver.stall();
+    for count in 2..100 {
+        duo.say(count, "");
+        assert_eq!(duo.led_letter(), count);
+    }
+}
+
+#[test]
+fn the_links_task_reads_what_the_leader_leaves_and_what_comes_when_nobody_leads() {
+    let duo = Duo::new();
+    for count in 0..200 {
+        // More than one read takes.
+        duo.say(2 * count, vec![7; 300_000]);
+        if count % 2 == 0 {
+            let lead = duo.lead();
+            let leading = lead.take().unwrap();
+            // The link's task may have read everything already.
+            let arrivals = leading.wait(Some(Instant::now() + Duration::from_millis(1)));
+            if let Some(arrivals) = arrivals {
+                leading.read(arrivals, || false);
+            }
+        }
+        duo.say(2 * count + 1, "");
+        assert_eq!(number(&next_letter(&duo.seen).1), 2 * count);
+        assert_eq!(number(&next_letter(&duo.seen).1), 2 * count + 1);
+    }
+}
+
+#[test]
+fn hub_1_a_leader_that_reads_the_end_leaves_the_death_to_the_links_task() {
+    let duo = Duo::new();
+    duo.say(1, "");
+    assert_eq!(number(&next_letter(&duo.seen).1), 1);
+    let stall = duo.at_driver.stall();
+    duo.say(2, "last words");
+    duo.worker.close();
+    assert_eq!(duo.led_letter(), 2);
+    assert!(
+        duo.seen.try_recv().is_err(),
+        "the death is not the leader's to tell"
+    );
+    drop(stall);
+    assert_eq!(next_death(&duo.seen).0, duo.worker.me());
+    assert_eq!(duo.driver.end_of(duo.worker.me()), Some(LinkEnd::Closed));
+}
+
+#[test]
+fn one_thread_leads_and_others_wait_as_before_until_it_is_nudged() {
+    let duo = Duo::new();
+    let lead = duo.lead();
+    let (first, mut answer) = promise_by_letter::<u8>(duo.lead());
+    let (second, mut other) = promise_by_letter::<u8>(duo.lead());
+    let waiting = thread::spawn(move || answer.wait(Some(Instant::now() + TIMEOUT)));
+    let late = Instant::now() + TIMEOUT;
+    while lead.take().is_some() {
+        assert!(Instant::now() < late, "nobody takes the lead");
+        thread::yield_now();
+    }
+    let following = thread::spawn(move || other.wait(Some(Instant::now() + TIMEOUT)));
+    second.keep(2);
+    assert_eq!(following.join().unwrap(), Some(Ok(2)));
+    first.keep(1);
+    assert_eq!(waiting.join().unwrap(), Some(Ok(1)));
+    assert!(lead.take().is_some(), "the lead is free again");
+}
+
+#[test]
+fn a_wait_with_a_deadline_ends_on_it_for_a_leader_too() {
+    let duo = Duo::new();
+    let (_promise, mut answer) = promise_by_letter::<u8>(duo.lead());
+    let soon = Instant::now() + Duration::from_millis(5);
+    assert_eq!(answer.wait(Some(soon)), None);
+    assert!(Instant::now() >= soon);
+    assert!(duo.lead().take().is_some());
+}
