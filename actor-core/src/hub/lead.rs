@@ -142,6 +142,9 @@ impl Leading<'_> {
 
     /// Reads the links, as far as `goes_on` says; the links' tasks have the rest.
     pub(crate) fn read(&self, mut arrivals: Arrivals, goes_on: impl Fn() -> bool) {
+        // Nobody else was told of what had arrived when the wait ended; what arrives later is told to others too. One place
+        // of each wait may be taken by a nudge.
+        let mut rounds = self.lead.links.lock().by_name.len() / (ARRIVALS_MAX - 1) + 1;
         loop {
             let is_alone = arrivals.count == 1;
             for name in arrivals.names.iter().take(arrivals.count) {
@@ -150,7 +153,9 @@ impl Leading<'_> {
                     link.read_on(&|| is_alone && goes_on());
                 }
             }
-            let more = arrivals.is_full.then(|| self.arrivals(Some(Duration::ZERO)));
+            rounds -= 1;
+            let is_told = arrivals.is_full && rounds > 0;
+            let more = is_told.then(|| self.arrivals(Some(Duration::ZERO)));
             match more.flatten() {
                 Some(more) => arrivals = more,
                 None => return,

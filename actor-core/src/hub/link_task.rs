@@ -88,17 +88,13 @@ impl LinkTask {
     }
 }
 
-/// Reads until there are no more bytes. After a full read, the thread's other tasks get their turn.
+/// Reads until there are no more bytes. After each read, the thread's other tasks get their turn.
 async fn read(reader: &PeerReader) {
     if !reader.begin() {
         return;
     }
-    loop {
-        if reader.read() {
-            tokio::task::yield_now().await;
-        } else if !reader.end() {
-            return;
-        }
+    while reader.read() || reader.end() {
+        tokio::task::yield_now().await;
     }
 }
 

@@ -39,6 +39,8 @@ struct ReadState {
     joiner: Joiner<BodyMemory>,
     /// The bytes of the last read, unless it went straight into a body.
     buffer: Vec<u8>,
+    /// Whether a read has failed. What follows is not read, because some bytes before it were dropped.
+    is_broken: bool,
 }
 
 /// The result of one read.
@@ -61,6 +63,7 @@ impl PeerReader {
                 decoder: Decoder::new(settings.frame()),
                 joiner: Joiner::new(settings.body_bytes_max),
                 buffer: Vec::with_capacity(READ_BYTES),
+                is_broken: false,
             }),
         })
     }
@@ -108,7 +111,7 @@ impl PeerReader {
     /// Delivers what the peer has sent before the end.
     pub(super) fn drain(&self) {
         for _ in 0..LAST_READS_MAX {
-            if matches!(self.deliver(), Ok(ReadResult::Nothing) | Err(_)) {
+            if self.reading.lock().is_broken || matches!(self.deliver(), Ok(ReadResult::Nothing) | Err(_)) {
                 return;
             }
         }
@@ -117,11 +120,18 @@ impl PeerReader {
     /// Reads once, and delivers the letters.
     fn deliver(&self) -> Result<ReadResult, LinkEnd> {
         let mut reading = self.reading.lock();
+        let found = self.deliver_from(&mut reading);
+        reading.is_broken |= found.is_err();
+        found
+    }
+
+    fn deliver_from(&self, reading: &mut ReadState) -> Result<ReadResult, LinkEnd> {
         let ReadState {
             decoder,
             joiner,
             buffer,
-        } = &mut *reading;
+            ..
+        } = reading;
         let into = read_into(decoder, buffer);
         let most = into.most;
         let read = match self.link.read(into) {
@@ -161,11 +171,10 @@ impl LedLink for PeerReader {
             return;
         }
         loop {
-            if !self.read() {
-                if !self.end() {
-                    return;
-                }
-            } else if !goes_on() {
+            if !self.read() && !self.end() {
+                return;
+            }
+            if !goes_on() {
                 self.turn.lock().leave();
                 return self.link.wake();
             }

@@ -125,9 +125,12 @@ impl<W: Work> Executor<W> {
                 let executor = self.clone();
                 let started = self.0.threads.start("selvedge-remote", move || executor.live());
                 if let Err(error) = started {
-                    let left = self.0.places.lock().not_started();
+                    let instead = self.0.places.lock().not_started();
                     let why = WorkRefusal::NoThread(error.to_string());
-                    left.into_iter().for_each(|work| work.refuse(why.clone()));
+                    match instead {
+                        Ok(need) => self.serve(need),
+                        Err(left) => left.into_iter().for_each(|work| work.refuse(why.clone())),
+                    }
                 }
             }
         }
@@ -165,7 +168,7 @@ impl<W: Work> Executor<W> {
         let arrivals = MutexGuard::unlocked(places, || leading.wait(None));
         places.looks();
         if let Some(arrivals) = arrivals {
-            let goes_on = || !self.0.places.lock().has_work();
+            let goes_on = || !self.0.places.lock().has_news();
             MutexGuard::unlocked(places, || leading.read(arrivals, goes_on));
         }
         places.started()

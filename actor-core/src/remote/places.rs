@@ -127,13 +127,18 @@ impl<W> ThreadPlaces<W> {
         self.next()
     }
 
-    /// The system refused a thread. Returns all work if no thread is left to do it.
-    pub(crate) fn not_started(&mut self) -> Vec<W> {
+    /// The system refused a thread. Returns the step that has other threads do its work, or all work if there are none.
+    pub(crate) fn not_started(&mut self) -> Result<Need, Vec<W>> {
         self.starting -= 1;
-        if self.taken() > 0 {
-            return Vec::new();
+        if self.taken() == 0 {
+            return Err(self.queue.drain(..).collect());
         }
-        self.queue.drain(..).collect()
+        if self.idle > 0 {
+            return Ok(Need::Wake);
+        }
+        let is_led = self.is_led;
+        self.looks();
+        Ok(if is_led { Need::Nudge } else { Need::Nothing })
     }
 
     /// A thread has ended its work.
@@ -161,25 +166,27 @@ impl<W> ThreadPlaces<W> {
         }
     }
 
-    /// Whether work waits.
-    pub(crate) fn has_work(&self) -> bool {
-        !self.queue.is_empty()
+    /// Whether a thread that looks has something to do: work, or its end.
+    pub(crate) fn has_news(&self) -> bool {
+        self.is_stopped || !self.queue.is_empty()
     }
 
     fn next(&mut self) -> Next<W> {
-        if self.is_stopped || self.taken() >= self.limits.places {
+        if self.is_stopped {
             return Next::End;
         }
-        match self.queue.pop_front() {
-            Some(work) => {
-                self.active += 1;
-                Next::Run(work)
-            }
-            None => {
-                self.idle += 1;
-                Next::Wait
-            }
+        // Threads without work take no place from work.
+        if self.active < self.limits.places
+            && let Some(work) = self.queue.pop_front()
+        {
+            self.active += 1;
+            return Next::Run(work);
         }
+        if self.taken() >= self.limits.places {
+            return Next::End;
+        }
+        self.idle += 1;
+        Next::Wait
     }
 
     /// A function is about to wait. `None` if too many wait.
@@ -264,7 +271,7 @@ mod tests {
         places.looks();
         assert_eq!(places.submit(2), Ok(Need::Nothing), "it looks itself");
         assert_eq!(places.submit(3), Ok(Need::Thread));
-        assert!(places.has_work());
+        assert!(places.has_news());
         assert_eq!(places.started(), Next::Run(2));
         assert_eq!(places.started(), Next::Run(3));
     }
@@ -289,11 +296,64 @@ mod tests {
     fn work_is_given_back_if_no_thread_starts() {
         let mut places = places(2);
         assert_eq!(places.submit(1), Ok(Need::Thread));
-        assert_eq!(places.not_started(), [1]);
+        assert_eq!(places.not_started(), Err(vec![1]));
         assert_eq!(places.submit(2), Ok(Need::Thread));
         assert_eq!(places.started(), Next::Run(2));
         assert_eq!(places.submit(3), Ok(Need::Thread));
-        assert_eq!(places.not_started(), []);
+        assert_eq!(places.not_started(), Ok(Need::Nothing));
         assert_eq!(places.done(), Next::Run(3));
+    }
+
+    #[test]
+    fn a_thread_without_work_does_what_a_refused_thread_was_to_do() {
+        for leads in [false, true] {
+            let mut places = places(2);
+            assert_eq!(places.submit(1), Ok(Need::Thread));
+            assert_eq!(places.started(), Next::Run(1));
+            assert_eq!(places.submit(2), Ok(Need::Thread));
+            assert_eq!(places.done(), Next::Run(2));
+            assert_eq!(places.done(), Next::Wait);
+            if leads {
+                places.lead();
+            }
+            assert_eq!(
+                places.submit(3),
+                Ok(Need::Nothing),
+                "the thread that starts does it"
+            );
+            assert_eq!(
+                places.not_started(),
+                Ok(if leads { Need::Nudge } else { Need::Wake })
+            );
+            let next = if leads { places.started() } else { places.woken() };
+            assert_eq!(next, Next::Run(3));
+        }
+    }
+
+    #[test]
+    fn threads_without_work_take_no_place_from_work_when_a_function_has_gone_on() {
+        for leads in [false, true] {
+            let mut places = places(2);
+            assert_eq!(places.submit(1), Ok(Need::Thread));
+            assert_eq!(places.started(), Next::Run(1));
+            assert_eq!(places.block(), Some(Need::Nothing));
+            for work in [2, 3] {
+                assert_eq!(places.submit(work), Ok(Need::Thread));
+                assert_eq!(places.started(), Next::Run(work));
+            }
+            assert_eq!(places.done(), Next::Wait);
+            assert_eq!(places.done(), Next::Wait);
+            if leads {
+                places.lead();
+                places.resume();
+                places.looks();
+                assert_eq!(places.submit(4), Ok(Need::Nothing), "it looks itself");
+                assert_eq!(places.started(), Next::Run(4));
+            } else {
+                places.resume();
+                assert_eq!(places.submit(4), Ok(Need::Wake));
+                assert_eq!(places.woken(), Next::Run(4));
+            }
+        }
     }
 }

@@ -192,6 +192,10 @@ impl Remote {
             Err(PostError::TooLarge { bytes, limit }) => {
                 self.send_fault(from, call, &Fault::TooLarge { bytes, limit });
             }
+            Err(error @ PostError::Full { .. }) => {
+                let report = Failure::from_error(error).into_report();
+                self.send_fault(from, call, &Fault::Failed(report));
+            }
             sent => self.post.told(from, sent),
         }
     }

@@ -19,6 +19,11 @@ pub trait SourceCompanion<T>: Send {
         bytes: &[u8],
     ) -> Result<Box<dyn Accompanied<T>>, ChannelError>;
 
+    /// Whether a message that was not received must not be passed.
+    fn needs_all(&self) -> bool {
+        false
+    }
+
     /// The companion itself, for code that knows its type.
     fn as_any(&mut self) -> &mut dyn Any;
 }

@@ -60,6 +60,11 @@ impl<T: Wire> SourceCompanion<T> for RecordReader {
         }))
     }
 
+    // The writer takes a message that was passed for one whose records were taken over.
+    fn needs_all(&self) -> bool {
+        true
+    }
+
     fn as_any(&mut self) -> &mut dyn Any {
         self
     }

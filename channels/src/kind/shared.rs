@@ -92,7 +92,13 @@ impl<T: Payload> Source<T> for SharedSource<T> {
 
     #[inline]
     fn receive(&mut self) -> Result<Arrival, ChannelError> {
-        match self.0.reader.current()? {
+        let current = match self.0.reader.current() {
+            Err(error) if self.0.companion.as_ref().is_some_and(|it| it.needs_all()) => {
+                return Err(error.ends_channel());
+            }
+            current => current?,
+        };
+        match current {
             None => Ok(Arrival::Nothing),
             Some(Err(_)) => Ok(Arrival::Fault),
             Some(Ok(_)) => {

@@ -365,7 +365,10 @@ impl<'a> Encoded<'a> {
             own.resize(own.len() + gap, 0);
             match self.shared(index).filter(|_| part.len() >= SHARED_MIN) {
                 Some(shared) => {
-                    segments.push(EncodedSegment(Stretch::Own(std::mem::take(&mut own))));
+                    let before = std::mem::take(&mut own);
+                    if !before.is_empty() {
+                        segments.push(EncodedSegment(Stretch::Own(before)));
+                    }
                     segments.push(EncodedSegment(Stretch::Tensor(shared)));
                 }
                 None => own.extend_from_slice(part),

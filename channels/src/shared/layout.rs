@@ -26,7 +26,7 @@ use crate::memory::region::Region;
 use crate::ring::cursor::Tail;
 
 /// The magic number and the version, in one word.
-const VERSION: u64 = u64::from_le_bytes(*b"slvring5");
+const VERSION: u64 = u64::from_le_bytes(*b"slvring6");
 
 /// The size of a cache line in bytes.
 const LINE: usize = 64;
