@@ -297,7 +297,7 @@ pub enum ChannelError {
     /// Memory could not be allocated or opened.
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    /// This process lacks the memory or descriptors to read a message that must not be skipped: the channel ends.
+    /// Memory or descriptors are lacking to read a message that must not be skipped: the channel ends.
     #[error("a message with references cannot be read, and must not be skipped: {0}")]
     Unskippable(#[source] Box<ChannelError>),
     /// The two ends have different types.
