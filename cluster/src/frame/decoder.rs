@@ -44,8 +44,9 @@ impl PartMemory for Vec<u8> {
 
 /// Reads frames from a stream of bytes that arrives in pieces of any size.
 ///
-/// The bytes are hostile: lengths are held against the limits before any of their bytes are read, and memory grows
-/// with the bytes that have arrived, not with the lengths that they claim (`FRAME-1`).
+/// The bytes are hostile: lengths are held against the limits before any of their bytes are read. With vectors for parts,
+/// memory grows with the bytes that have arrived, not with the lengths that they claim (`FRAME-1`); other memory for parts
+/// may be reserved up to the limits.
 #[derive(Debug)]
 pub struct Decoder<P = Vec<u8>> {
     limits: FrameLimits,
