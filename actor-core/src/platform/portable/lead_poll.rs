@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 /// The sockets that one wait reports at most.
-pub(crate) const ARRIVALS_MAX: usize = 1;
+pub(crate) const ARRIVALS_MAX: usize = 2;
 
 /// The wait of the thread that leads.
 pub(crate) enum LeadPoll {}
