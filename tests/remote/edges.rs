@@ -116,21 +116,28 @@ fn references_here() -> Option<RefStats> {
     Runtime::current().ok().map(|runtime| runtime.references())
 }
 
-/// Waits until no process holds a reference that is not held by a program.
-fn until_empty(runtime: &Runtime, workers: &[&Worker]) {
+/// Waits until the counts of references, of this process and of the workers', are as `is_meant` says.
+fn until_counts(runtime: &Runtime, workers: &[&Worker], is_meant: impl Fn(&[RefStats]) -> bool) {
     let limit = Instant::now() + Duration::from_secs(60);
     loop {
-        let mut left = vec![runtime.references()];
+        let mut counts = vec![runtime.references()];
         for worker in workers {
             let there = runtime.call(references_here::remote().on(worker)).wait();
-            left.extend(there.unwrap());
+            counts.extend(there.unwrap());
         }
-        if left.iter().all(|stats| *stats == RefStats::default()) {
+        if is_meant(&counts) {
             return;
         }
-        assert!(Instant::now() < limit, "{left:?} are left");
+        assert!(Instant::now() < limit, "{counts:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Waits until no process holds a reference that is not held by a program.
+fn until_empty(runtime: &Runtime, workers: &[&Worker]) {
+    until_counts(runtime, workers, |counts| {
+        counts.iter().all(|stats| *stats == RefStats::default())
+    });
 }
 
 #[test]
@@ -185,11 +192,9 @@ fn every_reader_of_an_edge_has_a_reference_of_its_own() -> Result<()> {
     }
     drop((graph, own));
     // No process has ever sent a letter to another one.
-    let limit = Instant::now() + Duration::from_secs(60);
-    while runtime.references().forks != 2 {
-        assert!(Instant::now() < limit, "{:?}", runtime.references());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until_counts(&runtime, &[], |counts| {
+        counts.iter().all(|stats| stats.forks == 2)
+    });
     for shard in [&a, &b, &c] {
         assert_eq!(shard.call().lets_go(0).wait()?, 0);
     }

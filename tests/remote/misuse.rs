@@ -1,9 +1,10 @@
 //! References and channels in the wrong hands: of another runtime, of a type that cannot be read, of a call that is over.
 
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use selvedge::prelude::*;
-use selvedge::{FetchError, RemoteChannelError};
+use selvedge::{FetchError, RemoteChannelError, Worker};
 use serde::{Deserialize, Deserializer, Serialize};
 
 #[remote]
@@ -86,7 +87,7 @@ fn a_value_that_cannot_be_decoded_does_not_come_back_to_the_next_loop() {
     );
 }
 
-/// The error with which a take of this process ended.
+/// How the wait of this process ended: each test has a worker of its own.
 static ENDED: Mutex<Option<String>> = Mutex::new(None);
 
 #[remote]
@@ -104,6 +105,17 @@ fn ended() -> Option<String> {
     ENDED.lock().unwrap().clone()
 }
 
+/// Waits until the wait of the worker's process has ended. A fetch that goes on would end later, with its own limit.
+fn end_at(runtime: &Runtime, worker: &Worker) -> String {
+    let limit = Instant::now() + Duration::from_secs(50);
+    loop {
+        assert!(Instant::now() < limit, "the wait ends with the call");
+        if let Some(text) = runtime.call(ended::remote().on(worker)).wait().unwrap() {
+            return text;
+        }
+    }
+}
+
 #[test]
 fn a_call_that_is_dropped_takes_nothing_any_more() {
     let runtime = Runtime::new();
@@ -112,21 +124,11 @@ fn a_call_that_is_dropped_takes_nothing_any_more() {
     let call = runtime.call(begin_and_take::remote(&channel, &begun).on(&worker));
     begun.take().unwrap();
     drop(call);
-    let limit = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    let text = loop {
-        assert!(std::time::Instant::now() < limit, "the wait ends with the call");
-        if let Some(text) = runtime.call(ended::remote().on(&worker)).wait().unwrap() {
-            break text;
-        }
-    };
-    assert_eq!(text, "cancelled: true");
+    assert_eq!(end_at(&runtime, &worker), "cancelled: true");
     channel.put(1).unwrap();
     channel.put(2).unwrap();
     assert_eq!((channel.take().unwrap(), channel.take().unwrap()), (1, 2));
 }
-
-/// The error with which a fetch of this process ended.
-static FETCHED: Mutex<Option<String>> = Mutex::new(None);
 
 #[remote]
 fn begin_and_fetch(unset: Ref<u64>, begun: RemoteChannel<u64>) -> Result<u64> {
@@ -134,13 +136,8 @@ fn begin_and_fetch(unset: Ref<u64>, begun: RemoteChannel<u64>) -> Result<u64> {
     let _ = begun.put(1);
     let fetched = unset.fetch();
     let is_cancelled = matches!(fetched, Err(FetchError::Cancelled { .. }));
-    *FETCHED.lock().unwrap() = Some(format!("cancelled: {is_cancelled}"));
+    *ENDED.lock().unwrap() = Some(format!("cancelled: {is_cancelled}"));
     Ok(*fetched?)
-}
-
-#[remote]
-fn fetched() -> Option<String> {
-    FETCHED.lock().unwrap().clone()
 }
 
 #[test]
@@ -151,12 +148,5 @@ fn a_call_that_is_dropped_waits_for_no_value_any_more() {
     let call = runtime.call(begin_and_fetch::remote(&unset, &begun).on(&worker));
     begun.take().unwrap();
     drop(call);
-    let limit = std::time::Instant::now() + std::time::Duration::from_secs(50);
-    let text = loop {
-        assert!(std::time::Instant::now() < limit, "the wait ends with the call");
-        if let Some(text) = runtime.call(fetched::remote().on(&worker)).wait().unwrap() {
-            break text;
-        }
-    };
-    assert_eq!(text, "cancelled: true");
+    assert_eq!(end_at(&runtime, &worker), "cancelled: true");
 }

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use selvedge_cluster::id_map::IdSet;
 use selvedge_cluster::peer::Incarnation;
 use tokio::sync::watch;
 
@@ -23,7 +24,6 @@ use crate::spawn_error::SpawnError;
 use crate::worker::launch::Launcher;
 use crate::worker::output::Printer;
 use crate::worker::record::WorkerRecord;
-use selvedge_cluster::id_map::IdSet;
 
 /// The time after a shutdown's deadline at which the supervisor stops waiting for nodes.
 const OVERDUE: Duration = Duration::from_secs(1);

@@ -12,6 +12,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use selvedge_cluster::id_map::IdMap;
 
 use crate::actor_record::ActorRecord;
 use crate::cell::async_driver::AsyncDriver;
@@ -20,7 +21,6 @@ use crate::hub::{Hub, LinkSettings};
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
 use crate::lease::manager::LeaseManager;
-use selvedge_cluster::id_map::IdMap;
 
 #[derive(Default)]
 struct Entries {

@@ -4,7 +4,6 @@
 //! and gives the lead back before it runs code of users. The links' tasks read while no thread waits here.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use selvedge_cluster::id_map::IdMap;
 
 use crate::platform::lead_poll::{ARRIVALS_MAX, LeadPoll};
 
@@ -41,7 +41,7 @@ pub(crate) struct Lead {
 #[derive(Default)]
 struct Links {
     last: u64,
-    by_name: BTreeMap<u64, Arc<dyn LedLink>>,
+    by_name: IdMap<u64, Arc<dyn LedLink>>,
 }
 
 /// A link's place in the list of the thread that leads. The drop takes it off.
@@ -140,11 +140,15 @@ impl Leading<'_> {
         })
     }
 
+    /// The number of waits beside the first one in which what had arrived by then is reported. Nobody else was told of that;
+    /// what arrives later is told to others too. A nudge may take one place of each wait.
+    fn rounds_max(&self) -> usize {
+        self.lead.links.lock().by_name.len() / (ARRIVALS_MAX - 1)
+    }
+
     /// Reads the links, as far as `goes_on` says; the links' tasks have the rest.
     pub(crate) fn read(&self, mut arrivals: Arrivals, goes_on: impl Fn() -> bool) {
-        // Nobody else was told of what had arrived when the wait ended; what arrives later is told to others too. One place
-        // of each wait may be taken by a nudge.
-        let mut rounds = self.lead.links.lock().by_name.len() / (ARRIVALS_MAX - 1) + 1;
+        let mut rounds = 0;
         loop {
             let is_alone = arrivals.count == 1;
             for name in arrivals.names.iter().take(arrivals.count) {
@@ -153,10 +157,11 @@ impl Leading<'_> {
                     link.read_on(&|| is_alone && goes_on());
                 }
             }
-            rounds -= 1;
-            let is_told = arrivals.is_full && rounds > 0;
-            let more = is_told.then(|| self.arrivals(Some(Duration::ZERO)));
-            match more.flatten() {
+            rounds += 1;
+            if !arrivals.is_full || rounds > self.rounds_max() {
+                return;
+            }
+            match self.arrivals(Some(Duration::ZERO)) {
                 Some(more) => arrivals = more,
                 None => return,
             }

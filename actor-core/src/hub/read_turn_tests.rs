@@ -108,18 +108,20 @@ impl World {
                 let (world, is_full) = self.read();
                 if is_full {
                     next.push(world);
-                    next.push(world.with(|world| {
-                        world.turn.leave();
-                        (world.is_task_woken, world.leader) = (true, TurnStep::Away);
-                    }));
+                    next.push(world.with(World::leader_leaves));
                 } else {
                     next.push(world.with(|world| world.leader = TurnStep::End));
                 }
             }
-            TurnStep::End => next.push(self.with(|world| {
-                let is_again = world.end();
-                world.leader = if is_again { TurnStep::Read } else { TurnStep::Away };
-            })),
+            TurnStep::End => {
+                let mut world = self;
+                if world.end() {
+                    next.push(world.with(|world| world.leader = TurnStep::Read));
+                    next.push(world.with(World::leader_leaves));
+                } else {
+                    next.push(world.with(|world| world.leader = TurnStep::Away));
+                }
+            }
             _ => {}
         }
         match self.task {
@@ -179,6 +181,12 @@ impl World {
             self.turn.begin_last();
         }
         (self, read == READ_MAX && !self.is_closing)
+    }
+
+    /// The leader has what it waits for, and leaves what may be there to the link's task.
+    fn leader_leaves(&mut self) {
+        self.turn.leave();
+        (self.is_task_woken, self.leader) = (true, TurnStep::Away);
     }
 
     fn end(&mut self) -> bool {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use selvedge_cluster::id_map::IdSet;
+
 use crate::actor_record::{ActorRecord, Liveness};
 use crate::actor_ref::ActorRef;
 use crate::cell::ActorCell;
@@ -23,7 +25,6 @@ use crate::runtime::Runtime;
 use crate::worker::link::{LinkLost, Response};
 use crate::worker::protocol::ToWorker;
 use crate::worker::record::WorkerRecord;
-use selvedge_cluster::id_map::IdSet;
 
 /// The right to run programs on the lanes of some actors. Its drop releases every lane whose program has ended, and
 /// each of the others when its program ends.

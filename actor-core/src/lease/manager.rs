@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 use selvedge_channels::dispose;
+use selvedge_cluster::id_map::IdSet;
 
 use crate::death::Death;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lease::table::{EndWatcher, LeaseId, LeaseTable, NotStarted, Obstacle, Unit, Watcher};
-use selvedge_cluster::id_map::IdSet;
 
 /// The lease manager, shared by all leases of a runtime.
 #[derive(Default)]

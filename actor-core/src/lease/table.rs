@@ -9,9 +9,10 @@
 
 use std::sync::Arc;
 
+use selvedge_cluster::id_map::{IdKey, IdMap, IdSet};
+
 use crate::death::Death;
 use crate::id::{ActorId, LaneId, ProcessId};
-use selvedge_cluster::id_map::{IdKey, IdMap, IdSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LeaseId(u64);

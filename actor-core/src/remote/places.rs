@@ -261,13 +261,19 @@ mod tests {
         assert_eq!(places.done(), Next::Wait);
     }
 
-    #[test]
-    fn the_thread_that_leads_does_the_first_piece_that_it_reads() {
+    /// Two places, and a thread without work that leads.
+    fn led() -> ThreadPlaces<u8> {
         let mut places = places(2);
         assert_eq!(places.submit(1), Ok(Need::Thread));
         assert_eq!(places.started(), Next::Run(1));
         assert_eq!(places.done(), Next::Wait);
         places.lead();
+        places
+    }
+
+    #[test]
+    fn the_thread_that_leads_does_the_first_piece_that_it_reads() {
+        let mut places = led();
         places.looks();
         assert_eq!(places.submit(2), Ok(Need::Nothing), "it looks itself");
         assert_eq!(places.submit(3), Ok(Need::Thread));
@@ -278,11 +284,7 @@ mod tests {
 
     #[test]
     fn the_thread_that_leads_is_woken_once_for_work_that_others_bring() {
-        let mut places = places(2);
-        assert_eq!(places.submit(1), Ok(Need::Thread));
-        assert_eq!(places.started(), Next::Run(1));
-        assert_eq!(places.done(), Next::Wait);
-        places.lead();
+        let mut places = led();
         assert_eq!(places.submit(2), Ok(Need::Nudge));
         assert_eq!(places.submit(3), Ok(Need::Thread));
         assert_eq!(places.submit(4), Ok(Need::Nothing));

@@ -1,6 +1,7 @@
 //! The driver's end of a worker's link: requests are sent in order, and each answer is matched with its request.
 
 use parking_lot::Mutex;
+use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::peer::Peer;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,7 +15,6 @@ use crate::platform::peer_socket::PeerEnd;
 use crate::worker::protocol::{
     FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, RequestId, ToWorker, frame_front, read_head,
 };
-use selvedge_cluster::id_map::{IdMap, IdSet};
 
 /// A worker's answer to a request.
 pub(crate) enum Response {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_channels::dispose;
+use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
 
 use crate::actor::arguments::{Arguments, Returned};
@@ -36,7 +37,6 @@ use crate::worker::protocol::{
     CreateActor, FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, RequestId, ToWorker, frame_front,
     read_head,
 };
-use selvedge_cluster::id_map::IdMap;
 
 /// The message of a worker whose own code has closed its link.
 const CLOSED: &str = "code of this process has closed the descriptor of the link to its driver; \

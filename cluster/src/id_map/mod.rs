@@ -149,11 +149,7 @@ impl<K: IdKey, V> IdMap<K, V> {
     where
         V: Copy,
     {
-        let old = self.get(&key).copied();
-        old.unwrap_or_else(|| {
-            self.insert(key, value);
-            value
-        })
+        *self.get_or_insert_with(key, || value)
     }
 
     /// Removes the entry of `key`, and returns its value.
