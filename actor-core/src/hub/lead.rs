@@ -22,7 +22,7 @@ thread_local! {
 
 /// A link as the thread that leads sees it.
 pub(super) trait LedLink: Send + Sync {
-    /// Reads until there are no more bytes, or until `goes_on` says no: then the link's task has the rest.
+    /// Reads until no more bytes are left, or until `goes_on` says no: then the link's task has the rest.
     fn read_on(&self, goes_on: &dyn Fn() -> bool);
 
     /// Ends the wait of the thread that leads for this link.

@@ -10,7 +10,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::lead::LeadPlace;
 use super::link_end::LinkEnd;
 use super::peer_link::PeerLink;
-use super::peer_reader::PeerReader;
+use super::peer_reader::{PeerReader, ReadResult};
 use crate::platform::peer_socket::{PeerSource, SourceEvent};
 
 /// Is called once, at the end of the task or when its reactor ends.
@@ -88,12 +88,19 @@ impl LinkTask {
     }
 }
 
-/// Reads until there are no more bytes. After each read, the thread's other tasks get their turn.
+/// Reads until nothing is left, not even the end of the stream. The thread's other tasks get their turn meanwhile.
 async fn read(reader: &PeerReader) {
     if !reader.begin() {
         return;
     }
-    while reader.read() || reader.end() {
+    loop {
+        let mut found = reader.read();
+        if found == ReadResult::Some {
+            found = reader.read();
+        }
+        if found == ReadResult::Nothing && !reader.end() {
+            return;
+        }
         tokio::task::yield_now().await;
     }
 }

@@ -44,12 +44,13 @@ struct ReadState {
 }
 
 /// The result of one read.
-#[derive(PartialEq, Eq)]
-enum ReadResult {
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
+pub(super) enum ReadResult {
+    /// No bytes are left, and the stream goes on.
     Nothing,
-    /// Bytes, and no more are there.
-    All,
-    /// Bytes, as many as could be read.
+    /// Fewer bytes than could be read. No more are left, but the end of the stream may be.
+    Some,
+    /// As many bytes as could be read.
     Full,
 }
 
@@ -96,16 +97,16 @@ impl PeerReader {
         self.turn.lock().begin_last()
     }
 
-    /// Reads once, within the turn. Returns whether there may be more.
-    pub(super) fn read(&self) -> bool {
+    /// Reads once, within the turn.
+    pub(super) fn read(&self) -> ReadResult {
         match self.deliver() {
-            Ok(found) if self.link.delivered() => return found == ReadResult::Full,
+            Ok(found) if self.link.delivered() => return found,
             Ok(_) => {}
             Err(end) => drop(self.link.close(end)),
         }
         // From now on only the link's task reads.
         self.turn.lock().begin_last();
-        false
+        ReadResult::Nothing
     }
 
     /// Delivers what the peer has sent before the end.
@@ -160,7 +161,7 @@ impl PeerReader {
         }
         Ok(match read == most {
             true => ReadResult::Full,
-            false => ReadResult::All,
+            false => ReadResult::Some,
         })
     }
 }
@@ -170,9 +171,14 @@ impl LedLink for PeerReader {
         if !self.begin() {
             return;
         }
+        let mut is_enough = ReadResult::Some;
         loop {
-            if !self.read() && !self.end() {
-                return;
+            if self.read() <= is_enough {
+                if !self.end() {
+                    return;
+                }
+                // Another thread was told, perhaps of the end of the stream.
+                is_enough = ReadResult::Nothing;
             }
             if !goes_on() {
                 self.turn.lock().leave();

@@ -2,6 +2,8 @@
 //! it under a lock.
 //!
 //! - `TURN-1`: whoever finds bytes while another thread has the turn makes it look again, so no bytes are left unread.
+//!   Whoever looks again reads until nothing is left: the other thread may have been told of the end of the stream, which no
+//!   short read reveals.
 //! - `TURN-2`: the last turn begins when nobody has one, and no other follows it.
 
 /// The turn to read a link.

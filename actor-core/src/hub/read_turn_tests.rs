@@ -1,9 +1,10 @@
-//! All interleavings of a sender, a thread that leads, the link's task, and an end of the link. The system passes an event
-//! to the leader alone while it waits, and to both otherwise.
+//! All interleavings of a sender, a thread that leads, the link's task, and an end of the link. The system tells the leader
+//! alone of bytes while it waits, and both otherwise. Both are told of the end of the stream.
 
 use std::collections::HashSet;
 
 use super::*;
+use crate::hub::peer_reader::ReadResult;
 
 /// The frames that a read takes at most; after so many there may be more.
 const READ_MAX: u8 = 2;
@@ -35,13 +36,18 @@ struct World {
     is_task_woken: bool,
     is_closing: bool,
     may_close: bool,
+    may_end: bool,
+    /// The peer has ended the stream.
+    is_ended: bool,
     leader: TurnStep,
+    /// The leader reads until nothing is left; otherwise it ends after a short read.
+    is_leader_thorough: bool,
     leads_left: u8,
     task: TurnStep,
 }
 
 impl World {
-    fn new(may_close: bool) -> Self {
+    fn new(may_close: bool, may_end: bool) -> Self {
         World {
             turn: ReadTurn::default(),
             to_send: 4,
@@ -51,7 +57,10 @@ impl World {
             is_task_woken: false,
             is_closing: false,
             may_close,
+            may_end,
+            is_ended: false,
             leader: TurnStep::Away,
+            is_leader_thorough: false,
             leads_left: 3,
             task: TurnStep::Wait,
         }
@@ -65,7 +74,7 @@ impl World {
     /// The worlds after a step that somebody may take or not.
     fn choices(self) -> Vec<World> {
         let mut next = Vec::new();
-        if self.to_send > 0 && !self.is_closing {
+        if self.to_send > 0 && !self.is_closing && !self.is_ended {
             next.push(self.with(|world| {
                 world.to_send -= 1;
                 world.unread += 1;
@@ -76,6 +85,11 @@ impl World {
         }
         if self.may_close && !self.is_closing {
             next.push(self.with(|world| (world.is_closing, world.is_task_woken) = (true, true)));
+        }
+        if self.may_end && !self.is_closing && !self.is_ended {
+            next.push(self.with(|world| {
+                (world.is_ended, world.is_leader_told, world.is_task_told) = (true, true, true);
+            }));
         }
         match self.leader {
             TurnStep::Away if self.leads_left > 0 => next.push(self.with(|world| {
@@ -96,6 +110,7 @@ impl World {
         match self.leader {
             TurnStep::Wait if self.is_leader_told => next.push(self.with(|world| {
                 (world.is_leader_told, world.leader) = (false, TurnStep::Take);
+                world.is_leader_thorough = false;
             })),
             TurnStep::Take => next.push(self.with(|world| {
                 world.leader = if world.turn.take() {
@@ -105,17 +120,20 @@ impl World {
                 };
             })),
             TurnStep::Read => {
-                let (world, is_full) = self.read();
-                if is_full {
+                let (world, found) = self.read();
+                let is_enough =
+                    found == ReadResult::Nothing || found == ReadResult::Some && !self.is_leader_thorough;
+                if is_enough {
+                    next.push(world.with(|world| world.leader = TurnStep::End));
+                } else {
                     next.push(world);
                     next.push(world.with(World::leader_leaves));
-                } else {
-                    next.push(world.with(|world| world.leader = TurnStep::End));
                 }
             }
             TurnStep::End => {
                 let mut world = self;
                 if world.end() {
+                    world.is_leader_thorough = true;
                     next.push(world.with(|world| world.leader = TurnStep::Read));
                     next.push(world.with(World::leader_leaves));
                 } else {
@@ -158,9 +176,9 @@ impl World {
                 };
             })),
             TurnStep::Read => {
-                let (world, is_full) = self.read();
+                let (world, found) = self.read();
                 next.push(world.with(|world| {
-                    if !is_full {
+                    if found == ReadResult::Nothing {
                         world.task = TurnStep::End;
                     }
                 }));
@@ -174,13 +192,22 @@ impl World {
         next
     }
 
-    fn read(mut self) -> (World, bool) {
+    fn read(mut self) -> (World, ReadResult) {
         let read = self.unread.min(READ_MAX);
         self.unread -= read;
-        if self.is_closing {
-            self.turn.begin_last();
+        if read == 0 && self.is_ended {
+            (self.is_closing, self.is_task_woken) = (true, true);
         }
-        (self, read == READ_MAX && !self.is_closing)
+        let found = match read {
+            _ if self.is_closing => {
+                self.turn.begin_last();
+                ReadResult::Nothing
+            }
+            0 => ReadResult::Nothing,
+            READ_MAX => ReadResult::Full,
+            _ => ReadResult::Some,
+        };
+        (self, found)
     }
 
     /// The leader has what it waits for, and leaves what may be there to the link's task.
@@ -202,8 +229,8 @@ impl World {
 
 #[test]
 fn no_frame_is_left_unread_and_nobody_reads_beside_another_or_after_the_end() {
-    for may_close in [false, true] {
-        let (mut open, mut seen) = (vec![World::new(may_close)], HashSet::new());
+    for (may_close, may_end) in [(false, false), (true, false), (false, true), (true, true)] {
+        let (mut open, mut seen) = (vec![World::new(may_close, may_end)], HashSet::new());
         while let Some(world) = open.pop() {
             if !seen.insert(world) {
                 continue;
@@ -215,7 +242,8 @@ fn no_frame_is_left_unread_and_nobody_reads_beside_another_or_after_the_end() {
             if steps.is_empty() {
                 assert_eq!(world.unread, 0, "nobody reads: {world:?}");
                 let is_over = world.task == TurnStep::Over;
-                assert_eq!(is_over, world.is_closing, "the link does not end: {world:?}");
+                let has_reason = world.is_closing || world.is_ended;
+                assert_eq!(is_over, has_reason, "the link does not end: {world:?}");
             }
             open.extend(steps);
             open.extend(world.choices());

@@ -15,7 +15,7 @@ struct Duo {
     worker: Arc<Hub>,
     seen: mpsc::Receiver<Seen>,
     at_driver: Reactor,
-    _at_worker: Reactor,
+    at_worker: Reactor,
 }
 
 /// Keeps the tasks of a reactor from running until it is dropped.
@@ -54,7 +54,7 @@ impl Duo {
             worker,
             seen,
             at_driver,
-            _at_worker: at_worker,
+            at_worker,
         }
     }
 
@@ -140,6 +140,29 @@ fn hub_1_a_leader_that_reads_the_end_leaves_the_death_to_the_links_task() {
     drop(stall);
     assert_eq!(next_death(&duo.seen).0, duo.worker.me());
     assert_eq!(duo.driver.end_of(duo.worker.me()), Some(LinkEnd::Closed));
+}
+
+#[test]
+fn the_end_of_a_stream_is_seen_though_one_event_told_of_it_and_of_the_bytes_before_it() {
+    let duo = Duo::new();
+    // A loose letter is not acknowledged, so nobody writes and learns of the end in that way.
+    let say_loose = |count| {
+        let loose = Letter {
+            class: Class::Loose,
+            ..letter(count, "")
+        };
+        duo.worker.send(duo.driver.me(), loose).unwrap();
+    };
+    say_loose(1);
+    next_letter(&duo.seen);
+    // The worker's end would be closed again by its task, which makes another event.
+    let (at_driver, _at_worker) = (duo.at_driver.stall(), duo.at_worker.stall());
+    let link = duo.worker.link(duo.driver.me()).unwrap();
+    say_loose(2);
+    link.socket().unwrap().close();
+    drop(at_driver);
+    assert_eq!(number(&next_letter(&duo.seen).1), 2);
+    assert_eq!(next_death(&duo.seen).0, duo.worker.me());
 }
 
 #[test]
