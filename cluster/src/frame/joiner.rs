@@ -77,6 +77,7 @@ impl<P: PartMemory> Joiner<P> {
         match (self.placed, &mut self.begun) {
             (Some(bytes), Some(begun)) if begun.body.is_none() => {
                 begun.body = frame.parts.pop();
+                begun.joined += bytes;
                 bytes
             }
             _ => frame.parts.iter().map(P::len).sum(),
@@ -102,10 +103,7 @@ impl<P: PartMemory> Joiner<P> {
         self.delivered();
         let placed = self.placed.take();
         let begun = match (placed, &mut self.begun) {
-            (Some(bytes), Some(begun)) => {
-                begun.joined += bytes;
-                begun
-            }
+            (Some(_), Some(begun)) => begun,
             _ => {
                 let begun = self.message(service, head, body.len())?;
                 begun.body.iter_mut().for_each(|so_far| so_far.put(body));
