@@ -1,4 +1,4 @@
-//! Frames, handshakes and sessions: the speech of processes.
+//! Frames, handshakes, sessions and membership: the speech of processes.
 //!
 //! Everything in this crate is a state machine over plain values. It reads no socket and no clock: bytes, packets and
 //! the time go in, and bytes, packets and messages come out. So the product, the simulated network and the model
@@ -12,7 +12,8 @@
 //! - [`frame`]: the unit of transport: a header of 40 bytes, an encoded head, and raw parts;
 //! - [`handshake`]: the proof, before anything else, that both sides know the cluster's cookie and run the same build (feature
 //!   `handshake`, which is on by default);
-//! - [`session`]: messages between two living incarnations, exactly once and in order, whatever the transport loses.
+//! - [`session`]: messages between two living incarnations, exactly once and in order, whatever the transport loses;
+//! - [`membership`]: who is a member, who is dead, and who dials whom.
 //!
 //! ```
 //! use std::time::Duration;
@@ -49,6 +50,8 @@ pub mod frame;
 pub mod handshake;
 
 pub mod session;
+
+pub mod membership;
 
 #[cfg(all(feature = "handshake", any(test, fuzzing)))]
 pub mod fuzzing;
