@@ -8,7 +8,8 @@
 //! - [`world`]: the processes, their users, and the queue of events;
 //! - [`report`]: what a run has found;
 //! - [`frames`]: the number of frames that passing a reference takes, without faults;
-//! - [`jobs`]: remote channels, from which workers take jobs.
+//! - [`jobs`]: remote channels, from which workers take jobs;
+//! - [`members`]: the head and the hosts of a large cluster.
 
 pub mod faults;
 
@@ -27,3 +28,5 @@ pub mod report;
 pub mod frames;
 
 pub mod jobs;
+
+pub mod members;
