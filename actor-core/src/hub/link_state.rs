@@ -12,7 +12,7 @@ use selvedge_cluster::session::{Outcome, Output, Session};
 use super::link_end::LinkEnd;
 use super::post::{Letter, PostError};
 use super::queue::LetterQueue;
-use super::settings::{LinkSettings, letter_bytes};
+use super::settings::LinkSettings;
 use super::tap::{ServiceTraffic, Tap};
 use super::wire::{ArrivedFrame, OutgoingFrame};
 
@@ -94,8 +94,9 @@ impl LinkState {
             return Err(PostError::Dead(to));
         }
         self.settings.check(&letter)?;
-        let (waiting, limit) = (self.backlog.bytes(), self.settings.backlog_bytes_max);
-        if waiting > 0 && waiting.saturating_add(letter_bytes(&letter)) > limit {
+        let limit = self.settings.backlog_bytes_max;
+        let (bytes, waiting) = self.backlog.load(&letter);
+        if waiting > 0 && waiting.saturating_add(bytes) > limit {
             return Err(PostError::Full {
                 peer: to,
                 bytes: waiting,
@@ -294,3 +295,7 @@ impl LinkState {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "link_state_tests.rs"]
+mod link_state_tests;

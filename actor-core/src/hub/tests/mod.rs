@@ -63,14 +63,14 @@ impl Receiver for Recorder {
     }
 }
 
-fn peer(process: u32, incarnation: u32) -> Peer {
+pub(super) fn peer(process: u32, incarnation: u32) -> Peer {
     Peer {
         process: ProcessId::new(process).unwrap(),
         incarnation: Incarnation(incarnation),
     }
 }
 
-fn letter(number: u64, body: impl Into<Body>) -> Letter {
+pub(super) fn letter(number: u64, body: impl Into<Body>) -> Letter {
     Letter {
         service: SERVICE,
         class: Class::Ordered,
@@ -139,7 +139,7 @@ impl Reactor {
 }
 
 /// Limits with a small window.
-fn narrow(frames_max: u64) -> LinkSettings {
+pub(super) fn narrow(frames_max: u64) -> LinkSettings {
     let settings = LinkSettings::default();
     LinkSettings {
         session: SessionSettings {
