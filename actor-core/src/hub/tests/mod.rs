@@ -28,7 +28,7 @@ use crate::platform::peer_socket::PeerEnd;
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The service of the tests.
-const SERVICE: Service = Service(900);
+pub(super) const SERVICE: Service = Service(900);
 
 /// Registers the services of a process in the tests: a worker's hub obeys orders.
 pub(super) fn register(hub: &Arc<Hub>) {
