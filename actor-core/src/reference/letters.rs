@@ -230,6 +230,9 @@ pub(super) fn say(
     message: &FetchMessage,
     body: Body,
 ) -> Result<u64, PostError> {
-    let letter = Letter::new(FETCHES, Class::Ordered, message, body);
+    let letter = Letter {
+        stream: message.stream(),
+        ..Letter::new(FETCHES, Class::Ordered, message, body)
+    };
     table.post().send(to, letter)
 }
