@@ -47,8 +47,12 @@ struct Recorder(Mutex<mpsc::Sender<Seen>>);
 
 impl Recorder {
     fn register(hub: &Hub) -> mpsc::Receiver<Seen> {
+        Self::register_as(hub, SERVICE)
+    }
+
+    fn register_as(hub: &Hub, service: Service) -> mpsc::Receiver<Seen> {
         let (sender, seen) = mpsc::channel();
-        hub.register(SERVICE, Arc::new(Recorder(Mutex::new(sender))));
+        hub.register(service, Arc::new(Recorder(Mutex::new(sender))));
         seen
     }
 }
@@ -136,7 +140,22 @@ impl Reactor {
             _alive: alive,
         }
     }
+
+    fn stall(&self) -> Stall {
+        let (end, ended) = mpsc::channel();
+        let (begin, begun) = mpsc::channel();
+        self.handle.spawn(async move {
+            let _ = begin.send(());
+            // The error is the end of the stall.
+            let _: Result<(), _> = ended.recv();
+        });
+        begun.recv().unwrap();
+        Stall(end)
+    }
 }
+
+/// Keeps the tasks of a reactor from running until it is dropped.
+struct Stall(#[allow(dead_code, reason = "its drop ends the stall")] mpsc::Sender<()>);
 
 /// Limits with a small window.
 pub(super) fn narrow(frames_max: u64) -> LinkSettings {
