@@ -19,6 +19,7 @@ use super::handle::ReferenceTable;
 use super::{FetchError, Ref};
 use crate::Failure;
 use crate::actor::arguments::to_bytes;
+use crate::hub::delivering::delivering;
 use network::{TestMember, TestNetwork};
 
 const AT_ONCE: Duration = Duration::ZERO;
@@ -405,6 +406,33 @@ fn parcels_that_no_lawful_process_sends_change_nothing() {
     drop((x, at_a));
     network.settle();
     assert_empty(&[&a, &b, &c]);
+}
+
+#[test]
+fn a_value_whose_last_reference_goes_while_a_letter_is_delivered_is_dropped_by_an_errand() {
+    static DROPS: AtomicUsize = AtomicUsize::new(0);
+    struct Counted;
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            DROPS.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let (network, a, ..) = three();
+    let filled: Ref<Counted> = Ref::of(a.table.create());
+    a.fill(&filled, ObjectValue::moved(Counted));
+    delivering(|| drop(filled));
+    assert_eq!(DROPS.load(Ordering::Relaxed), 0, "this thread reads links");
+    network.settle();
+    assert_eq!(DROPS.load(Ordering::Relaxed), 1);
+    let freed = a.table.create();
+    let id = freed.id();
+    drop(freed);
+    let refused = delivering(|| a.table.fill(id, Ok(ObjectValue::moved(Counted))));
+    assert!(refused.is_err());
+    assert_eq!(DROPS.load(Ordering::Relaxed), 1);
+    network.settle();
+    assert_eq!(DROPS.load(Ordering::Relaxed), 2);
+    assert_empty(&[&a]);
 }
 
 #[test]
