@@ -7,9 +7,9 @@ thread_local! {
 }
 
 /// Puts back what was there before.
-struct Before(bool);
+struct DeliveringBefore(bool);
 
-impl Drop for Before {
+impl Drop for DeliveringBefore {
     fn drop(&mut self) {
         IS_DELIVERING.set(self.0);
     }
@@ -17,7 +17,7 @@ impl Drop for Before {
 
 /// Delivers something on this thread.
 pub(crate) fn delivering<R>(deliver: impl FnOnce() -> R) -> R {
-    let _before = Before(IS_DELIVERING.replace(true));
+    let _before = DeliveringBefore(IS_DELIVERING.replace(true));
     deliver()
 }
 

@@ -52,7 +52,7 @@ pub(super) enum ReadResult {
     Nothing,
     /// Fewer bytes than could be read. No more are left, but the end of the stream may be.
     Some,
-    /// As many bytes as could be read.
+    /// All the bytes that could be read.
     Full,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct LetterQueue {
     /// Whether a part of the first long letter is sent.
     is_begun: bool,
     /// The streams of which a long letter is still to be sent, each with the letters behind the first.
-    behind: IdMap<Stream, VecDeque<Queued>>,
+    behind: IdMap<LetterStream, VecDeque<Queued>>,
     /// Letters that were behind a long one which is sent. They go before what was accepted after them.
     released: VecDeque<Queued>,
     /// The bytes of short letters since the last chunk.
@@ -43,7 +43,7 @@ pub(super) struct LetterQueue {
 }
 
 /// The service of a letter, and the letter's stream in it.
-type Stream = (Service, u64);
+type LetterStream = (Service, u64);
 
 #[derive(Debug)]
 struct Queued {
@@ -155,7 +155,7 @@ impl LetterQueue {
     }
 
     /// The first long letter of a stream is sent. Releases the letters behind it, up to the next long one.
-    fn release(&mut self, stream: Stream) {
+    fn release(&mut self, stream: LetterStream) {
         let Some(behind) = self.behind.get_mut(&stream) else {
             return;
         };
@@ -195,7 +195,7 @@ impl LetterQueue {
     }
 }
 
-fn stream(letter: &Letter) -> Stream {
+fn stream(letter: &Letter) -> LetterStream {
     (letter.service, letter.stream)
 }
 

@@ -98,10 +98,10 @@ fn what_is_not_sent_to_its_end_is_told() {
 }
 
 /// The letters that wait, as the properties see them: number, stream and length of the body.
-type Waiting = Vec<(u64, u64, usize)>;
+type UnsentLetters = Vec<(u64, u64, usize)>;
 
 /// Whether a short letter waits that is behind no long one of its stream.
-fn is_short_free(waiting: &Waiting) -> bool {
+fn is_short_free(waiting: &UnsentLetters) -> bool {
     let is_long = |body: usize| body > CHUNK_BYTES_MAX;
     waiting.iter().enumerate().any(|(at, (_, stream, body))| {
         let mut before = waiting.iter().take(at);
@@ -114,9 +114,9 @@ proptest! {
     fn queue_1_queue_2_queue_3_streams_keep_their_order_bodies_are_whole_and_short_letters_go_between(
         letters in proptest::collection::vec((0_u64..3, 0_usize..40, 0_usize..6), 0..16),
     ) {
-        let (mut queue, mut waiting) = (LetterQueue::default(), Waiting::new());
+        let (mut queue, mut waiting) = (LetterQueue::default(), UnsentLetters::new());
         let (mut since_chunk, mut begun) = (0, (0, 0));
-        let mut take = |queue: &mut LetterQueue, waiting: &mut Waiting| {
+        let mut take = |queue: &mut LetterQueue, waiting: &mut UnsentLetters| {
             let Some(next) = queue.next().cloned() else { return Ok(false) };
             queue.take();
             let is_chunk = next.letter.class == Class::Chunk;

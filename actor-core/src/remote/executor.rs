@@ -190,7 +190,7 @@ impl<W: Work> Executor<W> {
 
     /// Refuses work. What the work holds is dropped, which may be user code.
     fn refuse(&self, work: W, why: WorkRefusal) {
-        let refusal = Refusal(Some((work, why)));
+        let refusal = RefusedWork(Some((work, why)));
         if is_delivering() && self.0.background.ensure().is_ok() {
             self.0.background.spawn(move || {
                 drop(refusal);
@@ -201,9 +201,9 @@ impl<W: Work> Executor<W> {
 }
 
 /// Work that is refused by the drop, wherever that happens: whoever waits for it is told.
-struct Refusal<W: Work>(Option<(W, WorkRefusal)>);
+struct RefusedWork<W: Work>(Option<(W, WorkRefusal)>);
 
-impl<W: Work> Drop for Refusal<W> {
+impl<W: Work> Drop for RefusedWork<W> {
     fn drop(&mut self) {
         if let Some((work, why)) = self.0.take() {
             work.refuse(why);
@@ -235,9 +235,9 @@ mod tests {
     use crate::hub::delivering::delivering;
 
     /// Work that tells which thread refuses it.
-    struct Refused(mpsc::Sender<ThreadId>);
+    struct TellsRefusal(mpsc::Sender<ThreadId>);
 
-    impl Work for Refused {
+    impl Work for TellsRefusal {
         fn run(self) {}
 
         fn refuse(self, _: WorkRefusal) {
@@ -252,12 +252,12 @@ mod tests {
         let executor = Executor::new(&threads, Arc::default(), Arc::clone(&background));
         executor.stop();
         let (sender, refused) = mpsc::channel();
-        executor.submit(Refused(sender.clone()));
+        executor.submit(TellsRefusal(sender.clone()));
         assert_eq!(refused.recv(), Ok(me));
-        delivering(|| executor.submit(Refused(sender.clone())));
+        delivering(|| executor.submit(TellsRefusal(sender.clone())));
         assert_ne!(refused.recv(), Ok(me));
         background.stop();
-        delivering(|| executor.submit(Refused(sender)));
+        delivering(|| executor.submit(TellsRefusal(sender)));
         assert_eq!(refused.recv(), Ok(me), "whoever waits is told at the end too");
     }
 }
