@@ -21,6 +21,8 @@ pub(crate) enum LinkEnd {
     UnknownService(Service),
     #[error("service {} failed on a letter: {text}", .service.0)]
     ServiceFailed { service: Service, text: String },
+    #[error("bug in selvedge, please report: the link to it has failed: {0}")]
+    Failed(String),
     #[error("it was cut off: {0}")]
     CutOff(String),
     #[error("no link to it could be made: {0}")]

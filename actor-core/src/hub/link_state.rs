@@ -12,7 +12,7 @@ use selvedge_cluster::session::{Outcome, Output, Session};
 use super::link_end::LinkEnd;
 use super::post::{Letter, PostError};
 use super::queue::LetterQueue;
-use super::settings::{LinkSettings, letter_bytes};
+use super::settings::LinkSettings;
 use super::tap::{ServiceTraffic, Tap};
 use super::wire::{ArrivedFrame, OutgoingFrame};
 
@@ -94,8 +94,9 @@ impl LinkState {
             return Err(PostError::Dead(to));
         }
         self.settings.check(&letter)?;
-        let (waiting, limit) = (self.backlog.bytes(), self.settings.backlog_bytes_max);
-        if waiting > 0 && waiting.saturating_add(letter_bytes(&letter)) > limit {
+        let limit = self.settings.backlog_bytes_max;
+        let (bytes, waiting) = self.backlog.load(&letter);
+        if waiting > 0 && waiting.saturating_add(bytes) > limit {
             return Err(PostError::Full {
                 peer: to,
                 bytes: waiting,
@@ -130,6 +131,7 @@ impl LinkState {
     /// there is nothing to write, or if another thread writes or will write it.
     pub(super) fn begin_write(&mut self, now: Duration) -> Option<VecDeque<OutgoingFrame>> {
         self.pump(now);
+        self.acknowledge(now);
         if self.is_writing || self.is_blocked || self.outbox.is_empty() {
             return None;
         }
@@ -188,23 +190,9 @@ impl LinkState {
         Ok(letters)
     }
 
-    /// Everything that has arrived by now was delivered. Acknowledges half a window at once, so that a peer which only
-    /// sends never waits for the timer.
-    pub(super) fn delivered(&mut self) {
-        let (letters, bytes) = self.unacknowledged;
-        let window = &self.settings.session;
-        if letters < window.frames_max.div_ceil(2) && bytes < window.bytes_max / 2 {
-            return;
-        }
-        let outputs = self.session.as_mut().map(Session::acknowledge);
-        self.transmit(outputs.unwrap_or_default());
-    }
-
-    /// The timer has fired. Performs what is due.
-    pub(super) fn tick(&mut self, now: Duration) {
+    /// The timer has fired. [`begin_write`](Self::begin_write) sends what is due.
+    pub(super) fn disarm(&mut self) {
         self.armed = None;
-        let outputs = self.session.as_mut().map(|session| session.tick(now));
-        self.transmit(outputs.unwrap_or_default());
     }
 
     /// Sets the timer for an earlier moment, if something is due before it. Returns whether the link's task has to be told.
@@ -219,13 +207,15 @@ impl LinkState {
         is_earlier
     }
 
-    /// The moment for which the timer is set, whose end the link's task reports to [`tick`](Self::tick).
+    /// The moment for which the timer is set, whose end the link's task reports to [`disarm`](Self::disarm).
     pub(super) fn armed(&self) -> Option<Duration> {
         self.armed
     }
 
     fn deadline(&self) -> Option<Duration> {
-        let deadline = self.session.as_ref().and_then(Session::deadline);
+        // What is due while the outbox is full is sent when there is room.
+        let session = self.session.as_ref().filter(|_| self.has_room());
+        let deadline = session.and_then(Session::deadline);
         // The longest time stands for never.
         deadline.filter(|due| *due < Duration::MAX)
     }
@@ -262,7 +252,7 @@ impl LinkState {
         if !self.is_linked {
             return;
         }
-        while self.outbox.len() < OUTBOX_FRAMES_MAX && self.outbox_bytes < OUTBOX_BYTES_MAX {
+        while self.has_room() {
             let (Some(session), Some(next)) = (&mut self.session, self.backlog.next()) else {
                 return;
             };
@@ -282,6 +272,25 @@ impl LinkState {
         }
     }
 
+    /// Sends the acknowledgement that is owed: at its time, or at once if half the window is taken, so that a peer which only
+    /// sends never waits for the timer. While the outbox is full, a peer that reads nothing gets no more of them.
+    fn acknowledge(&mut self, now: Duration) {
+        let (letters, bytes) = self.unacknowledged;
+        let window = &self.settings.session;
+        let is_half = letters >= window.frames_max.div_ceil(2) || bytes >= window.bytes_max / 2;
+        let has_room = self.has_room();
+        let session = self.session.as_mut().filter(|_| has_room);
+        let outputs = session.map(|session| match is_half {
+            true => session.acknowledge(),
+            false => session.tick(now),
+        });
+        self.transmit(outputs.unwrap_or_default());
+    }
+
+    fn has_room(&self) -> bool {
+        self.outbox.len() < OUTBOX_FRAMES_MAX && self.outbox_bytes < OUTBOX_BYTES_MAX
+    }
+
     fn transmit(&mut self, outputs: Vec<Output<Arc<Letter>>>) {
         for output in outputs {
             if let Output::Transmit(packet) = output {
@@ -294,3 +303,7 @@ impl LinkState {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "link_state_tests.rs"]
+mod link_state_tests;

@@ -4,6 +4,7 @@
 use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::thread;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -107,7 +108,10 @@ async fn read(reader: &PeerReader) {
 
 impl Drop for LinkTask {
     fn drop(&mut self) {
-        self.end(LinkEnd::Shutdown);
+        self.end(match thread::panicking() {
+            true => LinkEnd::Failed("its task panicked".to_owned()),
+            false => LinkEnd::Shutdown,
+        });
     }
 }
 

@@ -10,6 +10,7 @@
 //! - `queue`: the letters to a peer that wait, and the chunks of long ones.
 //! - `link_state`, `peer_link`: a link: its state, its lock and socket.
 //! - `read_turn`, `peer_reader`, `lead`, `link_task`: how a link is read, by the thread that leads or by the link's task.
+//! - `delivering`: the mark of the thread that calls a service.
 //! - `services`, `peer_table`: receivers by number, links by peer.
 //! - `notice`, `broker`: who lives, and who is connected with whom, as the driver tells it.
 //! - `driver`, `worker`: the two kinds of hub.
@@ -28,6 +29,7 @@ mod queue;
 mod link_state;
 mod peer_link;
 
+pub(crate) mod delivering;
 pub(crate) mod lead;
 mod link_task;
 mod peer_reader;

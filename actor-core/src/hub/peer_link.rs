@@ -104,10 +104,9 @@ impl PeerLink {
         self.state.lock().arrived(self.now(), frame)
     }
 
-    /// All frames that have arrived are delivered. Returns whether the link goes on.
+    /// All frames that have arrived are delivered: acknowledges them if that is due. Returns whether the link goes on.
     pub(super) fn delivered(&self) -> bool {
-        let mut state = self.state.lock();
-        state.delivered();
+        let state = self.state.lock();
         let goes_on = state.is_open();
         self.write(state);
         goes_on
@@ -124,7 +123,7 @@ impl PeerLink {
     /// The task's timer has fired. Performs what is due.
     pub(super) fn tick(&self) {
         let mut state = self.state.lock();
-        state.tick(self.now());
+        state.disarm();
         self.write(state);
     }
 

@@ -1,6 +1,7 @@
 //! How a link is read, by whoever has the turn: the thread that leads, or the link's task.
 
 use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,6 +17,7 @@ use super::services::Services;
 use super::settings::LinkSettings;
 use super::wire::ArrivedFrame;
 use crate::body::BodyMemory;
+use crate::failure::panic_message;
 use crate::platform::lead_poll::LeadPoll;
 use crate::platform::peer_socket::ReadInto;
 
@@ -50,7 +52,7 @@ pub(super) enum ReadResult {
     Nothing,
     /// Fewer bytes than could be read. No more are left, but the end of the stream may be.
     Some,
-    /// As many bytes as could be read.
+    /// All the bytes that could be read.
     Full,
 }
 
@@ -99,9 +101,10 @@ impl PeerReader {
 
     /// Reads once, within the turn.
     pub(super) fn read(&self) -> ReadResult {
-        match self.deliver() {
-            Ok(found) if self.link.delivered() => return found,
-            Ok(_) => {}
+        let read = caught(|| Ok((self.deliver()?, self.link.delivered())));
+        match read {
+            Ok((found, true)) => return found,
+            Ok((_, false)) => {}
             Err(end) => drop(self.link.close(end)),
         }
         // From now on only the link's task reads.
@@ -121,7 +124,7 @@ impl PeerReader {
     /// Reads once, and delivers the letters.
     fn deliver(&self) -> Result<ReadResult, LinkEnd> {
         let mut reading = self.reading.lock();
-        let found = self.deliver_from(&mut reading);
+        let found = caught(|| self.deliver_from(&mut reading));
         reading.is_broken |= found.is_err();
         found
     }
@@ -190,6 +193,13 @@ impl LedLink for PeerReader {
     fn leave(&self, poll: &LeadPoll) {
         self.link.leave(poll);
     }
+}
+
+/// Reads something. A panic is a bug; it ends the link, and not the thread that has the turn.
+fn caught<T>(read: impl FnOnce() -> Result<T, LinkEnd>) -> Result<T, LinkEnd> {
+    // Unwind safe: after a panic nothing is read any more.
+    let read = catch_unwind(AssertUnwindSafe(read));
+    read.unwrap_or_else(|payload| Err(LinkEnd::Failed(panic_message(payload))))
 }
 
 /// The memory for the next read: that of the body that is being read if it lacks much, or else the buffer, which is empty in

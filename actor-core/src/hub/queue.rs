@@ -1,14 +1,18 @@
 //! The letters to one peer that no session has yet, in the order in which they are sent. Plain data.
 //!
 //! Letters go in the order in which they were accepted, but a long one goes in chunks, and short ones go between these. So a
-//! long body holds up a short letter for about one chunk, and takes its place in the order with its last chunk. Letters of one
-//! stream, such as a call and its cancellation, never overtake each other (`QUEUE-1`). Long letters go one after the other,
-//! so a peer puts one body together at a time (`QUEUE-2`).
+//! long body holds up a short letter for about one chunk, and takes its place in the order with its last chunk.
+//!
+//! - `QUEUE-1`: letters of one stream, such as a call and its cancellation, never overtake each other.
+//! - `QUEUE-2`: long letters go one after the other, so a peer puts one body together at a time.
+//! - `QUEUE-3`: a chunk goes before a short letter only if that is behind a long one of its own stream, or if a chunk's bytes of
+//!   short letters have gone since the last chunk.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use selvedge_cluster::frame::{Class, chunk_head};
+use selvedge_cluster::frame::{Class, Service, chunk_head};
+use selvedge_cluster::id_map::IdMap;
 
 use super::post::Letter;
 use super::settings::letter_bytes;
@@ -21,16 +25,25 @@ pub(super) const CHUNK_BYTES_MAX: usize = 1 << 20;
 pub(super) struct LetterQueue {
     /// The letters in the order in which they were accepted.
     accepted: VecDeque<Queued>,
-    /// Long letters, and those that must not overtake them.
+    /// Long letters, one of a stream at most.
     long: VecDeque<Queued>,
     /// Whether a part of the first long letter is sent.
     is_begun: bool,
+    /// The streams of which a long letter is still to be sent, each with the letters behind the first.
+    behind: IdMap<LetterStream, VecDeque<Queued>>,
+    /// Letters that were behind a long one which is sent. They go before what was accepted after them.
+    released: VecDeque<Queued>,
     /// The bytes of short letters since the last chunk.
-    short_bytes: usize,
+    since_chunk: usize,
     /// The next frame's letter, until it is taken.
     next: Option<NextLetter>,
-    bytes: usize,
+    /// The bytes that wait: of short letters, and of the bodies of long ones.
+    short_bytes: usize,
+    long_bytes: usize,
 }
+
+/// The service of a letter, and the letter's stream in it.
+type LetterStream = (Service, u64);
 
 #[derive(Debug)]
 struct Queued {
@@ -50,13 +63,21 @@ pub(super) struct NextLetter {
 impl LetterQueue {
     /// Adds a letter under its number.
     pub(super) fn push(&mut self, letter: Letter, number: u64) {
-        self.bytes += letter_bytes(&letter);
+        *self.bytes_beside(&letter) += weight(&letter);
         self.accepted.push_back(Queued { letter, number });
     }
 
-    /// The bytes of the letters.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
+    /// The bytes that a letter would add to the queue, and those that wait already and share its limit: short letters and
+    /// long ones have one each, so that neither take the room of the other.
+    pub(super) fn load(&mut self, letter: &Letter) -> (usize, usize) {
+        (weight(letter), *self.bytes_beside(letter))
+    }
+
+    fn bytes_beside(&mut self, letter: &Letter) -> &mut usize {
+        match is_long(letter) {
+            true => &mut self.long_bytes,
+            false => &mut self.short_bytes,
+        }
     }
 
     /// The letter of the next frame.
@@ -70,47 +91,88 @@ impl LetterQueue {
     /// Removes the letter of the next frame, which was sent.
     pub(super) fn take(&mut self) {
         if let Some(next) = self.next.take() {
-            self.bytes = self.bytes.saturating_sub(next.bytes);
-        }
-        if self.accepted.is_empty() && self.long.is_empty() {
-            self.bytes = 0;
+            let bytes = self.bytes_beside(&next.letter);
+            *bytes = bytes.saturating_sub(weight(&next.letter));
         }
     }
 
     /// Removes everything. Returns the numbers of the ordered letters that were not sent to their end.
     pub(super) fn clear(&mut self) -> Vec<u64> {
-        let next = self.next.take().map(|next| next.number);
-        let queued = self.long.drain(..).chain(self.accepted.drain(..));
+        let LetterQueue {
+            accepted,
+            long,
+            behind,
+            released,
+            next,
+            ..
+        } = std::mem::take(self);
+        let behind = behind.into_values().flatten();
+        let queued = released.into_iter().chain(long).chain(behind).chain(accepted);
+        let next = next.map(|next| next.number);
         let numbers = next.into_iter().chain(queued.map(|queued| queued.number));
-        let numbers = numbers.filter(|number| *number > 0).collect();
-        self.bytes = 0;
-        numbers
+        numbers.filter(|number| *number > 0).collect()
     }
 
     /// The next short letter, unless it is a chunk's turn.
     fn short(&mut self) -> Option<NextLetter> {
-        while self.long.is_empty() || self.short_bytes < CHUNK_BYTES_MAX {
-            let queued = self.accepted.pop_front()?;
-            let is_long = is_long(&queued.letter);
-            if is_long || self.is_behind_long(&queued.letter) {
-                self.long.push_back(queued);
-                continue;
+        while self.long.is_empty() || self.since_chunk < CHUNK_BYTES_MAX {
+            let short = match self.released.pop_front() {
+                Some(released) if is_long(&released.letter) => {
+                    self.long.push_back(released);
+                    None
+                }
+                Some(released) => Some(released),
+                None => {
+                    let accepted = self.accepted.pop_front()?;
+                    self.sort(accepted)
+                }
+            };
+            if let Some(queued) = short {
+                self.since_chunk += letter_bytes(&queued.letter);
+                return Some(NextLetter::of(queued.letter, queued.number));
             }
-            let bytes = letter_bytes(&queued.letter);
-            self.short_bytes += bytes;
-            return Some(NextLetter::whole(queued));
         }
         None
     }
 
-    /// The next chunk, or a letter that has come to the front behind the long ones.
-    fn chunk(&mut self) -> Option<NextLetter> {
-        self.short_bytes = 0;
-        let first = self.long.front_mut()?;
-        if !self.is_begun && !is_long(&first.letter) {
-            return self.long.pop_front().map(NextLetter::whole);
+    /// Puts a letter behind the long one of its stream, or among the long ones. Returns a letter that is short and behind none.
+    fn sort(&mut self, queued: Queued) -> Option<Queued> {
+        let letter = &queued.letter;
+        if letter.class != Class::Ordered {
+            return Some(queued);
         }
-        let letter = &mut first.letter;
+        let stream = stream(letter);
+        if let Some(behind) = self.behind.get_mut(&stream) {
+            behind.push_back(queued);
+            return None;
+        }
+        if !is_long(letter) {
+            return Some(queued);
+        }
+        self.behind.insert(stream, VecDeque::new());
+        self.long.push_back(queued);
+        None
+    }
+
+    /// The first long letter of a stream is sent. Releases the letters behind it, up to the next long one.
+    fn release(&mut self, stream: LetterStream) {
+        let Some(behind) = self.behind.get_mut(&stream) else {
+            return;
+        };
+        while let Some(queued) = behind.pop_front() {
+            let is_long = is_long(&queued.letter);
+            self.released.push_back(queued);
+            if is_long {
+                return;
+            }
+        }
+        self.behind.remove(&stream);
+    }
+
+    /// The next chunk.
+    fn chunk(&mut self) -> Option<NextLetter> {
+        self.since_chunk = 0;
+        let letter = &mut self.long.front_mut()?.letter;
         let head = match self.is_begun {
             true => Vec::new(),
             false => chunk_head(letter.body.len(), &letter.head),
@@ -126,28 +188,35 @@ impl LetterQueue {
             true => 0,
             false => self.long.pop_front()?.number,
         };
+        if !self.is_begun {
+            self.release(stream(&chunk));
+        }
         Some(NextLetter::of(chunk, number))
-    }
-
-    fn is_behind_long(&self, letter: &Letter) -> bool {
-        let stream = |letter: &Letter| (letter.service, letter.stream);
-        letter.class == Class::Ordered
-            && self
-                .long
-                .iter()
-                .any(|queued| stream(&queued.letter) == stream(letter))
     }
 }
 
+fn stream(letter: &Letter) -> LetterStream {
+    (letter.service, letter.stream)
+}
+
+/// Whether a letter goes in chunks, or is one.
 fn is_long(letter: &Letter) -> bool {
-    letter.class == Class::Ordered && letter.body.len() > CHUNK_BYTES_MAX
+    match letter.class {
+        Class::Ordered => letter.body.len() > CHUNK_BYTES_MAX,
+        Class::Chunk => true,
+        Class::Loose | Class::Acknowledgement => false,
+    }
+}
+
+/// The bytes of a letter as they count in the queue.
+fn weight(letter: &Letter) -> usize {
+    match is_long(letter) {
+        true => letter.body.len(),
+        false => letter_bytes(letter),
+    }
 }
 
 impl NextLetter {
-    fn whole(queued: Queued) -> Self {
-        Self::of(queued.letter, queued.number)
-    }
-
     fn of(letter: Letter, number: u64) -> Self {
         NextLetter {
             bytes: letter_bytes(&letter),
@@ -158,115 +227,5 @@ impl NextLetter {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use selvedge_cluster::frame::Service;
-
-    use super::*;
-
-    /// A letter whose head is its number, of a stream.
-    fn letter(number: u64, stream: u64, body: usize) -> Letter {
-        Letter {
-            service: Service(9),
-            class: Class::Ordered,
-            stream,
-            head: vec![u8::try_from(number).unwrap()].into(),
-            body: vec![0; body].into(),
-        }
-    }
-
-    /// Takes everything. Returns the numbers in the order of their ends, 0 for a chunk before the last.
-    fn drained(queue: &mut LetterQueue) -> Vec<u64> {
-        let mut numbers = Vec::new();
-        while let Some(next) = queue.next() {
-            numbers.push(next.number);
-            queue.take();
-        }
-        assert_eq!(queue.bytes(), 0);
-        numbers
-    }
-
-    #[test]
-    fn a_short_letter_waits_for_one_chunk_of_a_long_one_and_not_for_its_own_stream() {
-        let mut queue = LetterQueue::default();
-        queue.push(letter(1, 1, 5 * CHUNK_BYTES_MAX), 1);
-        queue.push(letter(2, 2, 2 * CHUNK_BYTES_MAX), 2);
-        queue.push(letter(3, 1, 10), 3);
-        queue.push(letter(4, 3, 10), 4);
-        assert_eq!(queue.next().unwrap().number, 4);
-        queue.take();
-        assert_eq!(queue.next().unwrap().number, 0);
-        queue.push(letter(5, 3, 10), 5);
-        assert_eq!(queue.next().unwrap().number, 0, "its frame is chosen already");
-        queue.take();
-        assert_eq!(queue.next().unwrap().number, 5);
-        assert_eq!(drained(&mut queue), [5, 0, 0, 0, 1, 0, 2, 3]);
-    }
-
-    #[test]
-    fn short_letters_without_end_do_not_hold_up_a_long_one() {
-        let mut queue = LetterQueue::default();
-        queue.push(letter(1, 1, 3 * CHUNK_BYTES_MAX), 1);
-        for number in 2..14 {
-            queue.push(letter(number, 2, CHUNK_BYTES_MAX / 4), number);
-        }
-        let ends = [2, 3, 4, 5, 0, 6, 7, 8, 9, 0, 10, 11, 12, 13, 1];
-        assert_eq!(drained(&mut queue), ends);
-    }
-
-    #[test]
-    fn what_is_not_sent_to_its_end_is_told() {
-        let mut queue = LetterQueue::default();
-        queue.push(letter(1, 1, 2 * CHUNK_BYTES_MAX), 1);
-        queue.push(letter(2, 1, 10), 2);
-        assert_eq!(queue.next().unwrap().number, 0);
-        queue.take();
-        assert_eq!(queue.clear(), [1, 2]);
-        queue.push(letter(3, 1, 10), 3);
-        assert_eq!(queue.next().unwrap().number, 3);
-        assert_eq!(queue.clear(), [3]);
-        assert_eq!((queue.bytes(), queue.next().is_none()), (0, true));
-    }
-
-    proptest! {
-        #[test]
-        fn queue_1_queue_2_streams_keep_their_order_and_bodies_are_whole(
-            letters in proptest::collection::vec((0_u64..3, 0_usize..40, any::<bool>()), 0..12),
-        ) {
-            let (mut queue, mut ends, mut chunks) = (LetterQueue::default(), Vec::new(), 0);
-            let of = |number: usize| {
-                let (stream, tenths, _) = letters[number - 1];
-                (stream, tenths * CHUNK_BYTES_MAX / 10)
-            };
-            for (number, (.., is_taken)) in (1..).zip(&letters) {
-                let (stream, body) = of(number);
-                queue.push(letter(number as u64, stream, body), number as u64);
-                let mut left = usize::from(*is_taken);
-                while left > 0 && let Some(next) = queue.next() {
-                    (ends, left) = ([ends, vec![next.clone()]].concat(), left - 1);
-                    queue.take();
-                }
-            }
-            while let Some(next) = queue.next() {
-                ends.push(next.clone());
-                queue.take();
-            }
-            let mut order = Vec::new();
-            for NextLetter { letter, number, .. } in ends {
-                if letter.class == Class::Chunk {
-                    chunks += letter.body.len();
-                    if number > 0 {
-                        prop_assert_eq!(chunks, of(number as usize).1, "QUEUE-2");
-                        chunks = 0;
-                    }
-                }
-                order.extend((number > 0).then_some(number as usize));
-            }
-            prop_assert_eq!(order.len(), letters.len());
-            for stream in 0..3 {
-                let of_stream: Vec<usize> = order.iter().copied().filter(|number| of(*number).0 == stream).collect();
-                prop_assert!(of_stream.is_sorted(), "QUEUE-1: {:?}", of_stream);
-            }
-        }
-    }
-}
+#[path = "queue_tests.rs"]
+mod queue_tests;

@@ -9,6 +9,7 @@ use selvedge_cluster::frame::Service;
 use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
 
+use super::delivering::delivering;
 use super::link_end::LinkEnd;
 use super::link_state::Fates;
 use super::post::{Letter, Receiver};
@@ -35,7 +36,9 @@ impl Services {
         let receiver = self.0.read().get(&service).cloned();
         let receiver = receiver.ok_or(LinkEnd::UnknownService(service))?;
         // Unwind safe: a service that panics has a bug, and is asked nothing more by this peer.
-        let received = catch_unwind(AssertUnwindSafe(|| receiver.received(from, letter)));
+        let received = catch_unwind(AssertUnwindSafe(|| {
+            delivering(|| receiver.received(from, letter))
+        }));
         received.map_err(|payload| LinkEnd::ServiceFailed {
             service,
             text: panic_message(payload),
@@ -47,7 +50,7 @@ impl Services {
         let receivers: Vec<_> = self.0.read().values().cloned().collect();
         for receiver in receivers {
             // Unwind safe: as in `deliver`. The other services still have to be told.
-            let told = catch_unwind(AssertUnwindSafe(|| receiver.died(peer, fates)));
+            let told = catch_unwind(AssertUnwindSafe(|| delivering(|| receiver.died(peer, fates))));
             told.err().into_iter().for_each(dispose);
         }
     }

@@ -6,6 +6,7 @@ use selvedge_objects::refs::{Bundle, Leak, RefError};
 use super::content::Content;
 use super::fetch::Fetched;
 use super::waiting_letter::WaitingLetter;
+use crate::hub::delivering::is_delivering;
 use crate::promise::Promise;
 
 /// The thread that performs effects.
@@ -15,6 +16,16 @@ pub(crate) enum EffectThread {
     Caller,
     /// The thread that reads links: no user code may run there.
     Link,
+}
+
+impl EffectThread {
+    /// The kind of the calling thread.
+    pub(crate) fn here() -> Self {
+        match is_delivering() {
+            true => EffectThread::Link,
+            false => EffectThread::Caller,
+        }
+    }
 }
 
 pub(super) enum Effect {

@@ -103,6 +103,25 @@ pub(super) enum FetchMessage {
     },
 }
 
+impl FetchMessage {
+    /// The stream of the letter. A question is one letter, is never cancelled, and has one answer, so nothing has to keep its
+    /// order but `Create`: it comes before everything else about its object. No letter of its stream is long, so it waits for
+    /// none. The numbers of answers are the peer's own, so they have other streams than the questions of this process.
+    pub(super) fn stream(&self) -> u64 {
+        match self {
+            FetchMessage::Create { .. } => 0,
+            FetchMessage::Ask { question, .. }
+            | FetchMessage::Look { question, .. }
+            | FetchMessage::Set { question, .. } => question << 1,
+            FetchMessage::Ready { question, .. }
+            | FetchMessage::Value { question, .. }
+            | FetchMessage::Failed { question, .. }
+            | FetchMessage::Unreadable { question, .. }
+            | FetchMessage::Freed { question } => question << 1 | 1,
+        }
+    }
+}
+
 /// The answer to a question for a value.
 #[derive(Debug)]
 pub(super) enum Fetched {

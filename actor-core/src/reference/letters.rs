@@ -10,7 +10,6 @@ use selvedge_objects::refs::{Bundle, Event, Parcel, REFERENCES, RefError, RefId}
 use super::content::Content;
 use super::effect::{Effect, EffectThread};
 use super::fetch::{FETCHES, FetchMessage, Fetched, Wish};
-use super::handle::ReferenceTable;
 use super::references::References;
 use super::set_value::SetValue;
 use super::transit;
@@ -53,7 +52,7 @@ fn fetch_message(references: &Arc<References>, from: Peer, message: FetchMessage
             references.event(EffectThread::Link, event);
         }
         FetchMessage::Look { question, id } => {
-            let is_ready = references.content_now(id).is_some();
+            let is_ready = references.is_made(id);
             tell(references, from, &FetchMessage::Ready { question, is_ready });
         }
         FetchMessage::Create { parcel } => match parcel {
@@ -118,7 +117,7 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThre
         Effect::Run(letter) => letter.run(&table.as_table()),
         Effect::RefuseLetter(letter, error) => letter.refuse(error),
         Effect::Abandon(letter) => letter.abandon(&table.as_table()),
-        Effect::End(ended, leaks) => ended.keep(leaks),
+        Effect::End(ended, leaks) => table.keep_promise(ended, leaks),
         Effect::Confirm(waiting, is_listed) => {
             waiting
                 .into_iter()
@@ -230,6 +229,9 @@ pub(super) fn say(
     message: &FetchMessage,
     body: Body,
 ) -> Result<u64, PostError> {
-    let letter = Letter::new(FETCHES, Class::Ordered, message, body);
+    let letter = Letter {
+        stream: message.stream(),
+        ..Letter::new(FETCHES, Class::Ordered, message, body)
+    };
     table.post().send(to, letter)
 }

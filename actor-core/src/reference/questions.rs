@@ -47,7 +47,7 @@ impl ReferenceTable for References {
     }
 
     fn dropped(self: Arc<Self>, id: RefId) {
-        self.event(EffectThread::Caller, Event::Dropped(id));
+        self.event(EffectThread::here(), Event::Dropped(id));
     }
 
     fn content(&self, id: RefId) -> Answer<Content> {
@@ -121,7 +121,7 @@ impl ReferenceTable for References {
     }
 
     fn flush(self: Arc<Self>, id: RefId) {
-        self.event(EffectThread::Caller, Event::Flush(id.owner));
+        self.event(EffectThread::here(), Event::Flush(id.owner));
     }
 
     fn above(&self) -> Option<Arc<dyn Any + Send + Sync>> {

@@ -22,6 +22,7 @@ use super::timer::ReferenceTimer;
 use super::waiting_letter::{WaitingLetter, handles};
 use crate::body::Body;
 use crate::failure::Failure;
+use crate::hub::delivering::delivering;
 use crate::hub::post::Post;
 use crate::promise::Promise;
 
@@ -174,7 +175,7 @@ impl References {
     pub(crate) fn not_sent(self: &Arc<Self>, to: Peer, parcels: &[Parcel]) {
         for parcel in parcels {
             let parcel = *parcel;
-            self.event(EffectThread::Caller, Event::NotSent { to, parcel });
+            self.event(EffectThread::here(), Event::NotSent { to, parcel });
         }
     }
 
@@ -274,7 +275,7 @@ impl References {
     /// [`RefError::Freed`], [`RefError::AlreadySet`].
     pub(crate) fn fill(self: &Arc<Self>, id: RefId, content: Content) -> Result<(), RefError> {
         let mut refused = Ok(());
-        self.step(EffectThread::Caller, |table, _| match table.refs.fill(id) {
+        self.step(EffectThread::here(), |table, _| match table.refs.fill(id) {
             Ok(actions) => {
                 let mut effects: Vec<_> = table.settle(id, content).into_iter().collect();
                 effects.extend(table.effects(actions));
@@ -303,6 +304,11 @@ impl References {
         }
     }
 
+    /// Whether an object of this process has its content.
+    pub(super) fn is_made(&self, id: RefId) -> bool {
+        matches!(self.table.lock().cells.get(&id), Some(ObjectCell::Full(_)))
+    }
+
     /// Whether the object of a reference that is held here may be asked for something.
     ///
     /// # Errors
@@ -318,7 +324,7 @@ impl References {
 
     /// Performs what is due, such as repeated questions.
     pub(super) fn tick(self: &Arc<Self>) {
-        self.event(EffectThread::Link, Event::Tick);
+        delivering(|| self.event(EffectThread::Link, Event::Tick));
     }
 
     /// Counts of what this process holds and waits for.

@@ -11,7 +11,9 @@ use selvedge_channels::dispose;
 
 use crate::call::remote_error::RemoteError;
 use crate::current::{NoBlocking, Place};
+use crate::hub::delivering::is_delivering;
 use crate::hub::lead::{Lead, Leading};
+use crate::remote::async_thread::AsyncThread;
 use crate::remote::places::{Limits, Need, Next, Refused, ThreadPlaces};
 use crate::remote::threads::Threads;
 
@@ -64,6 +66,8 @@ struct SharedPlaces<W> {
     work: Condvar,
     lead: Arc<Lead>,
     threads: Threads,
+    /// Refuses work for threads that must not run user code.
+    background: Arc<AsyncThread>,
     /// A further count for each call that waits for arguments.
     resting: Arc<()>,
 }
@@ -78,7 +82,7 @@ impl<W> Clone for Executor<W> {
 }
 
 impl<W: Work> Executor<W> {
-    pub(crate) fn new(threads: &Threads, lead: Arc<Lead>) -> Self {
+    pub(crate) fn new(threads: &Threads, lead: Arc<Lead>, background: Arc<AsyncThread>) -> Self {
         let limits = Limits {
             places: cores(),
             blocked: BLOCKED_MAX,
@@ -89,6 +93,7 @@ impl<W: Work> Executor<W> {
             work: Condvar::new(),
             lead,
             threads: threads.clone(),
+            background,
             resting: Arc::default(),
         }))
     }
@@ -111,8 +116,8 @@ impl<W: Work> Executor<W> {
         drop(places);
         match submitted {
             Ok(need) => self.serve(need),
-            Err((work, Refused::Stopped)) => work.refuse(WorkRefusal::Stopped),
-            Err((work, Refused::Full)) => work.refuse(WorkRefusal::Full { limit }),
+            Err((work, Refused::Stopped)) => self.refuse(work, WorkRefusal::Stopped),
+            Err((work, Refused::Full)) => self.refuse(work, WorkRefusal::Full { limit }),
         }
     }
 
@@ -129,7 +134,7 @@ impl<W: Work> Executor<W> {
                     let why = WorkRefusal::NoThread(error.to_string());
                     match instead {
                         Ok(need) => self.serve(need),
-                        Err(left) => left.into_iter().for_each(|work| work.refuse(why.clone())),
+                        Err(left) => left.into_iter().for_each(|work| self.refuse(work, why.clone())),
                     }
                 }
             }
@@ -180,7 +185,29 @@ impl<W: Work> Executor<W> {
         self.0.work.notify_all();
         self.0.lead.nudge();
         left.into_iter()
-            .for_each(|work| work.refuse(WorkRefusal::Stopped));
+            .for_each(|work| self.refuse(work, WorkRefusal::Stopped));
+    }
+
+    /// Refuses work. What the work holds is dropped, which may be user code.
+    fn refuse(&self, work: W, why: WorkRefusal) {
+        let refusal = RefusedWork(Some((work, why)));
+        if is_delivering() && self.0.background.ensure().is_ok() {
+            self.0.background.spawn(move || {
+                drop(refusal);
+                std::future::ready(())
+            });
+        }
+    }
+}
+
+/// Work that is refused by the drop, wherever that happens: whoever waits for it is told.
+struct RefusedWork<W: Work>(Option<(W, WorkRefusal)>);
+
+impl<W: Work> Drop for RefusedWork<W> {
+    fn drop(&mut self) {
+        if let Some((work, why)) = self.0.take() {
+            work.refuse(why);
+        }
     }
 }
 
@@ -196,5 +223,41 @@ impl<W: Work> Place for Executor<W> {
 
     fn resume(&self) {
         self.0.places.lock().resume();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread::ThreadId;
+
+    use super::*;
+    use crate::hub::delivering::delivering;
+
+    /// Work that tells which thread refuses it.
+    struct TellsRefusal(mpsc::Sender<ThreadId>);
+
+    impl Work for TellsRefusal {
+        fn run(self) {}
+
+        fn refuse(self, _: WorkRefusal) {
+            self.0.send(thread::current().id()).unwrap();
+        }
+    }
+
+    #[test]
+    fn no_thread_that_delivers_letters_refuses_work_itself_as_long_as_there_is_another() {
+        let (threads, me) = (Threads::default(), thread::current().id());
+        let background = Arc::new(AsyncThread::new("selvedge-deadlines", &threads));
+        let executor = Executor::new(&threads, Arc::default(), Arc::clone(&background));
+        executor.stop();
+        let (sender, refused) = mpsc::channel();
+        executor.submit(TellsRefusal(sender.clone()));
+        assert_eq!(refused.recv(), Ok(me));
+        delivering(|| executor.submit(TellsRefusal(sender.clone())));
+        assert_ne!(refused.recv(), Ok(me));
+        background.stop();
+        delivering(|| executor.submit(TellsRefusal(sender)));
+        assert_eq!(refused.recv(), Ok(me), "whoever waits is told at the end too");
     }
 }

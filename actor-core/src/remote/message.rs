@@ -62,18 +62,17 @@ impl CallMessage {
     /// The letter with this head.
     pub(crate) fn letter(&self, body: impl Into<Body>) -> Letter {
         Letter {
-            // A call and its cancellation keep their order; other calls may overtake a long one.
-            stream: self.call().0,
+            stream: self.stream(),
             ..Letter::new(CALLS, Class::Ordered, self, body)
         }
     }
 
-    fn call(&self) -> CallId {
+    /// A call and its cancellation keep their order. Everything else may overtake a long body, an answer too: it is the only
+    /// one of its call. The numbers of answers are the peer's own, so they have other streams.
+    fn stream(&self) -> u64 {
         match self {
-            CallMessage::Call { call, .. }
-            | CallMessage::Value { call, .. }
-            | CallMessage::Fault { call }
-            | CallMessage::Cancel { call } => *call,
+            CallMessage::Call { call, .. } | CallMessage::Cancel { call } => call.0 << 1,
+            CallMessage::Value { call, .. } | CallMessage::Fault { call } => call.0 << 1 | 1,
         }
     }
 
@@ -134,5 +133,32 @@ impl From<Fault> for RemoteError {
             },
             Fault::NoThread(why) => RemoteError::NoThread(why),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_and_its_cancellation_are_one_stream_and_nothing_waits_for_the_body_of_another() {
+        let stream = |message: CallMessage| message.letter(Body::EMPTY).stream;
+        let asked = |call| {
+            stream(CallMessage::Call {
+                call,
+                function: FunctionId(1),
+                wants: Wants::Value,
+                parcels: Vec::new(),
+            })
+        };
+        let answered = |call| {
+            let parcels = Vec::new();
+            stream(CallMessage::Value { call, parcels })
+        };
+        let [call, other] = [5, 6].map(CallId);
+        assert_eq!(asked(call), stream(CallMessage::Cancel { call }));
+        assert_ne!(asked(call), asked(other));
+        assert_ne!(answered(call), answered(other));
+        assert_ne!(asked(call), answered(call), "this call may be the peer's");
     }
 }

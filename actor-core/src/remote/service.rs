@@ -76,8 +76,8 @@ impl Remote {
     /// Creates the service of a process with an initialisation of its own, for tests with several in one.
     pub(crate) fn with_init(post: Arc<dyn Post>, init: &'static WorkerInit) -> Arc<Self> {
         let threads = Threads::default();
-        let executor = Executor::new(&threads, post.lead());
         let background = Arc::new(AsyncThread::new("selvedge-deadlines", &threads));
+        let executor = Executor::new(&threads, post.lead(), Arc::clone(&background));
         let helpers: Arc<dyn Helpers> = Arc::new(RemoteHelpers {
             executor: executor.clone(),
             background: Arc::clone(&background),

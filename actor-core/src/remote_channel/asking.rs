@@ -104,7 +104,7 @@ impl RemoteChannels {
         })?;
         let request = request.map(|_| parcels.clone());
         let message = ChannelMessage::Asked { channel, request };
-        let sent = self.post.send(home, message.letter(value.body));
+        let sent = self.post.send(home, message.letter(channel, value.body));
         sent.map(drop).map_err(|error| {
             self.references.not_sent(home, &parcels);
             NotSent::Unsent(error)
@@ -140,7 +140,7 @@ impl RemoteChannels {
             return self.ask_here(channel, request);
         }
         let request = request.map(|_| Vec::new());
-        let letter = ChannelMessage::Asked { channel, request }.letter(Body::EMPTY);
+        let letter = ChannelMessage::Asked { channel, request }.letter(channel, Body::EMPTY);
         let sent = self.post.send(channel.owner, letter);
         self.post.told(channel.owner, sent);
     }

@@ -46,6 +46,11 @@ impl ChannelCell {
         content
     }
 
+    /// The name of the channel.
+    pub(super) fn id(&self) -> RefId {
+        self.id
+    }
+
     /// Takes one step of the queue.
     pub(super) fn step(&self, step: impl FnOnce(&mut ChannelHome<SharedValue>) -> Replies) -> Stepped {
         let (replies, spent) = deferring(|| step(&mut self.home.lock()));

@@ -36,8 +36,53 @@ pub(super) enum ChannelRefusal {
 }
 
 impl ChannelMessage {
-    /// The letter with this head. All letters of channels are of one stream, so values keep their order.
-    pub(super) fn letter(&self, body: impl Into<Body>) -> Letter {
-        Letter::new(CHANNELS, Class::Ordered, self, body)
+    /// The letter with this head, about a channel. All letters about a channel are of one stream, so requests, values and
+    /// answers keep their order; a long value holds up no other channel.
+    pub(super) fn letter(&self, channel: RefId, body: impl Into<Body>) -> Letter {
+        Letter {
+            stream: stream(channel),
+            ..Letter::new(CHANNELS, Class::Ordered, self, body)
+        }
+    }
+}
+
+/// The stream of a channel. Two channels may have the same one, and then wait for each other's values.
+fn stream(channel: RefId) -> u64 {
+    let [owner, creator] = [channel.owner, channel.creator].map(|peer| u64::from(peer.process.number()));
+    channel.number << 32 ^ owner << 16 ^ creator
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+    use selvedge_objects::channel::Wish;
+
+    use super::*;
+
+    #[test]
+    fn letters_about_one_channel_are_one_stream_and_those_about_others_are_not() {
+        let peer = |process| Peer {
+            process: ProcessId::new(process).unwrap(),
+            incarnation: Incarnation(1),
+        };
+        let channel = |owner, creator, number| RefId {
+            owner: peer(owner),
+            creator: peer(creator),
+            number,
+        };
+        let asked = |channel| {
+            let (number, wish) = (1, Wish::Take);
+            let request = Request { number, wish };
+            ChannelMessage::Asked { channel, request }.letter(channel, Body::EMPTY)
+        };
+        let answered = |channel| {
+            let (number, answer) = (1, Ok(Answer::Stored));
+            ChannelMessage::Answered { number, answer }.letter(channel, Body::EMPTY)
+        };
+        let first = channel(1, 2, 3);
+        assert_eq!(asked(first).stream, answered(first).stream);
+        for other in [channel(1, 2, 4), channel(1, 3, 3), channel(2, 2, 3)] {
+            assert_ne!(asked(first).stream, asked(other).stream);
+        }
     }
 }

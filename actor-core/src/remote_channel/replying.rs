@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-use selvedge_cluster::peer::Peer;
 use selvedge_objects::channel::{Answer, ChannelHome, Reply, Request, Wish};
 use selvedge_objects::refs::{Parcel, RefError};
 
 use super::cell::{ChannelCell, Replies, Stepped};
+use super::inbox::InboxKey;
 use super::message::{ChannelMessage, ChannelRefusal};
 use super::service::RemoteChannels;
 use super::value::SharedValue;
@@ -65,7 +65,7 @@ impl RemoteChannels {
             };
             let report =
                 Failure::from_error("the process of the channel has no thread to encode it").into_report();
-            self.send_answer(to, number, Err(ChannelRefusal::Unreadable(report)));
+            self.send_answer((cell.id(), to), number, Err(ChannelRefusal::Unreadable(report)));
             let stepped = cell.step(|home| home.not_sent(to, number));
             self.on_link(|| drop(answer));
             self.dispose(stepped.spent, EffectThread::Link);
@@ -78,15 +78,15 @@ impl RemoteChannels {
     fn send_reply(&self, cell: &ChannelCell, reply: Reply<SharedValue>) -> Stepped {
         let Reply { to, number, answer } = reply;
         let Answer::Value(value) = answer else {
-            self.send_answer(to, number, Ok(answer.map(|_| Vec::new())));
+            self.send_answer((cell.id(), to), number, Ok(answer.map(|_| Vec::new())));
             return Stepped::default();
         };
-        let Err(unpassed) = self.send_value(to, number, &value) else {
+        let Err(unpassed) = self.send_value((cell.id(), to), number, &value) else {
             return Stepped::default();
         };
         let is_lasting = unpassed.is_lasting();
         let report = unpassed.into_failure().into_report();
-        self.send_answer(to, number, Err(ChannelRefusal::Unreadable(report)));
+        self.send_answer((cell.id(), to), number, Err(ChannelRefusal::Unreadable(report)));
         cell.step(|home| match is_lasting {
             // Whoever takes next would get the same error.
             true => home.request(to, acknowledged(number)),
@@ -95,13 +95,13 @@ impl RemoteChannels {
     }
 
     /// Sends a value, with the references in it. The value is encoded if it is not yet.
-    fn send_value(&self, to: Peer, number: u64, value: &SharedValue) -> Result<(), Unpassed> {
+    fn send_value(&self, (channel, to): InboxKey, number: u64, value: &SharedValue) -> Result<(), Unpassed> {
         let encoded = value.to_encoded().map_err(Unpassed::Unreadable)?;
         let passed = self.references.pass(&encoded.handles, to);
         let parcels = passed.map_err(Unpassed::Reference)?;
         let answer = Ok(Answer::Value(parcels.clone()));
         let message = ChannelMessage::Answered { number, answer };
-        let sent = self.post.send(to, message.letter(encoded.body));
+        let sent = self.post.send(to, message.letter(channel, encoded.body));
         sent.map(drop).map_err(|error| {
             self.references.not_sent(to, &parcels);
             Unpassed::Unsent(error)
@@ -111,11 +111,11 @@ impl RemoteChannels {
     /// Sends an answer without a value, which the process must have.
     pub(super) fn send_answer(
         &self,
-        to: Peer,
+        (channel, to): InboxKey,
         number: u64,
         answer: Result<Answer<Vec<Parcel>>, ChannelRefusal>,
     ) {
-        let letter = ChannelMessage::Answered { number, answer }.letter(Body::EMPTY);
+        let letter = ChannelMessage::Answered { number, answer }.letter(channel, Body::EMPTY);
         let sent = self.post.send(to, letter);
         self.post.told(to, sent);
     }

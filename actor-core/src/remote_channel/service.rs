@@ -99,7 +99,7 @@ impl RemoteChannels {
     }
 
     fn make_letter(&self, peer: Peer, parcel: Parcel, capacity: u64) -> Result<u64, PostError> {
-        let letter = ChannelMessage::Make { parcel, capacity }.letter(Body::EMPTY);
+        let letter = ChannelMessage::Make { parcel, capacity }.letter(parcel.id(), Body::EMPTY);
         self.post.send(peer, letter)
     }
 

@@ -174,7 +174,7 @@ impl RemoteChannels {
             // Under the lock of the inbox, so that the death of the process finds the request there or in the channel.
             let served = serve_one(found, key.1, incoming);
             drop(inbox);
-            self.follow(key.1, served);
+            self.follow(key, served);
         }
     }
 
@@ -186,13 +186,13 @@ impl RemoteChannels {
         }
     }
 
-    fn follow(&self, from: Peer, served: ServedRequest) {
+    fn follow(&self, key: InboxKey, served: ServedRequest) {
         match served {
             ServedRequest::Stepped(cell, stepped) => self.after_step(&cell, stepped, EffectThread::Link),
-            ServedRequest::Refused(number, refusal) if from == self.me() => {
-                self.answered(from, number, Err(refusal), EffectThread::Link);
+            ServedRequest::Refused(number, refusal) if key.1 == self.me() => {
+                self.answered(key.1, number, Err(refusal), EffectThread::Link);
             }
-            ServedRequest::Refused(number, refusal) => self.send_answer(from, number, Err(refusal)),
+            ServedRequest::Refused(number, refusal) => self.send_answer(key, number, Err(refusal)),
             ServedRequest::Ignored(request) => self.on_link(|| drop(request)),
         }
     }
@@ -227,7 +227,7 @@ impl RemoteChannels {
                 self.inbox.lock().ready(key, ticket, Ok(request));
                 self.serve(key);
             }
-            Err(_) => self.follow(key.1, serve_one(Found::Nothing, key.1, Ok(request))),
+            Err(_) => self.follow(key, serve_one(Found::Nothing, key.1, Ok(request))),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
 use selvedge_cluster::frame::{Decoder, Frame, FrameError, FrameLimits, HEADER_BYTES, Header, chunk_head};
 use selvedge_cluster::session::SessionError;
@@ -17,7 +18,7 @@ struct Scene {
     courier: Arc<ToTest>,
     seen: mpsc::Receiver<Seen>,
     raw: UnixStream,
-    _reactor: Reactor,
+    reactor: Reactor,
 }
 
 impl Scene {
@@ -38,7 +39,7 @@ impl Scene {
             courier,
             seen,
             raw: end.unwrap().into(),
-            _reactor: reactor,
+            reactor,
         }
     }
 
@@ -268,6 +269,73 @@ fn a_service_that_panics_costs_the_peer_and_not_the_process() {
     let why = scene.cut_by(&frame.encode());
     let (service, text) = (Service(899), "on purpose: a service".to_owned());
     assert_eq!(why, LinkEnd::ServiceFailed { service, text });
+}
+
+/// A service that is replaced while it is called, and whose drop panics behind the call.
+struct PanicsBehind(std::sync::Weak<Hub>);
+
+/// The number of that service.
+const BEHIND: Service = Service(898);
+
+impl PanicsBehind {
+    fn register(hub: &Arc<Hub>) {
+        hub.register(BEHIND, Arc::new(PanicsBehind(Arc::downgrade(hub))));
+    }
+}
+
+impl Receiver for PanicsBehind {
+    fn received(&self, _: Peer, _: Letter) {
+        if let Some(hub) = self.0.upgrade() {
+            Recorder::register_as(&hub, BEHIND);
+        }
+    }
+
+    fn died(&self, _: Peer, _: &[(u64, Outcome)]) {}
+}
+
+impl Drop for PanicsBehind {
+    fn drop(&mut self) {
+        panic!("on purpose: behind a service");
+    }
+}
+
+#[test]
+fn whatever_unwinds_in_a_turn_ends_the_link_with_a_reason() {
+    let scene = Scene::new();
+    PanicsBehind::register(&scene.driver);
+    let frame = Header {
+        service: BEHIND,
+        ..header(1, 0)
+    };
+    let why = scene.cut_by(&frame.encode());
+    assert_eq!(why, LinkEnd::Failed("on purpose: behind a service".to_owned()));
+}
+
+#[test]
+fn whatever_unwinds_in_a_turn_of_the_leader_leaves_it_the_lead_and_the_death_to_the_links_task() {
+    let mut scene = Scene::new();
+    PanicsBehind::register(&scene.driver);
+    scene.raw.write_all(&header(1, 0).encode()).unwrap();
+    next_letter(&scene.seen);
+    let stall = scene.reactor.stall();
+    let frame = Header {
+        service: BEHIND,
+        ..header(2, 0)
+    };
+    let lead = Post::lead(&*scene.driver);
+    let leading = lead.take().unwrap();
+    scene.raw.write_all(&frame.encode()).unwrap();
+    while scene.driver.link(scene.worker).is_ok_and(|link| link.is_open()) {
+        let arrivals = leading.wait(Some(Instant::now() + TIMEOUT)).expect("no letter");
+        leading.read(arrivals, || true);
+    }
+    drop(leading);
+    drop(stall);
+    assert_eq!(next_death(&scene.seen).0, scene.worker);
+    let why = scene.driver.end_of(scene.worker).unwrap();
+    assert_eq!(why, LinkEnd::Failed("on purpose: behind a service".to_owned()));
+    assert!(lead.take().is_some(), "the lead is free again");
+    scene.driver.close();
 }
 
 #[test]

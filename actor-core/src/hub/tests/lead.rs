@@ -18,23 +18,6 @@ struct Duo {
     at_worker: Reactor,
 }
 
-/// Keeps the tasks of a reactor from running until it is dropped.
-struct Stall(#[allow(dead_code, reason = "its drop ends the stall")] mpsc::Sender<()>);
-
-impl Reactor {
-    fn stall(&self) -> Stall {
-        let (end, ended) = mpsc::channel();
-        let (begin, begun) = mpsc::channel();
-        self.handle.spawn(async move {
-            let _ = begin.send(());
-            // The error is the end of the stall.
-            let _: Result<(), _> = ended.recv();
-        });
-        begun.recv().unwrap();
-        Stall(end)
-    }
-}
-
 impl Duo {
     fn new() -> Self {
         let (at_driver, at_worker) = (Reactor::start(), Reactor::start());

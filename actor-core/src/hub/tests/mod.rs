@@ -28,7 +28,7 @@ use crate::platform::peer_socket::PeerEnd;
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The service of the tests.
-const SERVICE: Service = Service(900);
+pub(super) const SERVICE: Service = Service(900);
 
 /// Registers the services of a process in the tests: a worker's hub obeys orders.
 pub(super) fn register(hub: &Arc<Hub>) {
@@ -47,8 +47,12 @@ struct Recorder(Mutex<mpsc::Sender<Seen>>);
 
 impl Recorder {
     fn register(hub: &Hub) -> mpsc::Receiver<Seen> {
+        Self::register_as(hub, SERVICE)
+    }
+
+    fn register_as(hub: &Hub, service: Service) -> mpsc::Receiver<Seen> {
         let (sender, seen) = mpsc::channel();
-        hub.register(SERVICE, Arc::new(Recorder(Mutex::new(sender))));
+        hub.register(service, Arc::new(Recorder(Mutex::new(sender))));
         seen
     }
 }
@@ -63,14 +67,14 @@ impl Receiver for Recorder {
     }
 }
 
-fn peer(process: u32, incarnation: u32) -> Peer {
+pub(super) fn peer(process: u32, incarnation: u32) -> Peer {
     Peer {
         process: ProcessId::new(process).unwrap(),
         incarnation: Incarnation(incarnation),
     }
 }
 
-fn letter(number: u64, body: impl Into<Body>) -> Letter {
+pub(super) fn letter(number: u64, body: impl Into<Body>) -> Letter {
     Letter {
         service: SERVICE,
         class: Class::Ordered,
@@ -136,10 +140,25 @@ impl Reactor {
             _alive: alive,
         }
     }
+
+    fn stall(&self) -> Stall {
+        let (end, ended) = mpsc::channel();
+        let (begin, begun) = mpsc::channel();
+        self.handle.spawn(async move {
+            let _ = begin.send(());
+            // The error is the end of the stall.
+            let _: Result<(), _> = ended.recv();
+        });
+        begun.recv().unwrap();
+        Stall(end)
+    }
 }
 
+/// Keeps the tasks of a reactor from running until it is dropped.
+struct Stall(#[allow(dead_code, reason = "its drop ends the stall")] mpsc::Sender<()>);
+
 /// Limits with a small window.
-fn narrow(frames_max: u64) -> LinkSettings {
+pub(super) fn narrow(frames_max: u64) -> LinkSettings {
     let settings = LinkSettings::default();
     LinkSettings {
         session: SessionSettings {

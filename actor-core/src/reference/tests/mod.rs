@@ -14,9 +14,12 @@ use selvedge_channels::Traits;
 use serde::{Deserialize, Serialize};
 
 use super::content::ObjectValue;
+use super::fetch::{Fetched, Wish};
+use super::handle::ReferenceTable;
 use super::{FetchError, Ref};
 use crate::Failure;
 use crate::actor::arguments::to_bytes;
+use crate::hub::delivering::delivering;
 use network::{TestMember, TestNetwork};
 
 const AT_ONCE: Duration = Duration::ZERO;
@@ -403,4 +406,67 @@ fn parcels_that_no_lawful_process_sends_change_nothing() {
     drop((x, at_a));
     network.settle();
     assert_empty(&[&a, &b, &c]);
+}
+
+#[test]
+fn a_value_whose_last_reference_goes_while_a_letter_is_delivered_is_dropped_by_an_errand() {
+    static DROPS: AtomicUsize = AtomicUsize::new(0);
+    struct Counted;
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            DROPS.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let (network, a, ..) = three();
+    let filled: Ref<Counted> = Ref::of(a.table.create());
+    a.fill(&filled, ObjectValue::moved(Counted));
+    delivering(|| drop(filled));
+    assert_eq!(DROPS.load(Ordering::Relaxed), 0, "this thread reads links");
+    network.settle();
+    assert_eq!(DROPS.load(Ordering::Relaxed), 1);
+    let freed = a.table.create();
+    let id = freed.id();
+    drop(freed);
+    let refused = delivering(|| a.table.fill(id, Ok(ObjectValue::moved(Counted))));
+    assert!(refused.is_err());
+    assert_eq!(DROPS.load(Ordering::Relaxed), 1);
+    network.settle();
+    assert_eq!(DROPS.load(Ordering::Relaxed), 2);
+    assert_empty(&[&a]);
+}
+
+#[test]
+fn no_answer_waits_for_the_value_of_another_question_and_no_question_for_an_answer() {
+    let (network, a, b, _) = three();
+    let pairs = [(&a, &b), (&b, &a), (&a, &b), (&b, &a)];
+    let objects = pairs.map(|(asker, owner)| asker.keep_at::<u64>(owner));
+    network.settle();
+    let asked: Vec<_> = pairs
+        .into_iter()
+        .zip(objects)
+        .map(|((asker, owner), object)| {
+            owner.fill(&object, ObjectValue::wire(7_u64));
+            let answer = Arc::clone(&asker.table).ask(object.id(), Wish::Value);
+            (object, answer)
+        })
+        .collect();
+    let mut streams = network.streams();
+    network.deliver_all();
+    while network.run_errand() {}
+    streams.extend(network.streams());
+    assert_eq!(streams.len(), 8, "four questions, and their answers");
+    for process in [a.peer, b.peer] {
+        let sent = streams.iter().filter(|(from, _)| *from == process);
+        let mut sent: Vec<u64> = sent.map(|(_, stream)| *stream).collect();
+        sent.sort_unstable();
+        sent.dedup();
+        assert_eq!(sent.len(), 4, "{streams:?}");
+    }
+    network.settle();
+    for (object, mut answer) in asked {
+        assert!(matches!(answer.taken(), Some(Ok(Fetched::Value { .. }))));
+        drop(object);
+    }
+    network.settle();
+    assert_empty(&[&a, &b]);
 }

@@ -160,6 +160,22 @@ impl TestNetwork {
         }
     }
 
+    /// The senders of the letters of fetches that wait, and the streams of these.
+    pub(crate) fn streams(&self) -> Vec<(Peer, u64)> {
+        let state = self.state.lock();
+        let fetches = state
+            .queue
+            .iter()
+            .filter(|(.., letter)| letter.service == FETCHES);
+        fetches.map(|(from, _, letter)| (*from, letter.stream)).collect()
+    }
+
+    /// Runs an errand, if there is one.
+    pub(crate) fn run_errand(&self) -> bool {
+        let errand = self.state.lock().errands.pop_front();
+        errand.map(|errand| errand()).is_some()
+    }
+
     /// The number of letters that were sent.
     pub(crate) fn letters(&self) -> usize {
         self.state.lock().letters
@@ -269,14 +285,7 @@ impl TestNetwork {
     }
 
     pub(crate) fn step(&self) -> bool {
-        let errand = self.state.lock().errands.pop_front();
-        match errand {
-            Some(errand) => {
-                errand();
-                true
-            }
-            None => self.deliver_one(),
-        }
+        self.run_errand() || self.deliver_one()
     }
 
     /// Lets a batching time pass.

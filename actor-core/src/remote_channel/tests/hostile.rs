@@ -11,7 +11,7 @@ use crate::hub::post::Letter;
 
 fn asked(channel: RefId, number: u64, wish: Wish<Vec<Parcel>>) -> Letter {
     let request = Request { number, wish };
-    ChannelMessage::Asked { channel, request }.letter(Bytes::new())
+    ChannelMessage::Asked { channel, request }.letter(channel, Bytes::new())
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn a_channel_is_made_only_under_the_name_of_its_maker_and_once() {
             parcel,
             capacity: u64::MAX,
         }
-        .letter(Bytes::new())
+        .letter(channel.id(), Bytes::new())
     };
     let taken = Parcel::Keep { id: channel.id() };
     a.channels.received(b.peer, make(taken));
@@ -92,7 +92,7 @@ fn answers_that_nobody_waits_for_have_no_effect() {
             number,
             answer: Ok(answer),
         }
-        .letter(Bytes::new());
+        .letter(at_a.id(), Bytes::new());
         b.channels.received(c.peer, letter);
     }
     assert!(put.look().is_none(), "C is not the home");

@@ -1,0 +1,111 @@
+//! Tests of the state of a link.
+
+use selvedge_cluster::frame::{Frame, HEADER_BYTES};
+
+use super::super::queue::CHUNK_BYTES_MAX;
+use super::super::tests::{SERVICE, letter, narrow, peer};
+use super::*;
+
+/// A link with a socket and a small window.
+fn linked(settings: LinkSettings) -> LinkState {
+    let mut state = LinkState::new(peer(1, 1), peer(2, 1), settings);
+    assert!(state.connect(Duration::ZERO));
+    state
+}
+
+/// A letter that arrives under this sequence number.
+fn arriving(sequence: u64) -> ArrivedFrame {
+    let frame = Frame {
+        service: SERVICE,
+        class: Class::Ordered,
+        sequence,
+        acknowledged: 0,
+        head: vec![1],
+        parts: Vec::new(),
+    };
+    ArrivedFrame::new(frame, 0)
+}
+
+/// The number that a frame acknowledges.
+fn acknowledged(frame: &OutgoingFrame) -> u64 {
+    let header = frame.rest().next().unwrap();
+    u64::from_le_bytes(header[HEADER_BYTES - 8..HEADER_BYTES].try_into().unwrap())
+}
+
+#[test]
+fn a_peer_that_reads_nothing_has_few_acknowledgements_waiting_and_gets_the_last_one_when_it_reads() {
+    let (mut state, mut now) = (linked(narrow(8)), Duration::ZERO);
+    for sequence in 1..=10_000 {
+        now += Duration::from_millis(1);
+        assert_eq!(state.arrived(now, arriving(sequence)).unwrap().len(), 1);
+        if let Some(frames) = state.begin_write(now) {
+            // The socket has no room.
+            state.end_write(frames);
+        }
+        state.disarm();
+        assert!(state.outbox.len() <= OUTBOX_FRAMES_MAX);
+    }
+    assert!(
+        !state.arm(),
+        "no timer fires again and again while the peer does not read"
+    );
+    state.unblock();
+    let frames = state.begin_write(now).unwrap();
+    assert!(acknowledged(frames.back().unwrap()) < 10_000);
+    state.end_write(VecDeque::new());
+    let last = state.begin_write(now).unwrap();
+    assert_eq!(last.iter().map(acknowledged).collect::<Vec<_>>(), [10_000]);
+}
+
+#[test]
+fn an_acknowledgement_is_sent_at_its_time_or_when_half_the_window_is_taken() {
+    let (mut state, now) = (linked(narrow(8)), Duration::ZERO);
+    for sequence in 1..=3 {
+        state.arrived(now, arriving(sequence)).unwrap();
+        assert!(
+            state.begin_write(now).is_none(),
+            "it may travel with another frame"
+        );
+    }
+    assert!(state.arm());
+    let due = state.armed().unwrap();
+    state.disarm();
+    let sent = state.begin_write(due).unwrap();
+    assert_eq!(sent.iter().map(acknowledged).collect::<Vec<_>>(), [3]);
+    state.end_write(VecDeque::new());
+    assert!(!state.arm(), "nothing is owed");
+    for sequence in 4..=7 {
+        assert!(state.begin_write(now).is_none());
+        state.arrived(now, arriving(sequence)).unwrap();
+    }
+    let sent = state.begin_write(now).unwrap();
+    assert_eq!(sent.iter().map(acknowledged).collect::<Vec<_>>(), [7]);
+}
+
+#[test]
+fn long_and_short_letters_that_wait_take_no_room_from_each_other() {
+    let (to, limit) = (peer(2, 1), 3 * CHUNK_BYTES_MAX);
+    let settings = LinkSettings {
+        backlog_bytes_max: limit,
+        body_bytes_max: limit,
+        ..narrow(8)
+    };
+    // No socket yet, so all letters wait.
+    let mut state = LinkState::new(peer(1, 1), to, settings);
+    let mut accept = |body| state.accept(to, letter(1, vec![0; body]));
+    assert_eq!(accept(10), Ok(1));
+    assert_eq!(
+        accept(limit),
+        Ok(2),
+        "the longest body has room beside short letters"
+    );
+    assert_eq!(
+        accept(CHUNK_BYTES_MAX),
+        Ok(3),
+        "and short letters beside the longest body"
+    );
+    assert_eq!(accept(CHUNK_BYTES_MAX), Ok(4));
+    let (peer, bytes) = (to, limit);
+    assert_eq!(accept(limit), Err(PostError::Full { peer, bytes, limit }));
+    assert!(matches!(accept(CHUNK_BYTES_MAX), Err(PostError::Full { .. })));
+}
