@@ -81,7 +81,7 @@ pub use lease::{Lease, LeaseError, Loading};
 pub use promise::{Answer, NoAnswer, Promise, promise};
 #[doc(hidden)] // for the compiler
 pub use reference::edge::{EdgePeers, EdgeReferences};
-pub use reference::{FetchError, Ref, SetError};
+pub use reference::{FetchError, IntoValueError, Ref, SetError};
 pub use remote::argument::{Argument, IntoArgument};
 pub use remote::composite::Composite;
 pub use remote::function::{
