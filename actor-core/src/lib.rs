@@ -34,6 +34,7 @@ mod fnv;
 mod id;
 mod promise;
 mod runtime;
+mod sleeper;
 mod spawn;
 mod spawn_error;
 
