@@ -69,7 +69,7 @@ pub use cores::cores;
 pub use deadline::deadline_after;
 pub use death::{Death, Exit};
 pub use error_codec::{ErrorCodec, SharedError};
-pub use failure::{Failure, FailureKind, FailureReport, panic_message, wake};
+pub use failure::{Failure, FailureKind, FailureReport, FunctionPlace, panic_message, wake};
 pub use home::handles::{EndError, Lane, Worker};
 pub use home::placement::{OnPanic, Placement, PlacementLabel, Restart, UnknownPlacement};
 pub use hub::{LinkTraffic, ServiceTraffic};
