@@ -7,18 +7,17 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::future::poll_fn;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Poll, Waker};
+use std::task::Waker;
 use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use crate::cell::async_driver::{Interrupted, park_on};
 use crate::failure::wake;
 use crate::promise::{Answer, NoAnswer};
+use crate::sleeper::Sleeper;
 
 /// The executions of a program, as its methods see them.
 pub trait Executions: Send + Sync {
@@ -75,18 +74,13 @@ impl Cancellation {
         let Source::Call(call) = &self.0 else {
             return Ok(answer.wait(deadline));
         };
-        let limit = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let waited = park_on(
-            poll_fn(|context| match call.listen(context.waker()) {
-                true => Poll::Ready(Err(Interrupted::Unwanted)),
-                false => answer.poll(context).map(Ok),
-            }),
-            limit,
-        );
-        match waited {
-            Ok(answered) => Ok(Some(answered)),
-            Err(Interrupted::Unwanted) => Err(Unwanted),
-            Err(Interrupted::TimedOut(_)) => Ok(None),
+        let sleeper = answer.sleeper();
+        call.set_sleeper(Some(Arc::clone(&sleeper)));
+        let answered = answer.wait_while(deadline, &sleeper, || !call.is_cancelled());
+        call.set_sleeper(None);
+        match answered {
+            None if call.is_cancelled() => Err(Unwanted),
+            answered => Ok(answered),
         }
     }
 
@@ -162,7 +156,10 @@ type OnCancel = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct Listeners {
+    /// The waker of the future that runs the method.
     waker: Option<Waker>,
+    /// The thread that runs the method, while it waits.
+    sleeper: Option<Arc<Sleeper>>,
     on_cancel: Option<OnCancel>,
 }
 
@@ -183,7 +180,14 @@ impl CallCancel {
     pub(crate) fn cancel(&self) {
         // SYNC call-cancelled: stored before the listeners are taken, so a later listener sees it.
         self.cancelled.store(true, Ordering::Release);
-        let Listeners { waker, on_cancel } = std::mem::take(&mut *self.listeners.lock());
+        let Listeners {
+            waker,
+            sleeper,
+            on_cancel,
+        } = std::mem::take(&mut *self.listeners.lock());
+        if let Some(sleeper) = sleeper {
+            sleeper.wake();
+        }
         if let Some(on_cancel) = on_cancel {
             on_cancel();
         }
@@ -204,6 +208,17 @@ impl CallCancel {
         drop(listeners);
         drop(before);
         self.is_cancelled()
+    }
+
+    /// Sets the thread that runs the method, which is about to wait or has waited.
+    fn set_sleeper(&self, sleeper: Option<Arc<Sleeper>>) {
+        self.listeners.lock().sleeper = sleeper;
+    }
+
+    /// Whether a thread waits for something that the call's method needs.
+    #[cfg(test)]
+    pub(crate) fn is_slept_on(&self) -> bool {
+        self.listeners.lock().sleeper.is_some()
     }
 
     /// Passes the call on with `send`, and sets the callback that `send` returns. A cancelled call is not passed on.

@@ -51,24 +51,33 @@ pub(crate) fn current() -> Option<Arc<Current>> {
     CURRENT.with_borrow(Clone::clone)
 }
 
-/// Takes the place back.
-struct Resume(Arc<Current>);
+/// A place that this thread's function has given back, if a function runs here. The drop takes it again.
+pub(crate) struct GivenPlace(Option<Arc<Current>>);
 
-impl Drop for Resume {
+impl Drop for GivenPlace {
     fn drop(&mut self) {
-        self.0.place.resume();
+        if let Some(current) = &self.0 {
+            current.place.resume();
+        }
     }
 }
 
-/// Runs `wait`, which blocks, without the place of this thread's function.
+/// Gives the place of this thread's function back, because the function is about to wait.
 ///
 /// # Errors
-/// [`NoBlocking`]; `wait` has not run then.
-pub(crate) fn blocking<R>(wait: impl FnOnce() -> R) -> Result<R, NoBlocking> {
-    let Some(current) = current() else {
-        return Ok(wait());
-    };
-    current.place.block()?;
-    let _resume = Resume(current);
-    Ok(wait())
+/// [`NoBlocking`].
+pub(crate) fn give_place() -> Result<GivenPlace, NoBlocking> {
+    let current = current();
+    if let Some(current) = &current {
+        current.place.block()?;
+    }
+    Ok(GivenPlace(current))
+}
+
+/// Runs `act` as an async function runs, which must not block.
+#[cfg(test)]
+pub(crate) fn as_async<R>(act: impl FnOnce() -> R) -> R {
+    let place = Arc::new(crate::remote::async_thread::AsyncPlace);
+    let owner = Arc::new(());
+    within_current(&Arc::new(Current { owner, place }), act)
 }

@@ -9,6 +9,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use selvedge_channels::{ChannelError, dispose};
+use selvedge_cluster::peer::ProcessId;
 use serde::{Deserialize, Serialize};
 
 use crate::BoxError;
@@ -38,8 +39,30 @@ pub enum Failure {
     Interrupted,
     /// The method was dropped at an await point after this time; it ran on the thread that waits for it.
     TimedOut(Duration),
+    /// The function that was to make a value failed.
+    Unmade {
+        /// The function, behind those that needed its value and have failed in consequence, the last one first.
+        functions: Vec<FunctionPlace>,
+        /// The failure of the function.
+        failure: Box<Failure>,
+    },
     /// A bug in selvedge; please report it with this text.
     Internal(String),
+}
+
+/// A remote function, and the process in which it ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionPlace {
+    /// The function's path.
+    pub path: String,
+    /// The process.
+    pub process: ProcessId,
+}
+
+impl fmt::Display for FunctionPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` on {}", self.path, self.process)
+    }
 }
 
 selvedge_channels::debug_is_report!(Failure);
@@ -54,6 +77,17 @@ impl Failure {
         }
     }
 
+    /// The failure of a value whose function failed.
+    pub(crate) fn unmade(self, function: FunctionPlace) -> Self {
+        let (mut functions, failure) = match self {
+            Failure::Unmade { functions, failure } => (functions, failure),
+            failure => (Vec::new(), Box::new(failure)),
+        };
+        functions.insert(0, function);
+        keep_first_to_fail(&mut functions);
+        Failure::Unmade { functions, failure }
+    }
+
     /// Whether the method panicked, in this process or another.
     pub(crate) fn is_panic(&self) -> bool {
         match self {
@@ -62,15 +96,17 @@ impl Failure {
                 let report = error.downcast_ref::<FailureReport>();
                 report.is_some_and(|report| report.kind == FailureKind::Panic)
             }
+            Failure::Unmade { failure, .. } => failure.is_panic(),
             _ => false,
         }
     }
 
-    /// The user's own error, if the method returned one of type `E`.
+    /// The user's own error, if the method, or the function that was to make its value, returned one of type `E`.
     #[must_use]
     pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
         match self {
             Failure::Error { error, .. } => error.downcast_ref(),
+            Failure::Unmade { failure, .. } => failure.downcast_ref(),
             _ => None,
         }
     }
@@ -109,22 +145,35 @@ impl Failure {
                 if let Some(remote) = error.downcast_ref::<FailureReport>() {
                     return remote.clone();
                 }
+                let message = text(error.as_ref());
                 FailureReport {
-                    kind: FailureKind::Error,
                     type_name: (*type_name).to_owned(),
-                    message: text(error.as_ref()),
-                    sources: sources(error.as_ref()),
-                    encoded: codec.and_then(|codec| codec.encode(error)),
+                    sources: sources(error.as_ref(), &message),
+                    encoded: codec.and_then(|codec| codec.encode(error)).map(Vec::into),
+                    ..FailureReport::new(FailureKind::Error, message)
                 }
             }
             Failure::Panic { message } => FailureReport::new(FailureKind::Panic, message.clone()),
-            Failure::Channel(error) => FailureReport {
-                sources: sources(error),
-                ..FailureReport::new(FailureKind::Channel, error.to_string())
-            },
+            Failure::Channel(error) => {
+                let message = error.to_string();
+                FailureReport {
+                    sources: sources(error, &message),
+                    ..FailureReport::new(FailureKind::Channel, message)
+                }
+            }
             Failure::Busy(text) => FailureReport::new(FailureKind::Busy, text.clone()),
             Failure::Interrupted => FailureReport::new(FailureKind::Busy, self.to_string()),
             Failure::TimedOut(_) => FailureReport::new(FailureKind::TimedOut, self.to_string()),
+            Failure::Unmade { functions, failure } => {
+                let report = failure.report();
+                let mut functions = functions.clone();
+                functions.extend(report.functions);
+                keep_first_to_fail(&mut functions);
+                FailureReport {
+                    functions: functions.into(),
+                    ..report
+                }
+            }
             Failure::Internal(text) => FailureReport::new(FailureKind::Internal, text.clone()),
         }
     }
@@ -145,9 +194,19 @@ impl fmt::Display for Failure {
             Failure::Busy(text) => f.write_str(text),
             Failure::Interrupted => f.write_str("dropped where it awaited: nobody wants its result any more"),
             Failure::TimedOut(limit) => write!(f, "dropped where it awaited, after {limit:?}"),
+            Failure::Unmade { functions, failure } => {
+                write_functions(functions, f)?;
+                write!(f, "{failure}")
+            }
             Failure::Internal(text) => write!(f, "bug in selvedge, please report: {text}"),
         }
     }
+}
+
+fn write_functions(functions: &[FunctionPlace], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    functions
+        .iter()
+        .try_for_each(|function| write!(f, "{function} failed: "))
 }
 
 impl Error for Failure {
@@ -155,6 +214,7 @@ impl Error for Failure {
         match self {
             Failure::Error { error, .. } => error.source(),
             Failure::Channel(error) => error.source(),
+            Failure::Unmade { failure, .. } => failure.source(),
             Failure::Panic { .. }
             | Failure::Busy(_)
             | Failure::Interrupted
@@ -182,7 +242,7 @@ pub enum FailureKind {
 }
 
 /// A [`Failure`] as plain data, the form in which an error travels between processes. It is itself an error, with the
-/// text of the original and the texts of its sources.
+/// text of the original and those texts of its sources that the original does not contain.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureReport {
     /// The kind of failure.
@@ -191,10 +251,12 @@ pub struct FailureReport {
     pub type_name: String,
     /// The error's text.
     pub message: String,
-    /// The texts of the error's sources, nearest first.
-    pub sources: Vec<String>,
+    /// The texts of the error's sources that the texts before do not contain, nearest first.
+    pub sources: Box<[String]>,
+    /// The functions whose values were not made because of it, the last one first.
+    pub functions: Box<[FunctionPlace]>,
     /// The error itself, encoded, if serde knows its type.
-    pub encoded: Option<Vec<u8>>,
+    pub encoded: Option<Box<[u8]>>,
 }
 
 selvedge_channels::debug_is_report!(FailureReport);
@@ -205,7 +267,8 @@ impl FailureReport {
             kind,
             type_name: String::new(),
             message: cut(message),
-            sources: Vec::new(),
+            sources: Box::default(),
+            functions: Box::default(),
             encoded: None,
         }
     }
@@ -213,6 +276,7 @@ impl FailureReport {
 
 impl fmt::Display for FailureReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_functions(&self.functions, f)?;
         match self.kind {
             FailureKind::Panic => write!(f, "panicked: {}", self.message)?,
             FailureKind::Internal => write!(f, "bug in selvedge, please report: {}", self.message)?,
@@ -229,17 +293,31 @@ impl fmt::Display for FailureReport {
 
 impl Error for FailureReport {}
 
+/// The maximum number of functions that a failure names.
+const FUNCTIONS_MAX: usize = 16;
+
+/// Leaves those of the functions that have failed first, which are the last ones.
+fn keep_first_to_fail(functions: &mut Vec<FunctionPlace>) {
+    let surplus = functions.len().saturating_sub(FUNCTIONS_MAX);
+    drop(functions.drain(..surplus));
+}
+
 /// The maximum number of sources in a report: a cyclic `source` must not hang the thread that reports.
 const SOURCES_MAX: usize = 16;
 
-fn sources(error: &(dyn Error + 'static)) -> Vec<String> {
-    let mut texts = Vec::new();
+/// The texts of an error's sources that `said` and the texts before do not contain.
+fn sources(error: &(dyn Error + 'static), said: &str) -> Box<[String]> {
+    let mut texts: Vec<String> = Vec::new();
     let mut next = error.source();
-    while let Some(source) = next.filter(|_| texts.len() < SOURCES_MAX) {
-        texts.push(text(source));
+    for _ in 0..SOURCES_MAX {
+        let Some(source) = next else { break };
+        let text = text(source);
+        if !said.contains(&text) && !texts.iter().any(|before| before.contains(&text)) {
+            texts.push(text);
+        }
         next = source.source();
     }
-    texts
+    texts.into()
 }
 
 /// Returns the message of an error. `Display` is user code, so a panic in it is caught.
@@ -309,6 +387,27 @@ mod tests {
         assert_eq!(report.kind, FailureKind::Error);
         assert!(report.type_name.contains("Error"));
         assert!(report.to_string().contains("disk on fire"));
+    }
+
+    #[test]
+    fn a_report_tells_each_source_and_each_function_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("the outer: {0}")]
+        struct Outer(#[source] std::io::Error);
+
+        let place = |path: &str, number| FunctionPlace {
+            path: path.to_owned(),
+            process: ProcessId::new(number).unwrap(),
+        };
+        let failure = Failure::from_error(Outer(std::io::Error::other("disk on fire")));
+        let failure = failure.unmade(place("load", 2)).unmade(place("sum", 3));
+        let text = "`sum` on process 3 failed: `load` on process 2 failed: the outer: disk on fire";
+        assert_eq!(failure.to_string(), text);
+        assert_eq!(format!("{failure:?}"), text);
+        assert!(failure.downcast_ref::<Outer>().is_some());
+        let report = failure.report();
+        assert_eq!(report.to_string(), text);
+        assert_eq!(Failure::from_error(report.clone()).report(), report);
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod fnv;
 mod id;
 mod promise;
 mod runtime;
+mod sleeper;
 mod spawn;
 mod spawn_error;
 
@@ -68,7 +69,7 @@ pub use cores::cores;
 pub use deadline::deadline_after;
 pub use death::{Death, Exit};
 pub use error_codec::{ErrorCodec, SharedError};
-pub use failure::{Failure, FailureKind, FailureReport, panic_message, wake};
+pub use failure::{Failure, FailureKind, FailureReport, FunctionPlace, panic_message, wake};
 pub use home::handles::{EndError, Lane, Worker};
 pub use home::placement::{OnPanic, Placement, PlacementLabel, Restart, UnknownPlacement};
 pub use hub::{LinkTraffic, ServiceTraffic};
@@ -81,7 +82,7 @@ pub use lease::{Lease, LeaseError, Loading};
 pub use promise::{Answer, NoAnswer, Promise, promise};
 #[doc(hidden)] // for the compiler
 pub use reference::edge::{EdgePeers, EdgeReferences};
-pub use reference::{FetchError, Ref, SetError};
+pub use reference::{FetchError, IntoValueError, Ref, SetError};
 pub use remote::argument::{Argument, IntoArgument};
 pub use remote::composite::Composite;
 pub use remote::function::{

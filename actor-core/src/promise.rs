@@ -1,7 +1,7 @@
 //! Promises: one answer from one thread to another, waited for by blocking or by `.await`.
 //!
 //! A tokio oneshot channel does not support a blocking wait inside a tokio runtime, and users call from there. So a
-//! promise is a mutex, a condition variable and a waker. Wakers are user code: the lock is not held while one is cloned,
+//! promise is a mutex, and a waker or a thread that sleeps. Wakers are user code: the lock is not held while one is cloned,
 //! dropped or woken.
 
 use std::pin::Pin;
@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use selvedge_channels::dispose;
 
 use crate::failure::wake;
-use crate::hub::lead::{Lead, Leading};
+use crate::hub::lead::Lead;
+use crate::sleeper::Sleeper;
 
 /// The reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,16 +32,14 @@ enum PromiseState<T> {
     Taken,
 }
 
-/// The one that waits, beside threads at the condition variable.
+/// The one that waits.
 enum Waiting {
     Waker(Waker),
-    /// The thread that leads.
-    Leader,
+    Thread(Arc<Sleeper>),
 }
 
 struct Shared<T> {
     state: Mutex<PromiseState<T>>,
-    changed: Condvar,
     /// The lead that a thread takes while it waits.
     lead: Option<Arc<Lead>>,
 }
@@ -70,7 +69,6 @@ pub(crate) fn promise_by_letter<T>(lead: Arc<Lead>) -> (Promise<T>, Answer<T>) {
 fn with_lead<T>(lead: Option<Arc<Lead>>) -> (Promise<T>, Answer<T>) {
     let shared = Arc::new(Shared {
         state: Mutex::new(PromiseState::Open(None)),
-        changed: Condvar::new(),
         lead,
     });
     (
@@ -107,14 +105,14 @@ impl<T> Promise<T> {
     fn complete(&mut self, outcome: PromiseState<T>) -> Option<Waker> {
         let shared = self.shared.take()?;
         let previous = std::mem::replace(&mut *shared.state.lock(), outcome);
-        shared.changed.notify_all();
-        if let (PromiseState::Open(Some(Waiting::Leader)), Some(lead)) = (&previous, &shared.lead) {
-            lead.nudge();
-        }
         // If the waiting side is gone, the answer is dropped here.
         dispose(shared);
         match previous {
             PromiseState::Open(Some(Waiting::Waker(waker))) => Some(waker),
+            PromiseState::Open(Some(Waiting::Thread(sleeper))) => {
+                sleeper.wake();
+                None
+            }
             _ => None,
         }
     }
@@ -135,7 +133,6 @@ impl<T> Answer<T> {
         Self {
             shared: Arc::new(Shared {
                 state: Mutex::new(PromiseState::Kept(value)),
-                changed: Condvar::new(),
                 lead: None,
             }),
         }
@@ -152,43 +149,32 @@ impl<T> Answer<T> {
     /// # Errors
     /// [`NoAnswer`].
     pub fn wait(&mut self, deadline: Option<Instant>) -> Option<Result<T, NoAnswer>> {
-        if let Some(leading) = self.shared.lead.as_ref().and_then(|lead| lead.take()) {
-            self.lead(&leading, deadline);
-        }
-        let mut state = self.shared.state.lock();
-        loop {
-            if let Some(answer) = take(&mut state) {
-                return Some(answer);
-            }
-            match deadline {
-                None => self.shared.changed.wait(&mut state),
-                Some(deadline) => {
-                    if self.shared.changed.wait_until(&mut state, deadline).timed_out() {
-                        return take(&mut state);
-                    }
-                }
-            }
-        }
+        self.wait_while(deadline, &self.sleeper(), || true)
     }
 
-    /// Reads letters until the answer is there or the deadline passes.
-    fn lead(&self, leading: &Leading<'_>, deadline: Option<Instant>) {
-        loop {
-            let mut state = self.shared.state.lock();
-            let PromiseState::Open(waiting) = &mut *state else {
-                return;
-            };
-            let previous = waiting.replace(Waiting::Leader);
-            drop(state);
-            drop(previous);
-            let Some(arrivals) = leading.wait(deadline) else {
-                return;
-            };
-            leading.read(arrivals, || {
-                matches!(*self.shared.state.lock(), PromiseState::Open(_))
-                    && deadline.is_none_or(|deadline| Instant::now() < deadline)
-            });
-        }
+    /// The thread that is about to wait.
+    pub(crate) fn sleeper(&self) -> Arc<Sleeper> {
+        Sleeper::new(self.shared.lead.clone())
+    }
+
+    /// Waits for the answer like [`wait`](Self::wait), and no longer than `goes_on` says. Whoever changes that wakes the
+    /// sleeper.
+    pub(crate) fn wait_while(
+        &mut self,
+        deadline: Option<Instant>,
+        sleeper: &Arc<Sleeper>,
+        goes_on: impl Fn() -> bool,
+    ) -> Option<Result<T, NoAnswer>> {
+        let mut state = self.shared.state.lock();
+        let PromiseState::Open(waiting) = &mut *state else {
+            return take(&mut state);
+        };
+        let before = waiting.replace(Waiting::Thread(Arc::clone(sleeper)));
+        drop(state);
+        drop(before);
+        let is_open = || matches!(*self.shared.state.lock(), PromiseState::Open(_));
+        sleeper.sleep(deadline, || is_open() && goes_on());
+        self.taken()
     }
 
     /// Polls for the answer, and has the context's waker woken when it comes.

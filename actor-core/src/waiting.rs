@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cancel::{Unwanted, cancellation};
-use crate::current::{NoBlocking, blocking};
+use crate::cancel::{Cancellation, Unwanted, cancellation};
+use crate::current::{GivenPlace, NoBlocking, give_place};
 use crate::promise::{Answer, NoAnswer};
 
 /// The reason that a wait ended without its answer.
@@ -20,24 +20,64 @@ pub(crate) enum Unanswered {
     Refused(NoBlocking),
 }
 
-/// Waits for an answer, at most `timeout`. A remote function that waits gives its place to another call meanwhile.
+/// The right to wait. A remote function that has it has given its place to another call, unless it waits in place.
+pub(crate) struct WaitPermit {
+    call: Cancellation,
+    started: Instant,
+    timeout: Duration,
+    place: Option<GivenPlace>,
+}
+
+impl WaitPermit {
+    /// Begins a wait of at most `timeout`. A question is asked afterwards, so one whose answer must not be waited for is not
+    /// asked.
+    ///
+    /// # Errors
+    /// [`Unanswered::Cancelled`], [`Unanswered::Refused`].
+    pub(crate) fn begin(timeout: Duration) -> Result<Self, Unanswered> {
+        let mut waiting = Self::in_place(timeout);
+        if waiting.call.is_cancelled() {
+            return Err(Unanswered::Cancelled);
+        }
+        waiting.place = Some(give_place().map_err(Unanswered::Refused)?);
+        Ok(waiting)
+    }
+
+    /// Begins a wait of at most `timeout` that takes a place.
+    pub(crate) fn in_place(timeout: Duration) -> Self {
+        WaitPermit {
+            call: cancellation(),
+            started: Instant::now(),
+            timeout,
+            place: None,
+        }
+    }
+
+    /// Waits for an answer.
+    pub(crate) fn wait_for<T>(self, answer: &mut Answer<T>) -> Result<Result<T, NoAnswer>, Unanswered> {
+        let deadline = self.started.checked_add(self.timeout);
+        let waited = self.call.wait_for(answer, deadline);
+        drop(self.place);
+        match waited {
+            Ok(Some(answered)) => Ok(answered),
+            Ok(None) => Err(Unanswered::TimedOut {
+                waited: self.started.elapsed(),
+            }),
+            Err(Unwanted) => Err(Unanswered::Cancelled),
+        }
+    }
+}
+
+/// Waits for the answer to what was asked already, at most `timeout`. An answer that is there needs no wait.
 pub(crate) fn wait_for<T>(
     answer: &mut Answer<T>,
     timeout: Duration,
 ) -> Result<Result<T, NoAnswer>, Unanswered> {
-    let (started, call) = (Instant::now(), cancellation());
-    if call.is_cancelled() {
+    if cancellation().is_cancelled() {
         return Err(Unanswered::Cancelled);
     }
-    if let Some(answered) = answer.taken() {
-        return Ok(answered);
-    }
-    match blocking(|| call.wait_for(answer, started.checked_add(timeout))) {
-        Ok(Ok(Some(answered))) => Ok(answered),
-        Ok(Ok(None)) => Err(Unanswered::TimedOut {
-            waited: started.elapsed(),
-        }),
-        Ok(Err(Unwanted)) => Err(Unanswered::Cancelled),
-        Err(refused) => Err(Unanswered::Refused(refused)),
+    match answer.taken() {
+        Some(answered) => Ok(answered),
+        None => WaitPermit::begin(timeout)?.wait_for(answer),
     }
 }

@@ -247,6 +247,7 @@ fn dag_20_codes_are_stable_and_unique() {
         (Code::BadDevice, "D0119"),
         (Code::NotWire, "D0120"),
         (Code::NotShared, "D0121"),
+        (Code::MixedValue, "D0122"),
         (Code::Internal, "D0199"),
     ];
     let known: BTreeSet<String> = Code::ALL.iter().map(Code::to_string).collect();
@@ -423,6 +424,9 @@ fn dag_20_every_code_is_rendered_with_its_source_line() {
     let mut unshared = in_the_program(shared, &[(6, 23), (7, 21), (8, 29)]);
     unshared.values[1].traits.clone = false;
     shown.extend(refusal(unshared));
+    let mut mixed = in_the_program(far, &[(6, 23), (8, 29)]);
+    mixed.values[1].traits.mixed = true;
+    shown.extend(refusal(mixed));
     let mut broken = in_the_program(live, &[(6, 23), (8, 29), (7, 21)]);
     broken.tasks[0].args[0] = selvedge_compiler::ir::ArgIr::Value(ValueId(99));
     shown.extend(refusal(broken));

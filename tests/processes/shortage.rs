@@ -1,6 +1,6 @@
 //! A temporary shortage of descriptors and of address space.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::alone::alone;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -47,6 +47,22 @@ impl Hungry {
     pub fn len(&mut self, bytes: &[u8]) -> usize {
         bytes.len()
     }
+
+    pub fn referring(&mut self, object: Ref<u64>, len: usize) -> Referring {
+        let bytes = vec![7; len];
+        Referring { object, bytes }
+    }
+
+    pub fn referred(&mut self, it: &Referring) -> Result<usize> {
+        Ok(it.bytes.len() + usize::from(it.object.is_ready()?))
+    }
+}
+
+/// A value with a reference that may be too long for a slot.
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+struct Referring {
+    object: Ref<u64>,
+    bytes: Vec<u8>,
 }
 
 #[test]
@@ -95,6 +111,35 @@ fn chan_18_a_reader_without_descriptors_or_memory_fails_one_execution() -> Resul
                 assert!(matches!(refused, Err(ChannelError::Segment(_))), "{refused:?}");
             }
             assert_eq!(reader.recv().unwrap().len(), 4 << 20);
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_message_with_references_that_cannot_be_mapped_ends_its_graph_and_leaves_no_reference() -> Result<()> {
+    alone(|| {
+        let runtime = Runtime::new();
+        let a = runtime.spawn::<Hungry>("a", ()).in_process()?;
+        let b = runtime.spawn::<Hungry>("b", ()).in_process()?;
+        let options = Options::new().timeout(Duration::from_secs(60));
+        let graph = runtime.compile_with(options, |(object, len): (Edge<Ref<u64>>, Edge<usize>)| {
+            b.referred(&a.referring(&object, &len))
+        })?;
+        let object: Ref<u64> = runtime.unset();
+        object.set(1)?;
+        assert_eq!(graph.run((object.clone(), 10))?, 11);
+        b.call().starve("addresses".to_owned()).wait()?;
+        let failed = graph.run((object.clone(), 16 << 20)).unwrap_err();
+        b.call().starve("no more".to_owned()).wait()?;
+        assert!(failed.to_string().contains("must not be skipped"), "{failed}");
+        // The reader would miss the references of a message that it skips, so it reads no other one.
+        assert!(graph.run((object.clone(), 10)).is_err());
+        drop((graph, object));
+        let limit = Instant::now() + Duration::from_secs(60);
+        while runtime.references().owned > 0 {
+            assert!(Instant::now() < limit, "{:?}", runtime.references());
+            b.call().len(Vec::new()).wait()?;
         }
         Ok(())
     })

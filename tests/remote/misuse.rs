@@ -4,8 +4,10 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use selvedge::prelude::*;
-use selvedge::{FetchError, RemoteChannelError, Worker};
+use selvedge::{CallError, FetchError, RemoteChannelError, RemoteError, Worker};
 use serde::{Deserialize, Deserializer, Serialize};
+
+use super::gate::{Gate, wait_at};
 
 #[remote]
 fn take(channel: RemoteChannel<u64>) -> Result<u64> {
@@ -149,4 +151,35 @@ fn a_call_that_is_dropped_waits_for_no_value_any_more() {
     begun.take().unwrap();
     drop(call);
     assert_eq!(end_at(&runtime, &worker), "cancelled: true");
+}
+
+#[remote]
+fn held_at(gate: &str) {
+    wait_at(gate);
+}
+
+#[remote]
+fn begin_and_call(gate: &str, begun: RemoteChannel<u64>) -> Result<()> {
+    // The cancellation may come before the answer to this put.
+    let _ = begun.put(1);
+    let call = Runtime::current()?.call(held_at::remote(gate).on_process(begun.home().process));
+    let called = call.wait();
+    let is_cancelled = matches!(
+        called.as_ref().map_err(CallError::remote),
+        Err(Some(RemoteError::Cancelled))
+    );
+    *ENDED.lock().unwrap() = Some(format!("cancelled: {is_cancelled}"));
+    Ok(called?)
+}
+
+#[test]
+fn a_call_that_is_dropped_waits_for_no_call_any_more() {
+    let gate = Gate::closed("dropped_call");
+    let runtime = Runtime::new();
+    let (worker, begun) = (runtime.worker("w").unwrap(), runtime.channel(1).unwrap());
+    let call = runtime.call(begin_and_call::remote(&gate.path, &begun).on(&worker));
+    begun.take().unwrap();
+    drop(call);
+    assert_eq!(end_at(&runtime, &worker), "cancelled: true");
+    drop(gate);
 }

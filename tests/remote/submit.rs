@@ -110,6 +110,29 @@ fn a_failure_passes_through_submitted_functions() {
 }
 
 #[test]
+fn an_error_names_the_function_that_failed_first_its_process_and_the_reason_once_each() {
+    let runtime = Runtime::new();
+    let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
+    let failed: Ref<u64> = a.keep(minus::remote(1, 2));
+    let after: Ref<u64> = b.keep(plus::remote(1, &failed));
+    let fetched = after.fetch().unwrap_err();
+    let called = runtime.call(plus::remote(1, &after).on(&a)).wait().unwrap_err();
+    let texts = [
+        fetched.to_string(),
+        format!("{fetched:?}"),
+        called.to_string(),
+        format!("{called:?}"),
+    ];
+    for text in texts {
+        let first = format!("minus` on {} failed: below zero", failed.owner().process);
+        let second = format!("plus` on {} failed: ", after.owner().process);
+        for part in [first.as_str(), second.as_str(), "minus", "below zero"] {
+            assert_eq!(text.matches(part).count(), 1, "{part}: {text}");
+        }
+    }
+}
+
+#[test]
 fn a_submitted_function_with_a_value_goes_to_the_value() {
     let runtime = Runtime::new();
     let workers = ["a", "b"].map(|name| runtime.worker(name).unwrap());

@@ -107,21 +107,21 @@ pub fn decode_error(type_name: &str, bytes: &[u8]) -> Option<(&'static ErrorCode
 /// Returns the failure of another process with the user's own error in it, if its report contains the error and serde
 /// knows the error's type here.
 pub(crate) fn typed(failure: Failure) -> Failure {
-    let decoded = match &failure {
-        Failure::Error { error, .. } => error.downcast_ref::<FailureReport>().and_then(|report| {
-            let encoded = report.encoded.as_deref()?;
-            decode_error(&report.type_name, encoded)
-        }),
-        _ => None,
+    let Failure::Error { error, .. } = &failure else {
+        return failure;
     };
-    match decoded {
-        Some((codec, error)) => Failure::Error {
+    let decoded = error.downcast_ref::<FailureReport>().and_then(|report| {
+        let encoded = report.encoded.as_deref()?;
+        let (codec, error) = decode_error(&report.type_name, encoded)?;
+        let own = Failure::Error {
             type_name: codec.type_name(),
             error,
             codec: Some(codec),
-        },
-        None => failure,
-    }
+        };
+        let functions = report.functions.iter().rev().cloned();
+        Some(functions.fold(own, Failure::unmade))
+    });
+    decoded.unwrap_or(failure)
 }
 
 /// Finds the actor type with this [key](ActorEntry::key).

@@ -6,7 +6,7 @@ pub(crate) mod request;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use selvedge_channels::{Payload, Traits};
 use selvedge_cluster::peer::ProcessId;
@@ -17,11 +17,11 @@ use crate::actor_record::{ActorRecord, Liveness};
 use crate::call::remote_error::RemoteError;
 use crate::call::request::{CALL_TIMEOUT, CallFault};
 use crate::cancel::CallCancel;
-use crate::current::{NoBlocking, blocking};
 use crate::death::Death;
 use crate::failure::Failure;
 use crate::promise::{Answer, NoAnswer};
 use crate::remote::near::near;
+use crate::waiting::{Unanswered, WaitPermit, wait_for};
 
 /// The reason that a call gave no value.
 #[derive(thiserror::Error)]
@@ -61,6 +61,14 @@ pub enum CallError {
         method: &'static str,
         /// The time that the wait lasted.
         waited: Duration,
+    },
+    /// The call of the function or method that waited was cancelled, or its deadline has passed.
+    #[error("`{actor}.{method}` was not waited for: the call that waited was cancelled: end the function")]
+    Cancelled {
+        /// The actor's name.
+        actor: String,
+        /// The method's name.
+        method: &'static str,
     },
     /// The answer has been taken already.
     #[error("the answer of `{actor}.{method}` has been taken already")]
@@ -203,22 +211,19 @@ impl<R: Payload> Call<R> {
     /// # Errors
     /// [`CallError`].
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<R, CallError> {
-        let started = Instant::now();
-        match self.answered(started.checked_add(timeout)) {
-            Ok(Some(Ok(answer))) => self.value(answer),
-            Ok(Some(Err(reason))) => Err(self.unanswered(reason)),
-            Ok(None) => Err(self.callee.timed_out(started.elapsed())),
-            Err(refused) => Err(self.callee.refused(refused)),
+        match self.answered(timeout) {
+            Ok(Ok(answer)) => self.value(answer),
+            Ok(Err(reason)) => Err(self.unanswered(reason)),
+            Err(reason) => Err(self.callee.not_awaited(reason)),
         }
     }
 
-    /// Waits for the answer. A remote function that waits gives its place to another call meanwhile.
-    fn answered(&mut self, deadline: Option<Instant>) -> Result<Option<Answered>, NoBlocking> {
-        if let Some(answer) = self.answer.taken() {
-            return Ok(Some(answer));
-        }
-        match blocking(|| self.answer.wait(deadline)) {
-            Err(_) if matches!(self.callee, Callee::Method(..)) => Ok(self.answer.wait(deadline)),
+    /// Waits for the answer. A function that must not block, or give its place away, waits for a method in its place.
+    fn answered(&mut self, timeout: Duration) -> Result<Answered, Unanswered> {
+        match wait_for(&mut self.answer, timeout) {
+            Err(Unanswered::Refused(_)) if matches!(self.callee, Callee::Method(..)) => {
+                WaitPermit::in_place(timeout).wait_for(&mut self.answer)
+            }
             waited => waited,
         }
     }
@@ -302,22 +307,20 @@ impl Callee {
         self.error(RemoteError::UnknownFunction { near })
     }
 
-    fn timed_out(&self, waited: Duration) -> CallError {
-        match self {
-            Callee::Method(actor, method) => CallError::Timeout {
+    /// The error of a wait that ended without the answer.
+    fn not_awaited(&self, reason: Unanswered) -> CallError {
+        match (self, reason) {
+            (Callee::Method(actor, method), Unanswered::TimedOut { waited }) => CallError::Timeout {
                 actor: actor.name().to_owned(),
                 method,
                 waited,
             },
-            Callee::Function(..) => self.error(RemoteError::Timeout(waited)),
+            (Callee::Method(actor, method), Unanswered::Cancelled) => CallError::Cancelled {
+                actor: actor.name().to_owned(),
+                method,
+            },
+            (_, reason) => self.error(reason.into()),
         }
-    }
-
-    fn refused(&self, refused: NoBlocking) -> CallError {
-        self.error(match refused {
-            NoBlocking::Async => RemoteError::WouldBlock,
-            NoBlocking::TooMany { limit } => RemoteError::TooManyBlocked { limit },
-        })
     }
 
     /// The error of a remote function.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use selvedge_cluster::peer::ProcessId;
 
+use crate::current::NoBlocking;
 use crate::failure::{Failure, FailureReport};
+use crate::waiting::Unanswered;
 
 /// The reason that a call of a remote function gave no value. [`CallError::Remote`](crate::CallError::Remote) adds the
 /// function and the process.
@@ -95,6 +97,9 @@ pub enum RemoteError {
         "no answer after {0:?} (help: wait_timeout sets this time, and the call goes on while it is kept)"
     )]
     Timeout(Duration),
+    /// The call of the function that waited was cancelled, or its deadline has passed.
+    #[error("the call that waited for it was cancelled: end the function")]
+    Cancelled,
     /// A remote function waited, and so many others of its process wait already that the wait is refused.
     #[error("{limit} functions of this process wait already (help: write `async fn` and `.await`)")]
     TooManyBlocked {
@@ -122,6 +127,17 @@ pub enum RemoteError {
 }
 
 selvedge_channels::debug_is_report!(RemoteError);
+
+impl From<Unanswered> for RemoteError {
+    fn from(reason: Unanswered) -> Self {
+        match reason {
+            Unanswered::Cancelled => RemoteError::Cancelled,
+            Unanswered::TimedOut { waited } => RemoteError::Timeout(waited),
+            Unanswered::Refused(NoBlocking::Async) => RemoteError::WouldBlock,
+            Unanswered::Refused(NoBlocking::TooMany { limit }) => RemoteError::TooManyBlocked { limit },
+        }
+    }
+}
 
 /// Whether the function of a call without an answer has run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -103,6 +103,13 @@ impl Lead {
         })
     }
 
+    /// Whether a thread has the lead.
+    #[cfg(test)]
+    pub(super) fn is_taken(&self) -> bool {
+        // Relaxed: the test waits for nothing else that the leader has done.
+        self.is_taken.load(Ordering::Relaxed)
+    }
+
     /// Ends the present wait of the thread that leads, or its next one; nothing happens if that is the calling thread.
     pub(crate) fn nudge(&self) {
         if LED.get() != ptr::from_ref(self)

@@ -92,6 +92,10 @@ pub(crate) fn again(failure: &Failure) -> Failure {
         Failure::Panic { message } => Failure::Panic {
             message: message.clone(),
         },
+        Failure::Unmade { functions, failure } => Failure::Unmade {
+            functions: functions.clone(),
+            failure: Box::new(again(failure)),
+        },
         other => Failure::from_error(other.report()),
     }
 }

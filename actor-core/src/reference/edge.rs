@@ -33,9 +33,9 @@ impl EdgePeers {
         EdgePeers(peers.collect())
     }
 
-    fn get(&self, process: ProcessId) -> Option<Peer> {
+    fn get(&self, process: ProcessId) -> Result<Peer, ProcessId> {
         let found = self.0.iter().find(|(known, _)| *known == process);
-        found.map(|(_, peer)| *peer)
+        found.map(|(_, peer)| *peer).ok_or(process)
     }
 }
 
@@ -55,10 +55,9 @@ impl EdgeReferences {
         }
     }
 
-    /// The references of the process whose loader runs; `None` outside of a loader.
-    pub fn of_loader(peers: EdgePeers) -> Option<Self> {
-        let runtime = Runtime::current().ok()?;
-        Some(Self::new(&runtime.remote().references, peers))
+    /// The references of this process, in this runtime.
+    pub fn of(runtime: &Runtime, peers: EdgePeers) -> Self {
+        Self::new(&runtime.remote().references, peers)
     }
 
     /// The processes of the graph.
@@ -66,19 +65,25 @@ impl EdgeReferences {
         &self.peers
     }
 
-    /// The writing side of an edge to readers in these processes; `None` if one of them is gone.
-    pub fn writer(&self, readers: impl Iterator<Item = ProcessId>) -> Option<Box<dyn RecordsOut>> {
-        let readers: Option<_> = readers.map(|reader| self.peers.get(reader)).collect();
-        Some(Box::new(EdgeWriter {
+    /// The writing side of an edge to readers in these processes.
+    ///
+    /// # Errors
+    /// A reader that is not among the processes of the graph.
+    pub fn writer(&self, readers: impl Iterator<Item = ProcessId>) -> Result<Box<dyn RecordsOut>, ProcessId> {
+        let readers: Result<_, _> = readers.map(|reader| self.peers.get(reader)).collect();
+        Ok(Box::new(EdgeWriter {
             references: Arc::clone(&self.references),
             readers: readers?,
             sent: VecDeque::new(),
         }))
     }
 
-    /// The reading side of an edge from this process; `None` if that is gone.
-    pub fn reader(&self, writer: ProcessId) -> Option<Box<dyn RecordsIn>> {
-        Some(Box::new(EdgeReader {
+    /// The reading side of an edge from this process.
+    ///
+    /// # Errors
+    /// The process, if it is not among those of the graph.
+    pub fn reader(&self, writer: ProcessId) -> Result<Box<dyn RecordsIn>, ProcessId> {
+        Ok(Box::new(EdgeReader {
             references: Arc::clone(&self.references),
             writer: self.peers.get(writer)?,
         }))

@@ -17,7 +17,8 @@ pub enum FetchError {
     Failed {
         /// The reference.
         id: RefId,
-        /// The failure. [`Failure::Error`] holds the user's own error, if serde knows the error's type.
+        /// The failure: [`Failure::Unmade`] with the function, its process, and its own failure, in which [`Failure::Error`]
+        /// holds the user's own error, if serde knows the error's type.
         #[source]
         failure: Failure,
     },

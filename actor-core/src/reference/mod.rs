@@ -6,6 +6,7 @@
 //!
 //! - `ref_type.rs`: [`Ref`], which users hold; `ready.rs`: whether its value is made;
 //! - `set.rs`: values that are set once, without a function; `set_value.rs`: one that another process has set;
+//! - `into_value.rs`: a fetch that gives the reference up;
 //! - `answers.rs`: the meaning of an owner's answer;
 //! - `handle.rs`: one handle of the table, and the value that was fetched by way of it;
 //! - `references.rs`: the references of this process, and their lock; `table.rs`: what is behind the lock; `effect.rs`: the
@@ -26,6 +27,7 @@ pub(crate) mod effect;
 mod error;
 pub(crate) mod fetch;
 pub(crate) mod handle;
+mod into_value;
 pub(crate) mod letters;
 mod questions;
 mod ready;
@@ -42,5 +44,6 @@ mod waiting_letter;
 pub(crate) mod tests;
 
 pub use error::FetchError;
+pub use into_value::IntoValueError;
 pub use ref_type::Ref;
 pub use set::SetError;

@@ -1,6 +1,5 @@
 //! Readiness: whether the value of a reference is made. The value itself stays where it is.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::content::Content;
@@ -16,8 +15,8 @@ enum Word {
     Here(Answer<Content>),
     /// The value is here.
     Fetched,
-    /// The owner was asked.
-    Owner(Answer<Fetched>),
+    /// The owner is to be asked.
+    Owner,
 }
 
 impl<T> Ref<T> {
@@ -34,10 +33,12 @@ impl<T> Ref<T> {
     /// # Errors
     /// [`FetchError`].
     pub fn ready_timeout(&self, timeout: Duration) -> Result<(), FetchError> {
-        match self.word()? {
+        match self.word() {
             Word::Here(mut answer) => self.made(self.waited(&mut answer, timeout)?).map(drop),
             Word::Fetched => Ok(()),
-            Word::Owner(mut answer) => self.made_there(self.waited(&mut answer, timeout)?),
+            Word::Owner => {
+                self.made_there(self.asked(timeout, |table| table.ask(self.id(), Wish::Readiness))?)
+            }
         }
     }
 
@@ -46,10 +47,10 @@ impl<T> Ref<T> {
     /// # Errors
     /// [`FetchError`].
     pub async fn until_ready(&self) -> Result<(), FetchError> {
-        match self.word()? {
+        match self.word() {
             Word::Here(answer) => self.made(answer.await).map(drop),
             Word::Fetched => Ok(()),
-            Word::Owner(answer) => self.made_there(answer.await),
+            Word::Owner => self.made_there(self.ask(Wish::Readiness)?.await),
         }
     }
 
@@ -65,22 +66,18 @@ impl<T> Ref<T> {
         if self.handle.has_value() {
             return Ok(true);
         }
-        let mut answer = Arc::clone(self.table()?).ask(self.id(), Wish::State);
-        match self.waited(&mut answer, CALL_TIMEOUT)? {
+        match self.asked(CALL_TIMEOUT, |table| table.ask(self.id(), Wish::State))? {
             Ok(Fetched::Ready(is_ready)) => Ok(is_ready),
             other => Err(self.unanswered(other)),
         }
     }
 
-    fn word(&self) -> Result<Word, FetchError> {
-        if let Some(table) = self.handle.owner_table() {
-            return Ok(Word::Here(table.content(self.id())));
+    fn word(&self) -> Word {
+        match self.handle.owner_table() {
+            Some(table) => Word::Here(table.content(self.id())),
+            None if self.handle.has_value() => Word::Fetched,
+            None => Word::Owner,
         }
-        if self.handle.has_value() {
-            return Ok(Word::Fetched);
-        }
-        let table = Arc::clone(self.table()?);
-        Ok(Word::Owner(table.ask(self.id(), Wish::Readiness)))
     }
 
     fn made_there(&self, fetched: Result<Fetched, NoAnswer>) -> Result<(), FetchError> {

@@ -23,7 +23,7 @@ use super::transit::{self, CARRIED_BYTES_MAX};
 use crate::call::request::CALL_TIMEOUT;
 use crate::current::NoBlocking;
 use crate::promise::{Answer, NoAnswer};
-use crate::waiting::{Unanswered, wait_for};
+use crate::waiting::{Unanswered, WaitPermit, wait_for};
 
 /// A reference to a value of type `T` that lives in one process, its owner: an `Arc<T>` across processes.
 ///
@@ -115,13 +115,35 @@ impl<T> Ref<T> {
         answer: &mut Answer<A>,
         timeout: Duration,
     ) -> Result<Result<A, NoAnswer>, FetchError> {
+        wait_for(answer, timeout).map_err(|reason| self.not_awaited(reason))
+    }
+
+    /// Asks the owner something, and waits for the answer, as remote functions wait. A function that must not wait asks
+    /// nothing.
+    pub(super) fn asked<A>(
+        &self,
+        timeout: Duration,
+        ask: impl FnOnce(Arc<dyn ReferenceTable>) -> Answer<A>,
+    ) -> Result<Result<A, NoAnswer>, FetchError> {
+        let table = Arc::clone(self.table()?);
+        let answered = WaitPermit::begin(timeout).and_then(|waiting| waiting.wait_for(&mut ask(table)));
+        answered.map_err(|reason| self.not_awaited(reason))
+    }
+
+    /// The error of a wait that ended without its answer.
+    fn not_awaited(&self, reason: Unanswered) -> FetchError {
         let id = self.id();
-        wait_for(answer, timeout).map_err(|reason| match reason {
+        match reason {
             Unanswered::Cancelled => FetchError::Cancelled { id },
             Unanswered::TimedOut { waited } => FetchError::Timeout { id, waited },
             Unanswered::Refused(NoBlocking::Async) => FetchError::WouldBlock { id },
             Unanswered::Refused(NoBlocking::TooMany { limit }) => FetchError::TooManyBlocked { id, limit },
-        })
+        }
+    }
+
+    /// Asks the owner about the value.
+    pub(super) fn ask(&self, wish: Wish) -> Result<Answer<Fetched>, FetchError> {
+        Ok(Arc::clone(self.table()?).ask(self.id(), wish))
     }
 }
 
@@ -131,8 +153,8 @@ enum ValueSource {
     Here(Answer<Content>),
     /// The value was fetched before.
     Fetched(AnyShared),
-    /// The owner was asked.
-    Owner(Answer<Fetched>),
+    /// The owner is to be asked.
+    Owner,
 }
 
 impl<T: Send + Sync + 'static> Ref<T> {
@@ -148,16 +170,14 @@ impl<T: Send + Sync + 'static> Ref<T> {
         Some(async move { shared(&self.made(content.await)?).ok_or_else(|| self.wrong_type()) })
     }
 
-    fn source(&self) -> Result<ValueSource, FetchError> {
+    fn source(&self) -> ValueSource {
         if let Some(table) = self.handle.owner_table() {
-            return Ok(ValueSource::Here(table.content(self.id())));
+            return ValueSource::Here(table.content(self.id()));
         }
-        if let Some(value) = self.handle.fetched() {
-            return Ok(ValueSource::Fetched(Arc::clone(value)));
+        match self.handle.fetched() {
+            Some(value) => ValueSource::Fetched(Arc::clone(value)),
+            None => ValueSource::Owner,
         }
-        Ok(ValueSource::Owner(
-            Arc::clone(self.table()?).ask(self.id(), Wish::Value),
-        ))
     }
 
     fn typed(&self, value: AnyShared) -> Result<Arc<T>, FetchError> {
@@ -207,10 +227,10 @@ impl<T: Wire> Ref<T> {
         if let Some(value) = self.carried() {
             return Ok(value);
         }
-        match self.source()? {
+        match self.source() {
             ValueSource::Here(mut answer) => self.of_content(self.waited(&mut answer, timeout)?),
             ValueSource::Fetched(value) => self.typed(value),
-            ValueSource::Owner(mut answer) => self.read(self.waited(&mut answer, timeout)?),
+            ValueSource::Owner => self.read(self.asked(timeout, |table| table.ask(self.id(), Wish::Value))?),
         }
     }
 
@@ -252,10 +272,10 @@ impl<T: Wire> IntoFuture for &Ref<T> {
             if let Some(value) = this.carried() {
                 return Ok(value);
             }
-            match this.source()? {
+            match this.source() {
                 ValueSource::Here(answer) => this.of_content(answer.await),
                 ValueSource::Fetched(value) => this.typed(value),
-                ValueSource::Owner(answer) => this.read(answer.await),
+                ValueSource::Owner => this.read(this.ask(Wish::Value)?.await),
             }
         })
     }

@@ -59,12 +59,8 @@ impl<T: Wire> Ref<T> {
         let (body, handles) =
             transit::leaving(|| Failure::catch(|| Body::encoded(&value, const { &Traits::WIRE })));
         let body = body.map_err(|failure| SetError::Unwritable { id, failure })?;
-        let table = self.table().map_err(SetError::NoAnswer)?;
-        let mut answer = Arc::clone(table).ask_to_set(id, body, &handles);
-        match self
-            .waited(&mut answer, CALL_TIMEOUT)
-            .map_err(SetError::NoAnswer)?
-        {
+        let answered = self.asked(CALL_TIMEOUT, |table| table.ask_to_set(id, body, &handles));
+        match answered.map_err(SetError::NoAnswer)? {
             Ok(Fetched::Ready(true)) => Ok(()),
             Ok(Fetched::Ready(false)) => Err(SetError::AlreadySet { id }),
             other => Err(SetError::NoAnswer(self.unanswered(other))),

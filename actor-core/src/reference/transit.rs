@@ -109,8 +109,8 @@ pub(crate) fn serialize<S: Serializer>(handle: &Arc<Handle>, serializer: S) -> R
             (index, carried.map(Bytes::as_ref)).serialize(serializer)
         }
         None => Err(S::Error::custom(format!(
-            "{} is valid only inside the running processes: pass it along an edge of a graph, or as an argument or a result of \
-             a remote function, or encode the value that it refers to",
+            "{} is valid only inside the running processes: pass it along an edge of a graph, in a value without device tensors, \
+             or as an argument or a result of a remote function, or encode the value that it refers to",
             handle.id()
         ))),
     }

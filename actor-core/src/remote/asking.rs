@@ -13,7 +13,7 @@ use crate::call::Callee;
 use crate::call::remote_error::{Ran, RemoteError};
 use crate::call::request::CallFault;
 use crate::cancel::CallCancel;
-use crate::failure::{Failure, wake};
+use crate::failure::{Failure, FunctionPlace, wake};
 use crate::hub::post::PostError;
 use crate::promise::Answer;
 use crate::reference::content::Content;
@@ -56,7 +56,10 @@ pub(crate) fn not_passed(error: RefError) -> RemoteError {
 /// The content of an object whose function was not run.
 pub(super) fn kept_nothing(function: &FunctionEntry, process: ProcessId, error: RemoteError) -> Arc<Failure> {
     Arc::new(match error {
-        RemoteError::Failed(failure) => failure,
+        RemoteError::Failed(failure) => failure.unmade(FunctionPlace {
+            path: function.path.to_owned(),
+            process,
+        }),
         other => Failure::from_error(Callee::Function(function.path, process).error(other)),
     })
 }

@@ -6,6 +6,7 @@ use selvedge_channels::{Payload, Traits, Wire};
 use selvedge_objects::refs::RefStats;
 
 use crate::call::remote_error::RemoteError;
+use crate::call::request::CALL_TIMEOUT;
 use crate::call::{Call, CallError, Callee};
 use crate::current::current;
 use crate::home::handles::Worker;
@@ -17,6 +18,7 @@ use crate::remote::function::{FunctionEntry, Wants};
 use crate::remote::remote_call::RemoteCall;
 use crate::remote::request::Request;
 use crate::runtime::{Inner, Runtime};
+use crate::waiting::WaitPermit;
 
 /// An error: the thread runs no remote function, or the function's runtime has ended.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -117,10 +119,15 @@ impl Runtime {
     /// [`Composite`], with the errors of all calls that failed.
     pub fn everywhere<T: Wire>(&self, call: RemoteCall<T>) -> Result<Vec<T>, Composite> {
         let (function, deadline) = (call.function, call.deadline);
-        let askings = if self.is_open() {
-            self.remote().ask_everywhere(request(call))
-        } else {
-            vec![Asking::failed(self.remote().me(), RemoteError::Shutdown)]
+        // Asked for first, so that a function that must not wait calls nobody.
+        let refused = match WaitPermit::begin(CALL_TIMEOUT) {
+            Err(reason) => Some(RemoteError::from(reason)),
+            Ok(_) if !self.is_open() => Some(RemoteError::Shutdown),
+            Ok(_) => None,
+        };
+        let askings = match refused {
+            Some(error) => vec![Asking::failed(self.remote().me(), error)],
+            None => self.remote().ask_everywhere(request(call)),
         };
         let calls = askings.len();
         let (mut values, mut errors) = (Vec::new(), Vec::new());

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::RemoteChannelError;
 use super::iteration::{ChannelIter, ChannelStream};
-use super::operation::ChannelOperation;
+use super::operation::{ChannelOperation, ChannelWait};
 use super::requests::{NumberedRequest, User};
 use super::service::RemoteChannels;
 use super::value::{ChannelValue, SharedValue, read};
@@ -128,14 +128,22 @@ impl<T> RemoteChannel<T> {
         self.begin(User::take)
     }
 
+    /// Takes, and waits for the value.
+    pub(super) fn asked_to_take(
+        &self,
+    ) -> Result<(ChannelOperation, Outcome<SharedValue>), RemoteChannelError> {
+        self.asked(User::take, None)
+    }
+
     /// Waits for a request. Without a timeout, the wait ends as the documentation of the type says.
     fn asked(
         &self,
         ask: impl FnOnce(&mut User) -> NumberedRequest,
         timeout: Option<Duration>,
     ) -> Result<(ChannelOperation, Outcome<SharedValue>), RemoteChannelError> {
+        let waiting = ChannelWait::begin(&self.handle, timeout.unwrap_or(Duration::MAX))?;
         let mut operation = self.begin(ask)?;
-        let outcome = operation.wait(timeout.unwrap_or(Duration::MAX))?;
+        let outcome = operation.wait(waiting)?;
         Ok((operation, outcome))
     }
 

@@ -79,15 +79,14 @@ pub enum RemoteChannelError {
         /// The time that the wait lasted.
         waited: Duration,
     },
-    /// An async remote function waited by blocking, which would stop all other async functions of its process. The request is
-    /// cancelled; a value that was being put may be in the channel.
+    /// An async remote function waited by blocking, which would stop all other async functions of its process. Nothing was put
+    /// or taken.
     #[error("an async remote function cannot block ({channel}; help: `take_async().await`, and so on)")]
     WouldBlock {
         /// The channel.
         channel: RefId,
     },
-    /// The wait is refused, because many remote functions of this process wait already. The request is cancelled; a value that
-    /// was being put may be in the channel.
+    /// The wait is refused, because many remote functions of this process wait already. Nothing was put or taken.
     #[error(
         "{limit} functions of this process wait already ({channel}; help: write `async fn` and `.await`)"
     )]

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use futures_core::Stream;
 use selvedge_channels::Wire;
@@ -46,12 +45,6 @@ impl<T: Wire> ChannelIter<T> {
         }
     }
 
-    /// Acknowledges the value before, and begins to take the next one.
-    fn begin(&mut self) -> Result<ChannelOperation, RemoteChannelError> {
-        self.acknowledge();
-        self.channel.taking()
-    }
-
     /// The item of a step. A value that cannot be read counts as taken, whether or not the loop goes on.
     fn item(
         &mut self,
@@ -82,10 +75,8 @@ impl<T: Wire> Iterator for ChannelIter<T> {
         if self.is_over {
             return None;
         }
-        let taken = self.begin().and_then(|mut operation| {
-            let outcome = operation.wait(Duration::MAX)?;
-            Ok((operation, outcome))
-        });
+        self.acknowledge();
+        let taken = self.channel.asked_to_take();
         self.item(taken)
     }
 }
@@ -129,7 +120,10 @@ impl<T: Wire> Stream for ChannelStream<T> {
         }
         let begun = match this.open.take() {
             Some(open) => Ok(open),
-            None => this.iter.begin(),
+            None => {
+                this.iter.acknowledge();
+                this.iter.channel.taking()
+            }
         };
         let mut operation = match begun {
             Ok(operation) => operation,

@@ -17,7 +17,7 @@ use crate::current::NoBlocking;
 use crate::failure::Failure;
 use crate::promise::{Answer, NoAnswer};
 use crate::reference::handle::Handle;
-use crate::waiting::{Unanswered, wait_for};
+use crate::waiting::{Unanswered, WaitPermit, wait_for};
 
 /// A request without an end, or a value that is not acknowledged. The drop cancels the request: a value that was taken
 /// goes back.
@@ -27,6 +27,28 @@ pub(super) struct ChannelOperation {
     handle: Arc<Handle>,
     number: u64,
     answer: Answer<Settled>,
+}
+
+/// The wait for a request that is about to begin.
+pub(super) enum ChannelWait {
+    /// The channel lives in another process. A function that must not wait asks for nothing there.
+    Begun(WaitPermit),
+    /// The channel lives here.
+    Home(Duration),
+}
+
+impl ChannelWait {
+    /// Begins a wait of at most `timeout`.
+    ///
+    /// # Errors
+    /// The reason that this function must not wait.
+    pub(super) fn begin(handle: &Handle, timeout: Duration) -> Result<Self, RemoteChannelError> {
+        if handle.is_owned() {
+            return Ok(ChannelWait::Home(timeout));
+        }
+        let waiting = WaitPermit::begin(timeout).map_err(|reason| not_awaited(handle.id(), reason))?;
+        Ok(ChannelWait::Begun(waiting))
+    }
 }
 
 impl ChannelOperation {
@@ -48,17 +70,17 @@ impl ChannelOperation {
         self.handle.id()
     }
 
-    /// Waits for the end of the request, as remote functions wait.
-    pub(super) fn wait(&mut self, timeout: Duration) -> Result<Outcome<SharedValue>, RemoteChannelError> {
+    /// Waits for the end of the request, as remote functions wait. In the channel's home the request is over already if it
+    /// had nothing to wait for.
+    pub(super) fn wait(&mut self, waiting: ChannelWait) -> Result<Outcome<SharedValue>, RemoteChannelError> {
+        let waited = match waiting {
+            ChannelWait::Begun(waiting) => waiting.wait_for(&mut self.answer),
+            ChannelWait::Home(timeout) => wait_for(&mut self.answer, timeout),
+        };
         let channel = self.channel();
-        match wait_for(&mut self.answer, timeout) {
+        match waited {
             Ok(settled) => ended(channel, settled),
-            Err(Unanswered::Cancelled) => Err(RemoteChannelError::Cancelled { channel }),
-            Err(Unanswered::TimedOut { waited }) => Err(RemoteChannelError::Timeout { channel, waited }),
-            Err(Unanswered::Refused(NoBlocking::Async)) => Err(RemoteChannelError::WouldBlock { channel }),
-            Err(Unanswered::Refused(NoBlocking::TooMany { limit })) => {
-                Err(RemoteChannelError::TooManyBlocked { channel, limit })
-            }
+            Err(reason) => Err(not_awaited(channel, reason)),
         }
     }
 
@@ -81,6 +103,18 @@ impl Future for ChannelOperation {
 impl Drop for ChannelOperation {
     fn drop(&mut self) {
         self.service.cancel(self.channel(), self.number);
+    }
+}
+
+/// The error of a wait that ended without its answer.
+fn not_awaited(channel: RefId, reason: Unanswered) -> RemoteChannelError {
+    match reason {
+        Unanswered::Cancelled => RemoteChannelError::Cancelled { channel },
+        Unanswered::TimedOut { waited } => RemoteChannelError::Timeout { channel, waited },
+        Unanswered::Refused(NoBlocking::Async) => RemoteChannelError::WouldBlock { channel },
+        Unanswered::Refused(NoBlocking::TooMany { limit }) => {
+            RemoteChannelError::TooManyBlocked { channel, limit }
+        }
     }
 }
 

@@ -83,7 +83,7 @@ impl<T: Payload> Operations for Typed<T> {
 
     fn has_records(&self) -> bool {
         let codec = self.traits.codec.as_ref();
-        !self.devices.carries() && !is_plain::<T>() && codec.is_some_and(|codec| (codec.has_records)())
+        !is_plain::<T>() && codec.is_some_and(|codec| (codec.has_records)())
     }
 
     fn ring(
@@ -304,8 +304,8 @@ impl PayloadType {
         self.0.outlet(routes)
     }
 
-    /// Whether values of the type may hold things with records, such as references to objects, and may cross processes. The
-    /// first call runs the trial of the type.
+    /// Whether values of the type may hold things with records, such as references to objects, and may cross processes. Values
+    /// that carry device tensors too may not. The first call runs the trial of the type.
     pub fn has_records(&self) -> bool {
         self.0.has_records()
     }

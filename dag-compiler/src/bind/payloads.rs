@@ -10,7 +10,7 @@ use selvedge_core::{MethodEntry, find_extension};
 
 use super::builder::Builder;
 use crate::ir::{GraphIr, Origin, TaskIr, TraitsIr, ValueId};
-use crate::load::argument_type;
+use crate::load::{argument_type, carries_tensors};
 
 impl Builder {
     /// Gives each value the most knowing form of its type, and notes the type's traits in the graph.
@@ -33,6 +33,7 @@ impl Builder {
                 clone: payload.is_clone(),
                 shared: payload.is_shared(),
                 wire: payload.is_wire(),
+                mixed: carries_tensors(payload) && payload.has_records(),
             };
         }
     }

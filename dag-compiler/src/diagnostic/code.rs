@@ -97,6 +97,9 @@ codes! {
     /// D0121: a value with several readers, and whose type cannot be shared by them.
     NotShared = "D0121":
         "derive `Clone` for its type, or share the value in an `Arc`",
+    /// D0122: a value that would cross processes with references and device tensors in it.
+    MixedValue = "D0122":
+        "return the references and the tensors in two values, as parts of a tuple, or spawn both actors in one process",
     /// D0199: a violated invariant of selvedge itself.
     Internal = "D0199":
         "please report this with the graph that shows it",

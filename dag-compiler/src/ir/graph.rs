@@ -123,7 +123,7 @@ pub struct BufferIr {
     pub slot_bytes: Option<u64>,
 }
 
-/// The known traits of a value's type. By default a type has all of them.
+/// The known traits of a value's type. By default a type may do everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraitsIr {
     /// True if the value may have several readers: its type is `Clone`.
@@ -132,6 +132,9 @@ pub struct TraitsIr {
     pub shared: bool,
     /// True if the value may cross processes: its type is `Wire`.
     pub wire: bool,
+    /// True if the value may hold references beside device tensors, which cannot cross processes in one message.
+    #[serde(default)]
+    pub mixed: bool,
 }
 
 impl Default for TraitsIr {
@@ -140,6 +143,7 @@ impl Default for TraitsIr {
             clone: true,
             shared: true,
             wire: true,
+            mixed: false,
         }
     }
 }

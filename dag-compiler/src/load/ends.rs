@@ -96,8 +96,7 @@ impl LoadSite<'_> {
         Ok(region(self.segment, *span)?)
     }
 
-    /// The references of this process, if the values of a channel may hold some. Without one of its processes, the graph
-    /// does not start.
+    /// The references of this process, if the values of a channel may hold some.
     fn references_of(&self, channel: &ChannelPlan) -> Option<&EdgeReferences> {
         let referring = self.referring?;
         let is_meant = referring.values.contains(&channel.value);
@@ -139,8 +138,8 @@ impl LoadSite<'_> {
                 let mut reader =
                     SharedReader::attach(region, &shared_spec(channel), u32::from(value.reader), bell)?;
                 let writer = channel.writer.address().process;
-                if let Some(records) = self.references_of(channel).and_then(|it| it.reader(writer)) {
-                    reader.take_records(records);
+                if let Some(references) = self.references_of(channel) {
+                    reader.take_records(references.reader(writer).map_err(LoadError::NoProcess)?);
                 }
                 Ok(Inlet::Shared(reader))
             }
@@ -172,8 +171,8 @@ impl LoadSite<'_> {
                     let (bell, readers) = (self.writer_bell(channel)?, self.reader_bells(channel)?);
                     let mut writer = SharedWriter::attach(region, &shared_spec(channel), bell, readers)?;
                     let readers = channel.readers.iter().map(|reader| reader.process);
-                    if let Some(records) = self.references_of(channel).and_then(|it| it.writer(readers)) {
-                        writer.make_records(records);
+                    if let Some(references) = self.references_of(channel) {
+                        writer.make_records(references.writer(readers).map_err(LoadError::NoProcess)?);
                     }
                     routes.channels.push(Route::Shared(writer));
                 }

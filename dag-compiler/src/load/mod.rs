@@ -9,6 +9,9 @@ mod index;
 mod lane;
 mod ranks;
 mod task;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+mod tests;
 mod types;
 
 use std::collections::BTreeSet;
@@ -18,7 +21,8 @@ use selvedge_channels::{
 };
 use selvedge_collectives::{CommError, Group};
 use selvedge_core::{
-    ActorId, EdgePeers, EdgeReferences, IdMap, LaneId, LoadedPrograms, ProcessId, Program, gather,
+    ActorId, EdgePeers, EdgeReferences, IdMap, LaneId, LoadedPrograms, NoRuntime, ProcessId, Program,
+    Runtime, gather,
 };
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +74,12 @@ pub(crate) enum LoadError {
     #[cfg(feature = "cuda")]
     #[error(transparent)]
     Device(#[from] selvedge_channels::device::DeviceError),
+    #[error(
+        "an edge that may hold references ends in {0}, which is not among the living processes of the graph: compile it again"
+    )]
+    NoProcess(ProcessId),
+    #[error(transparent)]
+    NoRuntime(#[from] NoRuntime),
     #[error("the plan is inconsistent: {0}")]
     Inconsistent(&'static str),
     #[error(transparent)]
@@ -90,8 +100,7 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
         let control = Control::new(&segment, &layout)?;
         let payload = |value| registered_payload(&shipment.plan, value);
         let referring = Referring {
-            references: EdgeReferences::of_loader(shipment.peers)
-                .ok_or(LoadError::Inconsistent("a loader without a runtime"))?,
+            references: EdgeReferences::of(&Runtime::current()?, shipment.peers),
             values: shipment.referring,
         };
         let site = LoadSite {

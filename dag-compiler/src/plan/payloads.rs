@@ -1,6 +1,6 @@
 //! The check of payloads: whether each value's type has the traits that its readers ask for.
 //!
-//! A value that crosses processes must be `Wire`, one with several readers `Clone`, and one with readers on several lanes
+//! A value that crosses processes must be `Wire` and must not hold references beside device tensors, one with several readers `Clone`, and one with readers on several lanes
 //! of a process `Clone` and `Sync`. Lanes count as they were spawned, so that the verdict does not depend on the number of
 //! cores.
 //!
@@ -30,7 +30,7 @@ struct Readers<'a> {
 pub(super) fn check(graph: &GraphIr) -> Vec<Diagnostic> {
     let lacking = |value: ValueId| {
         let traits = graph.value(value).map(|value| value.traits);
-        traits.is_some_and(|traits| !(traits.clone && traits.shared && traits.wire))
+        traits.is_some_and(|traits| !(traits.clone && traits.shared && traits.wire) || traits.mixed)
     };
     if !(0..graph.values.len() as u32).map(ValueId).any(lacking) {
         return Vec::new();
@@ -110,6 +110,13 @@ fn mistake(graph: &GraphIr, id: ValueId, readers: &Readers<'_>) -> Option<Diagno
         let message = format!("{made} crosses to {place}, and its type `{type_name}` {lacks}");
         let label = format!("{reader} reads a `{type_name}` from another process");
         return Some(Diagnostic::new(Code::NotWire, message, (*line).clone()).labelled(label));
+    }
+    if let (Some((reader, place, line)), true) = (&readers.far, traits.mixed) {
+        let message = format!(
+            "{made} crosses to {place}, and its type `{type_name}` holds references beside device tensors"
+        );
+        let label = format!("{reader} reads a `{type_name}` from another process");
+        return Some(Diagnostic::new(Code::MixedValue, message, (*line).clone()).labelled(label));
     }
     let (reader, line) = readers.last.as_ref()?;
     let lacks = match (readers.count > 1, readers.lanes.len() > 1) {

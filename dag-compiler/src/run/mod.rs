@@ -22,4 +22,4 @@ pub(crate) mod trace;
 mod explore;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
-mod model;
+pub(crate) mod model;

@@ -93,7 +93,7 @@ impl ActorSet for Sums<'_> {
 
 /// A graph of one input. Each task is given by its lane and the values that it reads: 0 for the input, n for task n -
 /// 1.
-fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
+pub(crate) fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
     let value = |origin| ValueIr {
         origin,
         part: None,
@@ -148,7 +148,7 @@ fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
     graph
 }
 
-fn planned(graph: GraphIr, slots: u32, max_inflight: u32) -> Plan {
+pub(crate) fn planned(graph: GraphIr, slots: u32, max_inflight: u32) -> Plan {
     let settings = Settings {
         max_inflight,
         slots,
@@ -388,6 +388,19 @@ impl Loop {
     }
 }
 
+/// The parts of a graph whose values are all numbers.
+pub(crate) fn recipe(plan: &Plan) -> RuntimeParts {
+    let leaf: fn(usize) -> Box<dyn AnyLeaf> = |room| Box::new(Leaf::<i64>::with_capacity(room));
+    RuntimeParts {
+        payloads: vec![PayloadType::of::<i64>(); plan.ir.values.len()],
+        actors: Vec::new(),
+        splitters: IdMap::new(),
+        constants: IdMap::new(),
+        leaves: vec![leaf; plan.ir.outputs.len()],
+        lengths: Vec::new(),
+    }
+}
+
 /// The tasks of a step, each as a step of its own.
 fn one_by_one(step: LaneStep) -> Vec<LaneStep> {
     let LaneStep::Run(stretch) = step else {
@@ -406,15 +419,7 @@ impl Machine for Loop {
     type Action = Action;
 
     fn fresh(&self) -> World {
-        let leaf: fn(usize) -> Box<dyn AnyLeaf> = |room| Box::new(Leaf::<i64>::with_capacity(room));
-        let recipe = RuntimeParts {
-            payloads: vec![PayloadType::of::<i64>(); self.plan.ir.values.len()],
-            actors: Vec::new(),
-            splitters: IdMap::new(),
-            constants: IdMap::new(),
-            leaves: vec![leaf; self.plan.ir.outputs.len()],
-            lengths: Vec::new(),
-        };
+        let recipe = recipe(&self.plan);
         let Prepared {
             control,
             mut lanes,

@@ -264,12 +264,12 @@ pub(crate) fn fault_of(info: &TaskInfo, execution: u64, failure: Failure) -> Fau
         return Fault::cancelled();
     }
     let report = failure.report();
-    let (message, encoded) = (report.message, report.encoded);
+    let (message, encoded) = (report.message, report.encoded.map(Into::into));
     let cause = match report.kind {
         FailureKind::Error => Cause::Error {
             type_name: report.type_name,
             message,
-            sources: report.sources,
+            sources: report.sources.into(),
         },
         FailureKind::Panic => Cause::Panic { message },
         FailureKind::Channel => Cause::Argument { message },

@@ -4,10 +4,12 @@ use std::thread;
 use std::time::Instant;
 
 use super::*;
+use crate::cancel::{CallCancel, Cancellation, Scope, within};
 use crate::hub::lead::Lead;
 use crate::hub::link_end::LinkEnd;
 use crate::hub::post::Post;
 use crate::promise::promise_by_letter;
+use crate::waiting::{Unanswered, wait_for};
 
 /// A driver and a worker, each with a reactor of its own.
 struct Duo {
@@ -148,6 +150,15 @@ fn the_end_of_a_stream_is_seen_though_one_event_told_of_it_and_of_the_bytes_befo
     assert_eq!(next_death(&duo.seen).0, duo.worker.me());
 }
 
+/// Waits until a thread leads.
+fn until_taken(lead: &Lead) {
+    let late = Instant::now() + TIMEOUT;
+    while !lead.is_taken() {
+        assert!(Instant::now() < late, "nobody takes the lead");
+        thread::yield_now();
+    }
+}
+
 #[test]
 fn one_thread_leads_and_others_wait_as_before_until_it_is_nudged() {
     let duo = Duo::new();
@@ -155,11 +166,7 @@ fn one_thread_leads_and_others_wait_as_before_until_it_is_nudged() {
     let (first, mut answer) = promise_by_letter::<u8>(duo.lead());
     let (second, mut other) = promise_by_letter::<u8>(duo.lead());
     let waiting = thread::spawn(move || answer.wait(Some(Instant::now() + TIMEOUT)));
-    let late = Instant::now() + TIMEOUT;
-    while lead.take().is_some() {
-        assert!(Instant::now() < late, "nobody takes the lead");
-        thread::yield_now();
-    }
+    until_taken(&lead);
     let following = thread::spawn(move || other.wait(Some(Instant::now() + TIMEOUT)));
     second.keep(2);
     assert_eq!(following.join().unwrap(), Some(Ok(2)));
@@ -176,4 +183,33 @@ fn a_wait_with_a_deadline_ends_on_it_for_a_leader_too() {
     assert_eq!(answer.wait(Some(soon)), None);
     assert!(Instant::now() >= soon);
     assert!(duo.lead().take().is_some());
+}
+
+#[test]
+fn the_wait_of_a_cancelled_call_ends_whether_its_thread_leads_or_not() {
+    let duo = Duo::new();
+    let lead = duo.lead();
+    let waiting = |call: &Arc<CallCancel>| {
+        let scope = Scope::Of(Cancellation::of_call(Arc::clone(call)));
+        let lead = duo.lead();
+        thread::spawn(move || {
+            let (_promise, mut answer) = promise_by_letter::<u8>(lead);
+            within(&scope, || wait_for(&mut answer, TIMEOUT))
+        })
+    };
+    let [first, second] = [(); 2].map(|()| Arc::<CallCancel>::default());
+    let leader = waiting(&first);
+    until_taken(&lead);
+    let follower = waiting(&second);
+    let late = Instant::now() + TIMEOUT;
+    while !second.is_slept_on() {
+        assert!(Instant::now() < late, "nobody waits");
+        thread::yield_now();
+    }
+    second.cancel();
+    assert_eq!(follower.join().unwrap(), Err(Unanswered::Cancelled));
+    assert!(lead.is_taken());
+    first.cancel();
+    assert_eq!(leader.join().unwrap(), Err(Unanswered::Cancelled));
+    assert!(lead.take().is_some(), "the lead is free again");
 }

@@ -2,6 +2,7 @@
 
 mod carried;
 mod edges;
+mod into_value;
 pub(crate) mod network;
 mod ready;
 mod set;

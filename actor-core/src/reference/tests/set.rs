@@ -10,9 +10,10 @@ use selvedge_objects::refs::Parcel;
 use super::super::content::ObjectValue;
 use super::super::fetch::{FETCHES, FetchMessage};
 use super::super::letters::ReferenceService;
-use super::super::{Ref, SetError};
+use super::super::{FetchError, Ref, SetError};
 use super::network::{TestMember, TestNetwork};
 use super::{Album, assert_empty, fetched, three};
+use crate::current::as_async;
 use crate::hub::post::Letter;
 
 /// Sets a value, and lets the network run.
@@ -163,4 +164,28 @@ fn only_a_new_object_is_created_without_a_value() {
     drop((x, at_a));
     network.settle();
     assert_empty(&[&a, &b, &c]);
+}
+
+#[test]
+fn a_function_that_must_not_block_asks_nothing() {
+    let (network, a, b, _) = three();
+    let x: Ref<u64> = unset(&a, &b);
+    network.settle();
+    let sent = network.letters();
+    as_async(|| {
+        let refused = x.set(1).unwrap_err();
+        let is_refused = matches!(refused, SetError::NoAnswer(FetchError::WouldBlock { .. }));
+        assert!(is_refused, "{refused}");
+        assert!(matches!(x.fetch(), Err(FetchError::WouldBlock { .. })));
+        assert!(matches!(x.ready(), Err(FetchError::WouldBlock { .. })));
+        assert!(matches!(x.is_ready(), Err(FetchError::WouldBlock { .. })));
+    });
+    assert_eq!(network.letters(), sent);
+    set(&network, &x, 2).unwrap();
+    // What is there needs no wait.
+    assert_eq!(*fetched(&network, &x).unwrap(), 2);
+    as_async(|| assert_eq!(*x.fetch().unwrap(), 2));
+    drop(x);
+    network.settle();
+    assert_empty(&[&a, &b]);
 }

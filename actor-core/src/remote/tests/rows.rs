@@ -16,6 +16,7 @@ use super::functions::{
 use super::network::{BODY_MAX, Network, TOLD, id, wait_until_told};
 use crate::call::remote_error::{Ran, RemoteError};
 use crate::call::{Call, CallError};
+use crate::current::as_async;
 use crate::remote::message::CALLS;
 use crate::remote::remote_call::RemoteCall;
 use crate::remote::request::Request;
@@ -449,4 +450,18 @@ fn a_deadline_of_any_length_is_one() {
         let call = half::remote(8).deadline(deadline);
         assert_eq!(processes[0].runtime.call(call).wait().unwrap(), 4);
     }
+}
+
+#[test]
+fn a_function_that_must_not_block_calls_nobody_everywhere() {
+    let (network, processes) = Network::of(3);
+    let refused = as_async(|| processes[0].runtime.everywhere(whereabouts::remote())).unwrap_err();
+    assert_eq!(refused.errors.len(), 1);
+    assert!(
+        refused
+            .to_string()
+            .contains("an async remote function cannot block"),
+        "{refused}"
+    );
+    assert_eq!(network.sent(), []);
 }

@@ -7,6 +7,7 @@ use serde::ser::Error as _;
 use serde::{Deserializer, Serializer};
 
 use super::*;
+use crate::current::as_async;
 
 #[test]
 fn jchan_11_values_keep_their_order_whatever_their_references_wait_for() {
@@ -277,4 +278,22 @@ fn no_value_is_dropped_on_the_thread_that_reads_links() {
     network.settle();
     assert_eq!(DROPPED.load(Ordering::SeqCst), before + 1);
     assert_empty(&network, &[&a, &b, &c]);
+}
+
+#[test]
+fn a_function_that_must_not_block_asks_nothing_of_a_channel_elsewhere() {
+    let (network, a, b, c) = three();
+    let [at_a, at_b, _] = shared::<u64>(&network, [&a, &b, &c], 1);
+    let sent = network.letters();
+    as_async(|| {
+        assert!(matches!(at_b.put(1), Err(Error::WouldBlock { .. })));
+        assert!(matches!(at_b.take(), Err(Error::WouldBlock { .. })));
+        assert!(matches!(at_b.iter().next(), Some(Err(Error::WouldBlock { .. }))));
+        assert_eq!(network.letters(), sent);
+        // At home, what need not wait is done, and what would have to wait is not.
+        at_a.put(2).unwrap();
+        assert!(matches!(at_a.put(3), Err(Error::WouldBlock { .. })));
+        assert_eq!(at_a.take().unwrap(), 2);
+        assert!(!at_a.is_ready().unwrap());
+    });
 }

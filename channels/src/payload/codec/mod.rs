@@ -17,6 +17,7 @@
 mod back;
 mod error;
 mod read;
+mod search;
 mod trial;
 mod write;
 

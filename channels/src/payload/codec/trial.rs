@@ -19,6 +19,7 @@ use serde::de::{
 };
 
 use super::error::SerdeError;
+use super::search::Unreadable;
 use super::tag;
 
 /// The maximum number of steps of a trial: more than any type needs that is known to be encoded packed.
@@ -164,6 +165,9 @@ fn known_way_of<T: DeserializeOwned>(id: TypeId) -> Way {
     // Without the lock: the trial runs code of the type, which might take the lock itself.
     let before = HAS_RECORDS.replace(false);
     let found = Trial::of::<T>();
+    if found.is_none() {
+        Trial::search::<T>();
+    }
     if HAS_RECORDS.replace(before) {
         RECORDED.write().insert(id);
     }
@@ -267,7 +271,7 @@ impl Enum {
     }
 }
 
-struct Trial {
+pub(super) struct Trial {
     nodes: Vec<Vec<Child>>,
     /// The nodes by visitor type and tag.
     known: HashMap<(TypeId, u8), usize>,
@@ -279,12 +283,13 @@ struct Trial {
     is_unfit: bool,
     steps: usize,
     depth: usize,
+    /// In a search, the fields that could not be read.
+    pub(super) unreadable: Option<Unreadable>,
 }
 
 impl Trial {
-    /// Runs the trial of a type. Returns its shape if it can be read from packed bytes.
-    fn of<T: DeserializeOwned>() -> Option<Shape> {
-        let mut trial = Trial {
+    pub(super) fn new() -> Self {
+        Trial {
             nodes: vec![vec![Child::new("")]],
             known: HashMap::new(),
             enums: HashMap::new(),
@@ -293,23 +298,36 @@ impl Trial {
             is_unfit: false,
             steps: 0,
             depth: 0,
-        };
+            unreadable: None,
+        }
+    }
+
+    /// Runs the trial of a type. Returns its shape if it can be read from packed bytes.
+    fn of<T: DeserializeOwned>() -> Option<Shape> {
+        let mut trial = Trial::new();
         loop {
-            trial.met.clear();
-            trial.is_open = false;
-            trial.steps += 1;
-            let _running = Running::start();
-            let run = || T::deserialize(Probe::new(&mut trial, 0, 0)).map(crate::dispose::dispose);
-            match catch_unwind(AssertUnwindSafe(run)) {
-                Ok(Ok(())) if trial.is_unfit => return None,
-                Ok(Ok(())) if !trial.is_open => return Some(Shape { nodes: trial.nodes }),
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return None,
-                Err(payload) => {
-                    // The drop of a panic's payload may panic as well.
-                    crate::dispose::dispose(payload);
-                    return None;
-                }
+            match trial.run::<T>() {
+                true if trial.is_unfit => return None,
+                true if !trial.is_open => return Some(Shape { nodes: trial.nodes }),
+                true => {}
+                false => return None,
+            }
+        }
+    }
+
+    /// Reads a made-up value. Returns whether it was read to its end.
+    pub(super) fn run<T: DeserializeOwned>(&mut self) -> bool {
+        self.met.clear();
+        self.is_open = false;
+        self.steps += 1;
+        self.depth = 0;
+        let _running = Running::start();
+        let run = || T::deserialize(Probe::new(self, 0, 0)).map(crate::dispose::dispose);
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(read) => read.is_ok(),
+            Err(payload) => {
+                crate::dispose::dispose(payload);
+                false
             }
         }
     }
@@ -333,7 +351,11 @@ impl Trial {
     }
 
     /// Returns the node of a visitor that reads parts of these names, and adds it if it is new.
-    fn node<'n, V>(&mut self, tag: u8, names: impl Iterator<Item = &'n &'static str> + Clone) -> usize {
+    pub(super) fn node<'n, V>(
+        &mut self,
+        tag: u8,
+        names: impl Iterator<Item = &'n &'static str> + Clone,
+    ) -> usize {
         let (new, nodes) = (self.nodes.len(), &mut self.nodes);
         let node = *self.known.entry((typeid::of::<V>(), tag)).or_insert_with(|| {
             nodes.push(names.clone().map(|name| Child::new(name)).collect());
@@ -346,8 +368,8 @@ impl Trial {
 }
 
 /// A deserializer that shows a made-up value.
-struct Probe<'t> {
-    trial: &'t mut Trial,
+pub(super) struct Probe<'t> {
+    pub(super) trial: &'t mut Trial,
     /// The place that the value is read for: a part of a node.
     node: usize,
     kid: usize,
@@ -421,17 +443,17 @@ impl<'t> Probe<'t> {
 }
 
 /// A list or map of made-up elements.
-struct Made<'t> {
+pub(super) struct Made<'t> {
     trial: &'t mut Trial,
     node: usize,
     left: usize,
     /// The place of the next element.
-    kid: usize,
+    pub(super) kid: usize,
     has_ended: bool,
 }
 
 impl<'t> Made<'t> {
-    fn new(trial: &'t mut Trial, node: usize, left: usize) -> Self {
+    pub(super) fn new(trial: &'t mut Trial, node: usize, left: usize) -> Self {
         Made {
             trial,
             node,
@@ -441,7 +463,7 @@ impl<'t> Made<'t> {
         }
     }
 
-    fn read<'de, S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, SerdeError> {
+    pub(super) fn read<'de, S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, SerdeError> {
         self.trial.depth += 1;
         self.trial.step()?;
         let kids = self.trial.nodes.get(self.node).map_or(1, Vec::len);
@@ -451,6 +473,9 @@ impl<'t> Made<'t> {
         self.trial.depth -= 1;
         // A type that continues after an error leaves the rest unread.
         self.trial.is_unfit |= value.is_err();
+        if let (Err(_), Some(unreadable)) = (&value, &mut self.trial.unreadable) {
+            unreadable.note((self.node, place));
+        }
         value
     }
 
@@ -670,7 +695,10 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, SerdeError> {
-        self.tuple(tag::STRUCT, fields.iter(), visitor)
+        match self.trial.unreadable {
+            None => self.tuple(tag::STRUCT, fields.iter(), visitor),
+            Some(_) => self.searched(fields, visitor),
+        }
     }
 
     fn deserialize_enum<V: Visitor<'de>>(

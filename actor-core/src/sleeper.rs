@@ -1,0 +1,76 @@
+//! A thread that waits: it sleeps, or reads letters meanwhile, until somebody wakes it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::hub::lead::{Lead, Leading};
+
+/// A thread that waits. Whoever changes what it waits for wakes it afterwards.
+pub(crate) struct Sleeper {
+    state: Mutex<SleepState>,
+    woken: Condvar,
+    /// The lead that the thread takes while it waits, if no other thread has it.
+    lead: Option<Arc<Lead>>,
+}
+
+#[derive(Default)]
+struct SleepState {
+    /// Whether something has changed since the thread has looked.
+    is_called: bool,
+    leads: bool,
+}
+
+impl Sleeper {
+    pub(crate) fn new(lead: Option<Arc<Lead>>) -> Arc<Self> {
+        Arc::new(Sleeper {
+            state: Mutex::default(),
+            woken: Condvar::new(),
+            lead,
+        })
+    }
+
+    /// Has the thread look again whether it goes on to wait.
+    pub(crate) fn wake(&self) {
+        let mut state = self.state.lock();
+        state.is_called = true;
+        let leads = state.leads;
+        drop(state);
+        match &self.lead {
+            Some(lead) if leads => lead.nudge(),
+            _ => drop(self.woken.notify_one()),
+        }
+    }
+
+    /// Waits as long as `goes_on` says, at most until the deadline.
+    pub(crate) fn sleep(&self, deadline: Option<Instant>, goes_on: impl Fn() -> bool) {
+        if let Some(leading) = self.lead.as_ref().and_then(|lead| lead.take()) {
+            self.lead(&leading, deadline, &goes_on);
+        }
+        while goes_on() {
+            let mut state = self.state.lock();
+            while !std::mem::take(&mut state.is_called) {
+                match deadline {
+                    None => self.woken.wait(&mut state),
+                    Some(deadline) if self.woken.wait_until(&mut state, deadline).timed_out() => return,
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Reads letters meanwhile.
+    fn lead(&self, leading: &Leading<'_>, deadline: Option<Instant>, goes_on: &impl Fn() -> bool) {
+        // Said before the first look, so no change is missed: whoever makes one later nudges.
+        self.state.lock().leads = true;
+        while goes_on() {
+            let Some(arrivals) = leading.wait(deadline) else {
+                break;
+            };
+            let in_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
+            leading.read(arrivals, || goes_on() && in_time());
+        }
+        self.state.lock().leads = false;
+    }
+}

@@ -1,0 +1,31 @@
+//! Plans that a process cannot load.
+
+use selvedge_core::{Address, EdgePeers, EdgeReferences, LaneId, ProcessId, Runtime};
+
+use super::{LoadError, Referring};
+use crate::api::prepare::prepare;
+use crate::ir::ValueId;
+use crate::run::model::{graph, planned, recipe};
+
+#[test]
+fn an_edge_with_references_to_a_process_that_is_gone_is_an_error_with_its_name() {
+    let gone = ProcessId(2);
+    let mut graph = graph(&[(1, &[0]), (2, &[1]), (1, &[2])], &[3]);
+    graph.actors[1].home = Address::of(gone, LaneId(2));
+    let plan = planned(graph, 1, 1);
+    let runtime = Runtime::new();
+    let values = (0..4).map(ValueId).collect();
+    let mut referring = Referring {
+        references: EdgeReferences::of(&runtime, EdgePeers::default()),
+        values,
+    };
+    let refused = prepare(&plan, &recipe(&plan), Some(&referring)).err().unwrap();
+    assert!(
+        matches!(refused, LoadError::NoProcess(process) if process == gone),
+        "{refused}"
+    );
+    assert!(refused.to_string().contains(&gone.to_string()), "{refused}");
+    // Without references in its values, the edge needs no process to count them.
+    referring.values.clear();
+    assert!(prepare(&plan, &recipe(&plan), Some(&referring)).is_ok());
+}
