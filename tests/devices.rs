@@ -146,6 +146,26 @@ fn acc_09_acc_10_acc_12_values_carry_tensors_and_other_things() {
     }
 }
 
+#[test]
+fn a_value_with_references_and_tensors_is_refused_where_it_crosses_processes() {
+    if !there() {
+        return;
+    }
+    for place in PLACES {
+        let runtime = Runtime::new();
+        let [a, b]: [LayerHandle; 2] = layers(&runtime, place);
+        match (place, runtime.compile(|x: Edge<i64>| b.labelled(&a.label(&x)))) {
+            (Where::Processes | Where::Mixed, refused) => {
+                let error = refused.unwrap_err();
+                let code = error.diagnostics[0].code.as_str();
+                assert_eq!(code, "D0122", "{error}");
+                assert!(error.to_string().contains("Labelled"), "{error}");
+            }
+            (_, graph) => assert_eq!(graph.unwrap().run(9).unwrap(), (sum(9), false)),
+        }
+    }
+}
+
 /// The shapes of D1 to D4 and E-02 to E-04, with one slot and several executions at once.
 #[test]
 fn d1_to_e04_shapes_that_hang_elsewhere_with_edges_of_tensors() {

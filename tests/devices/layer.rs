@@ -16,6 +16,15 @@ pub(crate) struct Batch {
 
 selvedge::carries_tensors!(Batch);
 
+/// A tensor beside a reference.
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Labelled {
+    tensor: DeviceTensor,
+    label: Option<Ref<String>>,
+}
+
+selvedge::carries_tensors!(Labelled);
+
 /// A value with a tensor that `carries_tensors!` does not announce.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Stowaway(DeviceTensor);
@@ -168,6 +177,15 @@ impl Layer {
         let ids: u32 = batch.ids.iter().sum();
         let scale: i64 = batch.scale.to_vec::<i64>()?.iter().sum();
         Ok(self.total(&batch.hidden)? + mask + i64::from(ids) + scale)
+    }
+
+    pub fn label(&mut self, x: i64) -> Result<Labelled> {
+        let (tensor, label) = (self.make(x)?, None);
+        Ok(Labelled { tensor, label })
+    }
+
+    pub fn labelled(&mut self, x: &Labelled) -> Result<(i64, bool)> {
+        Ok((self.total(&x.tensor)?, x.label.is_some()))
     }
 
     pub fn hide(&mut self, x: i64) -> Result<Stowaway> {
