@@ -1,6 +1,7 @@
 //! Frames, handshakes and sessions: the speech of processes.
 //!
-//! Everything in this crate is a state machine over plain values. It reads no socket and no clock: bytes, packets and
+//! Everything in this crate is a state machine over plain values, but for [`CookieSource`](handshake::CookieSource), which
+//! reads the cookie from where the user has put it. The crate reads no socket and no clock: bytes, packets and
 //! the time go in, and bytes, packets and messages come out. So the product, the simulated network and the model
 //! checker run the same code, and any transport fits below: a pair of sockets, TCP, TLS, a message broker.
 //!
@@ -47,6 +48,9 @@ pub mod frame;
 
 #[cfg(feature = "handshake")]
 pub mod handshake;
+
+#[cfg(feature = "handshake")]
+mod platform;
 
 pub mod session;
 
