@@ -13,6 +13,8 @@
 //! - [`frame`]: the unit of transport: a header of 40 bytes, an encoded head, and raw parts;
 //! - [`handshake`]: the proof, before anything else, that both sides know the cluster's cookie and run the same build (feature
 //!   `handshake`, which is on by default);
+//! - [`manager`]: how workers are named, launched, heard and ended: machine files, command lines, announcements (feature
+//!   `managers`, which is on by default);
 //! - [`session`]: messages between two living incarnations, exactly once and in order, whatever the transport loses.
 //!
 //! ```
@@ -48,6 +50,9 @@ pub mod frame;
 
 #[cfg(feature = "handshake")]
 pub mod handshake;
+
+#[cfg(feature = "managers")]
+pub mod manager;
 
 #[cfg(feature = "handshake")]
 mod platform;

@@ -1,0 +1,26 @@
+//! Managers: how workers are named, launched, heard and ended.
+//!
+//! The [README](https://github.com/selvedge-rs/selvedge/tree/main/cluster/src/manager) of this folder has the order of a
+//! worker's life and the invariants `MANAGER-1` to `MANAGER-7`. Nothing here starts a process or reads a stream: command lines
+//! come out, and bytes, ends and the time go in.
+//!
+//! - [`MachineSpec`]: a machine, as a line of a machine file names it;
+
+mod printable;
+
+mod address;
+mod count;
+mod host_name;
+mod machine;
+mod part_error;
+mod user_name;
+
+pub use address::{BindAddress, WorkerAddress};
+pub use count::Count;
+pub use host_name::HostName;
+pub use machine::{MachineSpec, MachineSpecError};
+pub use part_error::PartError;
+pub use user_name::UserName;
+
+#[cfg(test)]
+mod tests;

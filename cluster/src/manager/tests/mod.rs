@@ -1,0 +1,3 @@
+//! Tests of managers, by theme.
+
+mod machines;
