@@ -5,6 +5,7 @@
 //! come out, and bytes, ends and the time go in.
 //!
 //! - [`MachineSpec`]: a machine, as a line of a machine file names it;
+//! - [`StartUp`]: the output of a process until it says where it listens; [`Forwarder`]: its output after that;
 
 mod printable;
 
@@ -15,11 +16,19 @@ mod machine;
 mod part_error;
 mod user_name;
 
+mod announcement;
+mod forwarder;
+mod lines;
+mod start_up;
+
 pub use address::{BindAddress, WorkerAddress};
 pub use count::Count;
+pub use forwarder::{Forwarder, Origin};
 pub use host_name::HostName;
+pub use lines::{LINE_BYTES_MAX, Lines, OutputLine};
 pub use machine::{MachineSpec, MachineSpecError};
 pub use part_error::PartError;
+pub use start_up::{START_UP_LINES_MAX, StartUp, StartUpError, StartUpEvent};
 pub use user_name::UserName;
 
 #[cfg(test)]

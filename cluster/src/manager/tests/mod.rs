@@ -1,3 +1,4 @@
 //! Tests of managers, by theme.
 
 mod machines;
+mod output;
