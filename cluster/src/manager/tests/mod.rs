@@ -1,4 +1,5 @@
 //! Tests of managers, by theme.
 
+mod commands;
 mod machines;
 mod output;
