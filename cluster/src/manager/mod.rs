@@ -8,6 +8,7 @@
 //! - [`WorkerConfig`]: all that a manager knows of a worker; [`WorkerCommand`]: the command that starts it;
 //! - [`SshOptions`]: the command lines of `ssh`, which start workers on other hosts and carry tunnels;
 //! - [`StartUp`]: the output of a process until it says where it listens; [`Forwarder`]: its output after that;
+//! - [`WorkerSetUp`]: the order in which a worker joins and leaves; [`Escalation`]: the order in which a process is killed.
 
 mod printable;
 
@@ -31,15 +32,20 @@ mod forwarder;
 mod lines;
 mod start_up;
 
+mod escalation;
+mod set_up;
+
 pub use address::{BindAddress, WorkerAddress};
 pub use command_error::CommandError;
 pub use command_line::CommandLine;
 pub use count::Count;
+pub use escalation::{Escalation, KillPauses, KillStep};
 pub use forwarder::{Forwarder, Origin};
 pub use host_name::HostName;
 pub use lines::{LINE_BYTES_MAX, Lines, OutputLine};
 pub use machine::{MachineSpec, MachineSpecError};
 pub use part_error::PartError;
+pub use set_up::{ManageEvent, OutOfTurn, SetUpAction, Stage, WorkerSetUp};
 pub use ssh::SshOptions;
 pub use start_up::{START_UP_LINES_MAX, StartUp, StartUpError, StartUpEvent};
 pub use tunnel_entry::TunnelEntry;
