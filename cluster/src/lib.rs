@@ -1,6 +1,7 @@
 //! Frames, handshakes, sessions and membership: the speech of processes.
 //!
-//! Everything in this crate is a state machine over plain values. It reads no socket and no clock: bytes, packets and
+//! Everything in this crate is a state machine over plain values, but for [`CookieSource`](handshake::CookieSource), which
+//! reads the cookie from where the user has put it. The crate reads no socket and no clock: bytes, packets and
 //! the time go in, and bytes, packets and messages come out. So the product, the simulated network and the model
 //! checker run the same code, and any transport fits below: a pair of sockets, TCP, TLS, a message broker.
 //!
@@ -13,7 +14,9 @@
 //! - [`handshake`]: the proof, before anything else, that both sides know the cluster's cookie and run the same build (feature
 //!   `handshake`, which is on by default);
 //! - [`session`]: messages between two living incarnations, exactly once and in order, whatever the transport loses;
-//! - [`membership`]: who is a member, who is dead, and who dials whom.
+//! - [`membership`]: who is a member, who is dead, and who dials whom;
+//! - [`manager`]: how workers are named, launched, heard and ended: machine files, command lines, announcements (feature
+//!   `managers`, which is on by default).
 //!
 //! ```
 //! use std::time::Duration;
@@ -48,6 +51,12 @@ pub mod frame;
 
 #[cfg(feature = "handshake")]
 pub mod handshake;
+
+#[cfg(feature = "managers")]
+pub mod manager;
+
+#[cfg(feature = "handshake")]
+mod platform;
 
 pub mod session;
 

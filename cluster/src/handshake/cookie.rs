@@ -4,8 +4,12 @@ use std::fmt;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
+use thiserror::Error;
 
-/// The secret that all processes of a cluster share: 256 random bits. A cookie cannot be printed or compared.
+use super::cookie_text::{CookieText, wipe};
+
+/// The secret that all processes of a cluster share: 256 random bits. A cookie cannot be printed or compared, and its
+/// memory is overwritten when it is dropped.
 #[derive(Clone)]
 pub struct Cookie([u8; 32]);
 
@@ -20,6 +24,35 @@ impl Cookie {
     /// The cookie of these bytes, which have to be random.
     pub fn new(bytes: [u8; 32]) -> Self {
         Cookie(bytes)
+    }
+
+    /// A cookie that nobody knows, from the random numbers of the system. Its text is for the other processes of the
+    /// cluster.
+    ///
+    /// # Errors
+    /// [`NoRandomness`]: the system gives no random numbers.
+    pub fn random() -> Result<Self, NoRandomness> {
+        let mut cookie = Cookie([0; 32]);
+        getrandom::fill(&mut cookie.0).map_err(NoRandomness)?;
+        Ok(cookie)
+    }
+
+    /// The cookie as a line of 64 hexadecimal digits, for the standard input of a worker or a file.
+    ///
+    /// ```
+    /// use selvedge_cluster::handshake::Cookie;
+    /// let line = Cookie::new([0xab; 32]).text();
+    /// assert_eq!(line.as_ref(), format!("{}\n", "ab".repeat(32)).as_bytes());
+    /// ```
+    pub fn text(&self) -> CookieText {
+        let mut text = CookieText::new();
+        for byte in self.0 {
+            for digit in [byte >> 4, byte & 15] {
+                text.push(char::from_digit(digit.into(), 16).map_or(b'0', |digit| digit as u8));
+            }
+        }
+        text.push(b'\n');
+        text
     }
 
     /// The cookie of 64 hexadecimal digits, with white space around them; `None` for any other text.
@@ -68,6 +101,19 @@ impl Cookie {
             code.update(field);
         }
         code
+    }
+}
+
+/// The system gives no random numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "the system gives no random numbers, so there is no cookie: {0}; give one by file, environment or stdin"
+)]
+pub struct NoRandomness(getrandom::Error);
+
+impl Drop for Cookie {
+    fn drop(&mut self) {
+        wipe(&mut self.0);
     }
 }
 

@@ -36,12 +36,16 @@
 //! ```
 
 mod cookie;
+mod cookie_source;
+mod cookie_text;
 mod error;
 mod message;
 
 use std::time::Duration;
 
-pub use cookie::Cookie;
+pub use cookie::{Cookie, NoRandomness};
+pub use cookie_source::{CookieError, CookieSource};
+pub use cookie_text::CookieText;
 pub use error::HandshakeError;
 pub use message::{Hello, Role, Welcome};
 

@@ -42,7 +42,7 @@ enum Watch {
     Head(Duration),
     /// The agent of its host. It is as silent as its agent.
     Agent(ProcessId),
-    /// Nobody: the head.
+    /// No process: this is the head.
     Nobody,
 }
 

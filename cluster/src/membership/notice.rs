@@ -30,15 +30,15 @@ pub enum Change {
 /// The reason why the head has declared an incarnation dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum WhyDead {
-    /// Its process has ended, as the system of its host says.
+    /// The process has ended, as the system of its host says.
     Ended,
-    /// Its link was lost, and its address refuses another one.
+    /// The link was lost, and the process's address refuses another one.
     Refused,
     /// Nothing was heard of it for this time. It may still run, and nobody listens to it any more.
     Silent(Duration),
     /// The agent of its host is dead.
     WithAgent(ProcessId),
-    /// It was removed from the cluster.
+    /// A removal from the cluster.
     Removed,
 }
 

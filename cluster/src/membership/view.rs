@@ -19,9 +19,9 @@ pub struct View {
 /// The standing of an incarnation in a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
-    /// It is a member.
+    /// A member.
     Member,
-    /// It was declared dead. Refuse whatever it sends.
+    /// Declared dead. Refuse whatever it sends.
     Buried,
     /// Nothing is known: it has joined a moment ago, or had died before this process joined. Ask the head, and do not act on
     /// its frames before the answer.

@@ -1,0 +1,7 @@
+//! Tests of managers, by theme.
+
+mod commands;
+mod escalation;
+mod life;
+mod machines;
+mod output;
