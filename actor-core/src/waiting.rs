@@ -73,9 +73,6 @@ pub(crate) fn wait_for<T>(
     answer: &mut Answer<T>,
     timeout: Duration,
 ) -> Result<Result<T, NoAnswer>, Unanswered> {
-    if cancellation().is_cancelled() {
-        return Err(Unanswered::Cancelled);
-    }
     match answer.taken() {
         Some(answered) => Ok(answered),
         None => WaitPermit::begin(timeout)?.wait_for(answer),

@@ -105,7 +105,8 @@ fn long_and_short_letters_that_wait_take_no_room_from_each_other() {
         "and short letters beside the longest body"
     );
     assert_eq!(accept(CHUNK_BYTES_MAX), Ok(4));
-    let (peer, bytes) = (to, limit);
+    // The body, and the number in the head.
+    let (peer, bytes) = (to, limit + 8);
     assert_eq!(accept(limit), Err(PostError::Full { peer, bytes, limit }));
     assert!(matches!(accept(CHUNK_BYTES_MAX), Err(PostError::Full { .. })));
 }

@@ -102,6 +102,10 @@ async fn read(reader: &PeerReader) {
         if found == ReadResult::Nothing && !reader.end() {
             return;
         }
+        if reader.link().task_wait().for_room {
+            // The task looks for room first, and reads on when it is woken.
+            return reader.leave();
+        }
         tokio::task::yield_now().await;
     }
 }

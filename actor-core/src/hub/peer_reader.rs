@@ -89,6 +89,12 @@ impl PeerReader {
         after == AfterTurn::Again
     }
 
+    /// Ends the turn, and leaves what may be there to the link's task.
+    pub(super) fn leave(&self) {
+        self.turn.lock().leave();
+        self.link.wake();
+    }
+
     /// Whether bytes were left to the link's task.
     pub(super) fn take_left(&self) -> bool {
         self.turn.lock().take_left()
@@ -184,8 +190,7 @@ impl LedLink for PeerReader {
                 is_enough = ReadResult::Nothing;
             }
             if !goes_on() {
-                self.turn.lock().leave();
-                return self.link.wake();
+                return self.leave();
             }
         }
     }

@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use selvedge_cluster::frame::{Class, Service, chunk_head};
+use selvedge_cluster::frame::{CHUNK_HEAD_BYTES, Class, Service, chunk_head};
 use selvedge_cluster::id_map::IdMap;
 
 use super::post::Letter;
@@ -210,9 +210,11 @@ fn is_long(letter: &Letter) -> bool {
 
 /// The bytes of a letter as they count in the queue.
 fn weight(letter: &Letter) -> usize {
-    match is_long(letter) {
-        true => letter.body.len(),
-        false => letter_bytes(letter),
+    match letter.class {
+        // The length of the body, which the first chunk's head begins with, counts for nothing.
+        Class::Chunk => letter.head.len().saturating_sub(CHUNK_HEAD_BYTES) + letter.body.len(),
+        _ if is_long(letter) => letter.head.len() + letter.body.len(),
+        _ => letter_bytes(letter),
     }
 }
 

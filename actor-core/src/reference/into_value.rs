@@ -13,7 +13,7 @@ use super::error::FetchError;
 use super::ref_type::Ref;
 use crate::call::request::CALL_TIMEOUT;
 
-/// The reason that [`Ref::into_value`] gave no value, and the reference, which holds the value still.
+/// The reason that [`Ref::into_value`] gave no value, and the reference, which goes on holding the value if there is one.
 pub struct IntoValueError<T> {
     /// The reference, for another attempt.
     pub reference: Ref<T>,
@@ -39,12 +39,19 @@ impl<T> Error for IntoValueError<T> {
     }
 }
 
+/// The reason alone. The reference is dropped.
+impl<T> From<IntoValueError<T>> for FetchError {
+    fn from(error: IntoValueError<T>) -> Self {
+        error.error
+    }
+}
+
 impl<T: Wire> Ref<T> {
     /// Fetches the value and gives the reference up: the owner drops the value once all processes have done so, or have
     /// dropped their references. Waits at most one minute for a value that is not made yet.
     ///
-    /// The last reference in the owner's process gives the owner's own value. Elsewhere, or beside other references and
-    /// `Arc`s of this process, the value is a copy.
+    /// The owner's process gets the value itself if no other reference is left anywhere, and no `Arc` of the value; otherwise
+    /// the value is a clone, as it is in other processes.
     ///
     /// # Errors
     /// [`IntoValueError`], with the reference.

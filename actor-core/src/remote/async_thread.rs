@@ -94,7 +94,11 @@ fn live(mut receiver: UnboundedReceiver<Start>) {
         let futures = LocalSet::new();
         let begin = async {
             while let Some(start) = receiver.recv().await {
-                drop(spawn_local(start()));
+                // A panic here is a bug of ours; it must not take the other futures with it.
+                match catch_unwind(AssertUnwindSafe(start)) {
+                    Ok(future) => drop(spawn_local(future)),
+                    Err(payload) => dispose(payload),
+                }
             }
         };
         // The driver has no reason to interrupt its future.

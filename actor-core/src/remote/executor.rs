@@ -13,8 +13,8 @@ use crate::call::remote_error::RemoteError;
 use crate::current::{NoBlocking, Place};
 use crate::hub::delivering::is_delivering;
 use crate::hub::lead::{Lead, Leading};
-use crate::remote::async_thread::AsyncThread;
 use crate::remote::places::{Limits, Need, Next, Refused, ThreadPlaces};
+use crate::remote::refusals::RefusalThread;
 use crate::remote::threads::Threads;
 
 /// The number of functions of a process that may wait by blocking at a time.
@@ -66,8 +66,8 @@ struct SharedPlaces<W> {
     work: Condvar,
     lead: Arc<Lead>,
     threads: Threads,
-    /// Refuses work for threads that must not run user code.
-    background: Arc<AsyncThread>,
+    /// Drops refused work for threads that must not run user code.
+    refusals: RefusalThread,
     /// A further count for each call that waits for arguments.
     resting: Arc<()>,
 }
@@ -82,7 +82,7 @@ impl<W> Clone for Executor<W> {
 }
 
 impl<W: Work> Executor<W> {
-    pub(crate) fn new(threads: &Threads, lead: Arc<Lead>, background: Arc<AsyncThread>) -> Self {
+    pub(crate) fn new(threads: &Threads, lead: Arc<Lead>) -> Self {
         let limits = Limits {
             places: cores(),
             blocked: BLOCKED_MAX,
@@ -93,7 +93,7 @@ impl<W: Work> Executor<W> {
             work: Condvar::new(),
             lead,
             threads: threads.clone(),
-            background,
+            refusals: RefusalThread::new(threads),
             resting: Arc::default(),
         }))
     }
@@ -191,12 +191,14 @@ impl<W: Work> Executor<W> {
     /// Refuses work. What the work holds is dropped, which may be user code.
     fn refuse(&self, work: W, why: WorkRefusal) {
         let refusal = RefusedWork(Some((work, why)));
-        if is_delivering() && self.0.background.ensure().is_ok() {
-            self.0.background.spawn(move || {
-                drop(refusal);
-                std::future::ready(())
-            });
+        if is_delivering() {
+            self.0.refusals.drop_there(refusal);
         }
+    }
+
+    /// Ends the thread that drops refused work, when nobody sends work any more.
+    pub(crate) fn end_refusals(&self) {
+        self.0.refusals.stop();
     }
 }
 
@@ -230,6 +232,7 @@ impl<W: Work> Place for Executor<W> {
 mod tests {
     use std::sync::mpsc;
     use std::thread::ThreadId;
+    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::hub::delivering::delivering;
@@ -248,16 +251,19 @@ mod tests {
     #[test]
     fn no_thread_that_delivers_letters_refuses_work_itself_as_long_as_there_is_another() {
         let (threads, me) = (Threads::default(), thread::current().id());
-        let background = Arc::new(AsyncThread::new("selvedge-deadlines", &threads));
-        let executor = Executor::new(&threads, Arc::default(), Arc::clone(&background));
+        let executor = Executor::new(&threads, Arc::default());
         executor.stop();
         let (sender, refused) = mpsc::channel();
         executor.submit(TellsRefusal(sender.clone()));
         assert_eq!(refused.recv(), Ok(me));
         delivering(|| executor.submit(TellsRefusal(sender.clone())));
         assert_ne!(refused.recv(), Ok(me));
-        background.stop();
+        executor.end_refusals();
         delivering(|| executor.submit(TellsRefusal(sender)));
         assert_eq!(refused.recv(), Ok(me), "whoever waits is told at the end too");
+        assert!(
+            threads.wait_until(Instant::now() + Duration::from_secs(20)),
+            "its thread ends"
+        );
     }
 }

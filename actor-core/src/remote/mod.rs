@@ -31,6 +31,7 @@ pub(crate) mod near;
 pub(crate) mod parameter;
 mod piece;
 mod places;
+mod refusals;
 pub(crate) mod remote_call;
 pub(crate) mod request;
 mod resolving;

@@ -77,7 +77,7 @@ impl Remote {
     pub(crate) fn with_init(post: Arc<dyn Post>, init: &'static WorkerInit) -> Arc<Self> {
         let threads = Threads::default();
         let background = Arc::new(AsyncThread::new("selvedge-deadlines", &threads));
-        let executor = Executor::new(&threads, post.lead(), Arc::clone(&background));
+        let executor = Executor::new(&threads, post.lead());
         let helpers: Arc<dyn Helpers> = Arc::new(RemoteHelpers {
             executor: executor.clone(),
             background: Arc::clone(&background),
@@ -220,6 +220,7 @@ impl Remote {
         let served = self.served.lock().take_all();
         served.iter().for_each(|cancel| cancel.cancel());
         self.background.stop();
+        self.executor.end_refusals();
     }
 
     /// The number of calls that wait for answers of others, and of calls of others that run.

@@ -29,6 +29,13 @@ impl Unreadable {
     }
 }
 
+impl Unreadable {
+    /// A variant is read, for the first time or not. Others are left after a first time, whether this one can be read or not.
+    pub(super) fn note_variant(&mut self, is_first: bool) {
+        self.has_grown |= is_first;
+    }
+}
+
 impl Trial {
     /// Reads all that can be read of a type.
     pub(super) fn search<T: DeserializeOwned>() {
@@ -123,6 +130,13 @@ mod tests {
         second: B,
     }
 
+    #[derive(Deserialize)]
+    #[allow(dead_code, reason = "only its variants' types matter")]
+    enum Either<A, B> {
+        First(A),
+        Second(B),
+    }
+
     #[test]
     fn what_has_records_is_found_behind_what_cannot_be_made_up() {
         assert!(has_records::<Recorded>() && !has_records::<Absent>());
@@ -138,5 +152,9 @@ mod tests {
         >());
         assert!(!has_records::<Pair<Absent, Pair<u32, Absent>>>());
         assert!(!has_records::<Pair<u32, String>>());
+        assert!(has_records::<Either<Absent, Recorded>>());
+        assert!(has_records::<Pair<Absent, Either<Absent, Option<Recorded>>>>());
+        assert!(has_records::<Either<Absent, Either<Absent, Either<u32, Recorded>>>>());
+        assert!(!has_records::<Either<Absent, Either<u32, Absent>>>());
     }
 }

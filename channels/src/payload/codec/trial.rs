@@ -714,6 +714,9 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         let state = trial.enums.entry(id).or_insert_with(|| Enum::new(variants.len()));
         let index = state.next();
         if let Some(tried) = state.variants.get_mut(index) {
+            if let Some(search) = &mut trial.unreadable {
+                search.note_variant(!tried.is_started);
+            }
             tried.is_started = true;
             tried.running += 1;
         }
@@ -723,7 +726,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
             trial: &mut *trial,
             node,
             index: index as u32,
-        })?;
+        });
         trial.depth -= 1;
         let is_open = std::mem::replace(&mut trial.is_open, was_open);
         if let Some(state) = trial.enums.get_mut(&id) {
@@ -731,9 +734,11 @@ impl<'de> Deserializer<'de> for Probe<'_> {
                 tried.running -= 1;
                 tried.is_open = is_open;
             }
-            state.first_read.get_or_insert(index);
+            if value.is_ok() {
+                state.first_read.get_or_insert(index);
+            }
             trial.is_open |= state.is_open();
         }
-        Ok(value)
+        value
     }
 }
