@@ -1,6 +1,6 @@
 //! Frames, handshakes and sessions: the speech of processes.
 //!
-//! Everything in this crate is a state machine over plain values. It reads no socket and no clock: bytes, packets and
+//! Everything in this crate but `net` is a state machine over plain values. It reads no socket and no clock: bytes, packets and
 //! the time go in, and bytes, packets and messages come out. So the product, the simulated network and the model
 //! checker run the same code, and any transport fits below: a pair of sockets, TCP, TLS, a message broker.
 //!
@@ -12,7 +12,8 @@
 //! - [`frame`]: the unit of transport: a header of 40 bytes, an encoded head, and raw parts;
 //! - [`handshake`]: the proof, before anything else, that both sides know the cluster's cookie and run the same build (feature
 //!   `handshake`, which is on by default);
-//! - [`session`]: messages between two living incarnations, exactly once and in order, whatever the transport loses.
+//! - [`session`]: messages between two living incarnations, exactly once and in order, whatever the transport loses;
+//! - `net`: transports, and links over them (feature `net`, which is off by default).
 //!
 //! ```
 //! use std::time::Duration;
@@ -49,6 +50,12 @@ pub mod frame;
 pub mod handshake;
 
 pub mod session;
+
+#[cfg(feature = "net")]
+pub mod net;
+
+#[cfg(feature = "net")]
+mod platform;
 
 #[cfg(all(feature = "handshake", any(test, fuzzing)))]
 pub mod fuzzing;
