@@ -1,7 +1,8 @@
 //! Frames, handshakes, sessions and membership: the speech of processes.
 //!
-//! Everything in this crate is a state machine over plain values, but for [`CookieSource`](handshake::CookieSource), which
-//! reads the cookie from where the user has put it. The crate reads no socket and no clock: bytes, packets and
+//! Everything in this crate is a state machine over plain values, but for `net` and
+//! [`CookieSource`](handshake::CookieSource), which reads the cookie from where the user has put it. A state machine reads no
+//! socket and no clock: bytes, packets and
 //! the time go in, and bytes, packets and messages come out. So the product, the simulated network and the model
 //! checker run the same code, and any transport fits below: a pair of sockets, TCP, TLS, a message broker.
 //!
@@ -16,7 +17,8 @@
 //! - [`session`]: messages between two living incarnations, exactly once and in order, whatever the transport loses;
 //! - [`membership`]: who is a member, who is dead, and who dials whom;
 //! - [`manager`]: how workers are named, launched, heard and ended: machine files, command lines, announcements (feature
-//!   `managers`, which is on by default).
+//!   `managers`, which is on by default);
+//! - `net`: transports, and links over them (feature `net`, which is off by default).
 //!
 //! ```
 //! use std::time::Duration;
@@ -61,6 +63,9 @@ mod platform;
 pub mod session;
 
 pub mod membership;
+
+#[cfg(feature = "net")]
+pub mod net;
 
 #[cfg(all(feature = "handshake", any(test, fuzzing)))]
 pub mod fuzzing;

@@ -34,8 +34,12 @@ fn tests() -> BTreeMap<String, BTreeSet<PathBuf>> {
             let stem = path.file_stem().unwrap().to_string_lossy();
             manifest.contains(&format!("name = \"{stem}\"\nharness = false"))
         });
-        let lists =
-            text.contains("macro_rules! communicator_contract") || text.contains("for_every_channel!(");
+        let macros = [
+            "macro_rules! communicator_contract",
+            "macro_rules! transport_contract",
+            "for_every_channel!(",
+        ];
+        let lists = macros.iter().any(|name| text.contains(name));
         for (at, line) in lines.iter().enumerate() {
             let attributes = || {
                 let above = lines[..at].iter().rev();

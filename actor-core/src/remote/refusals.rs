@@ -11,7 +11,7 @@ use super::threads::Threads;
 /// The refusals that wait at most. Further ones are dropped by whoever refuses, which slows down a peer that asks for too much.
 const REFUSALS_MAX: usize = 1024;
 
-type Refusal = Box<dyn Any + Send>;
+type RefusedBox = Box<dyn Any + Send>;
 
 /// The thread that drops refused work.
 pub(crate) struct RefusalThread {
@@ -21,7 +21,7 @@ pub(crate) struct RefusalThread {
 
 enum RefusalQueue {
     NotStarted,
-    Open(SyncSender<Refusal>),
+    Open(SyncSender<RefusedBox>),
     Stopped,
 }
 
@@ -42,7 +42,7 @@ impl RefusalThread {
         }
     }
 
-    fn sender(&self) -> Option<SyncSender<Refusal>> {
+    fn sender(&self) -> Option<SyncSender<RefusedBox>> {
         let mut queue = self.queue.lock();
         if let RefusalQueue::NotStarted = *queue {
             let (sender, receiver) = sync_channel(REFUSALS_MAX);
@@ -63,7 +63,7 @@ impl RefusalThread {
     }
 }
 
-fn live(refusals: &Receiver<Refusal>) {
+fn live(refusals: &Receiver<RefusedBox>) {
     while let Ok(refused) = refusals.recv() {
         dispose(refused);
     }

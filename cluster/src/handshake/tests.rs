@@ -59,7 +59,7 @@ fn meet(dialer: Identity, listener: Identity) -> (Option<HandshakeError>, Option
 }
 
 #[test]
-fn jnet_10_both_sides_prove_that_they_know_the_cookie() {
+fn jnet_13_both_sides_prove_that_they_know_the_cookie() {
     let (dialer, listener) = (identity(Role::Worker, 1), identity(Role::Head, 2));
     assert_eq!(meet(dialer.clone(), listener.clone()), (None, None));
     let stranger = Identity {

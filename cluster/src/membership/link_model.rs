@@ -34,7 +34,7 @@ struct PairModel {
 
 /// A link as the transport sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Link {
+struct Wire {
     name: LinkName,
     /// Whether the other end is a stranger, who does not know the cookie.
     is_strange: bool,
@@ -47,7 +47,7 @@ struct Link {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Wires {
     pairs: [PairLink; 2],
-    links: Vec<Link>,
+    links: Vec<Wire>,
     dials: u8,
     is_asked: bool,
     needs: u8,
@@ -146,7 +146,7 @@ impl Wires {
     fn link(&mut self, is_strange: bool) -> LinkName {
         self.made += 1;
         let name = LinkName(self.made);
-        self.links.push(Link {
+        self.links.push(Wire {
             name,
             is_strange,
             is_open: [true, !is_strange],
@@ -170,7 +170,7 @@ impl Wires {
 
     /// The links that both sides have open and authenticated.
     fn live(&self) -> usize {
-        let is_live = |link: &&Link| link.is_open == [true; 2] && link.is_authenticated == [true; 2];
+        let is_live = |link: &&Wire| link.is_open == [true; 2] && link.is_authenticated == [true; 2];
         self.links.iter().filter(is_live).count()
     }
 

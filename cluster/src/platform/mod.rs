@@ -1,5 +1,23 @@
-//! The platform: all that this crate takes from the operating system beyond `std`.
+//! The platform: all that this crate takes from the operating system beyond `std` and tokio.
 //!
 //! - `file_access`: who may read a file.
+//!
+//! Two folders have modules of the same names and functions for transports: `linux`, and `portable` for every other system.
+//!
+//! - `unix_socket`: sockets with paths, between processes of one host.
+//! - `private_directory`: a directory that only this user may enter.
+//! - `descriptors`: the number of open descriptors.
+//!
+//! `RUSTFLAGS='--cfg selvedge_portable'` chooses `portable` on Linux too, so that it can be tested there.
 
 pub(crate) mod file_access;
+
+#[cfg(all(feature = "net", target_os = "linux", not(selvedge_portable)))]
+mod linux;
+#[cfg(all(feature = "net", target_os = "linux", not(selvedge_portable)))]
+pub(crate) use linux::*;
+
+#[cfg(all(feature = "net", not(all(target_os = "linux", not(selvedge_portable)))))]
+mod portable;
+#[cfg(all(feature = "net", not(all(target_os = "linux", not(selvedge_portable)))))]
+pub(crate) use portable::*;

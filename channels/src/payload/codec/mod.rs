@@ -19,6 +19,7 @@ mod error;
 mod read;
 mod search;
 mod trial;
+mod variants;
 mod write;
 
 pub(crate) use back::arrives;

@@ -21,6 +21,7 @@ use serde::de::{
 use super::error::SerdeError;
 use super::search::Unreadable;
 use super::tag;
+use super::variants::Enum;
 
 /// The maximum number of steps of a trial: more than any type needs that is known to be encoded packed.
 const STEPS_MAX: usize = 100_000;
@@ -223,51 +224,6 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         IS_TRIAL.set(self.0);
-    }
-}
-
-/// The progress of the trial of an enum.
-struct Enum {
-    variants: Vec<Tried>,
-    /// The first variant that was read to its end. Reading it again always ends.
-    first_read: Option<usize>,
-}
-
-#[derive(Clone, Default)]
-struct Tried {
-    is_started: bool,
-    /// The number of reads of this variant in progress, nested in one another.
-    running: usize,
-    /// True if an enum inside this variant has variants that were not read yet.
-    is_open: bool,
-}
-
-impl Enum {
-    fn new(variants: usize) -> Self {
-        Enum {
-            variants: vec![Tried::default(); variants],
-            first_read: None,
-        }
-    }
-
-    /// The variant to be read next: one that was not read, or one with unread variants inside, or one whose reading
-    /// always ends.
-    fn next(&self) -> usize {
-        let find = |wanted: fn(&Tried) -> bool| {
-            let mut idle = self.variants.iter().enumerate();
-            idle.find(|(_, tried)| tried.running == 0 && wanted(tried))
-        };
-        find(|tried| !tried.is_started)
-            .or_else(|| find(|tried| tried.is_open))
-            .map(|(index, _)| index)
-            .or(self.first_read)
-            .or_else(|| find(|_| true).map(|(index, _)| index))
-            .unwrap_or(0)
-    }
-
-    fn is_open(&self) -> bool {
-        let mut idle = self.variants.iter().filter(|tried| tried.running == 0);
-        idle.any(|tried| !tried.is_started || tried.is_open)
     }
 }
 
@@ -714,9 +670,10 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         let state = trial.enums.entry(id).or_insert_with(|| Enum::new(variants.len()));
         let index = state.next();
         if let Some(tried) = state.variants.get_mut(index) {
-            if let Some(search) = &mut trial.unreadable {
-                search.note_variant(!tried.is_started);
-            }
+            trial
+                .unreadable
+                .iter_mut()
+                .for_each(|search| search.note_variant(!tried.is_started));
             tried.is_started = true;
             tried.running += 1;
         }
@@ -734,9 +691,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
                 tried.running -= 1;
                 tried.is_open = is_open;
             }
-            if value.is_ok() {
-                state.first_read.get_or_insert(index);
-            }
+            state.first_read = state.first_read.or(value.is_ok().then_some(index));
             trial.is_open |= state.is_open();
         }
         value

@@ -1,0 +1,88 @@
+//! Promises about links.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::missing_panics_doc)] // tests that other crates run
+
+use tokio::join;
+
+use super::frames::frame;
+use super::streams::{connected, run};
+use crate::handshake::{Cookie, Hello, Identity, Role, Welcome};
+use crate::net::authenticate::dial;
+use crate::net::frames::FrameSettings;
+use crate::net::listener::Listener;
+use crate::net::transport::{PeerInfo, Transport};
+use crate::peer::{Incarnation, Peer, ProcessId};
+use crate::platform::descriptors;
+
+fn identity(role: Role) -> Identity {
+    Identity {
+        hello: Hello {
+            protocol: Hello::PROTOCOL,
+            cluster: "contract".into(),
+            build: "one".into(),
+            registry: 1,
+            role,
+            peer: None,
+            nonce: [0; 32],
+        },
+        cookie: Cookie::new([1; 32]),
+        binding: Vec::new(),
+    }
+}
+
+/// The handshake succeeds over a stream, and the frames directly behind it arrive.
+pub fn links_are_authenticated<T: Transport>(make: &impl Fn() -> T) {
+    let transport = make();
+    run(async {
+        let mut listener = Listener::bind(&transport, identity(Role::Worker)).await.unwrap();
+        let (process, connect_at) = (ProcessId::HEAD, listener.connect_at().to_owned());
+        let peer = Peer {
+            process,
+            incarnation: Incarnation(1),
+        };
+        let welcome = Welcome {
+            you: peer,
+            me: peer,
+            epoch: 1,
+            members: vec![peer],
+        };
+        let listen = async {
+            let arrival = listener.next().await.unwrap();
+            assert_eq!(arrival.hello().role, Role::Head);
+            let link = arrival.welcome(&welcome).await.unwrap();
+            let (sender, reader, writer) = link.frames(FrameSettings::default());
+            sender.try_send(frame(1, 1, vec![1], vec![vec![2; 9]])).unwrap();
+            drop(sender);
+            writer.run().await.unwrap();
+            reader
+        };
+        let to = PeerInfo { process, connect_at };
+        let head = identity(Role::Head);
+        let (_far, near) = join!(listen, dial(&transport, &to, &head));
+        let near = near.unwrap();
+        assert_eq!((near.hello.role, &near.welcome), (Role::Worker, &welcome));
+        let (_sender, mut reader, _writer) = near.frames::<Vec<u8>>(FrameSettings::default());
+        let read = reader.next().await.unwrap();
+        assert_eq!(read, Some(frame(1, 1, vec![1], vec![vec![2; 9]])));
+        assert_eq!(reader.next().await.unwrap(), None);
+    });
+}
+
+/// A thousand links that were opened and closed leave no descriptor behind, where the system counts them.
+pub fn many_links_leave_no_descriptor<T: Transport>(make: &impl Fn() -> T) {
+    const LINKS: usize = 1000;
+    let transport = make();
+    run(async {
+        let mut acceptor = transport.listen().await.unwrap();
+        let before = descriptors::open();
+        for _ in 0..LINKS {
+            drop(connected(&transport, &mut *acceptor).await);
+        }
+        if let (Some(before), Some(after)) = (before, descriptors::open()) {
+            // Tests beside this one open some and close some.
+            assert!(
+                after < before + LINKS / 2,
+                "{after} descriptors, and {before} before"
+            );
+        }
+    });
+}

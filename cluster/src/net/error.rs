@@ -1,0 +1,105 @@
+//! Errors of links.
+
+use std::io;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::frame::FrameError;
+use crate::handshake::HandshakeError;
+
+/// The end of a link, or the reason why there is none.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{link}: {cause}")]
+pub struct LinkError {
+    /// The name of the link: its transport, and who is at the other end.
+    pub link: Arc<str>,
+    /// The reason.
+    pub cause: LinkCause,
+}
+
+/// The reason why a link has ended, or was not made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum LinkCause {
+    /// The transport found nobody.
+    #[error("nobody answers ({text}): is the process alive, and does a firewall let the address through?")]
+    Unreachable {
+        /// The kind of the error.
+        kind: io::ErrorKind,
+        /// The words of the transport.
+        text: String,
+    },
+    /// The transport cannot listen, or could not take a link that another process has made.
+    #[error("no link can be accepted ({text}): are descriptors short (`ulimit -n`)?")]
+    NotAccepted {
+        /// The kind of the error.
+        kind: io::ErrorKind,
+        /// The words of the transport.
+        text: String,
+    },
+    /// The handshake failed.
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+    /// The peer closed the link before the handshake was over.
+    #[error(
+        "the peer closed the link during the handshake; it says nothing about the reason, and its own error does: another cookie, cluster or build?"
+    )]
+    HungUp,
+    /// A younger link took the place of this one.
+    #[error(
+        "too many links wait for their handshake, and the oldest was closed: does another program use this address?"
+    )]
+    CrowdedOut,
+    /// The system has no random bytes.
+    #[error("the system gives no random bytes ({0}), and no handshake is safe without them")]
+    NoRandomBytes(String),
+    /// The peer closed the link within a frame.
+    #[error("the peer closed the link within a frame: it has died, or something between cuts links")]
+    Torn,
+    /// The transport lost the link.
+    #[error("the link is lost ({text}): has the peer died, or is the network cut?")]
+    Lost {
+        /// The kind of the error.
+        kind: io::ErrorKind,
+        /// The words of the transport.
+        text: String,
+    },
+    /// The bytes of the peer are no frames.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The link was closed on this side.
+    #[error("the link was closed by this process")]
+    Closed,
+}
+
+impl LinkCause {
+    /// The error of the link with this name.
+    pub(super) fn of(self, link: &Arc<str>) -> LinkError {
+        LinkError {
+            link: link.clone(),
+            cause: self,
+        }
+    }
+
+    pub(super) fn unreachable(error: &io::Error) -> Self {
+        LinkCause::Unreachable {
+            kind: error.kind(),
+            text: error.to_string(),
+        }
+    }
+
+    pub(super) fn not_accepted(error: &io::Error) -> Self {
+        LinkCause::NotAccepted {
+            kind: error.kind(),
+            text: error.to_string(),
+        }
+    }
+
+    pub(super) fn lost(error: &io::Error) -> Self {
+        LinkCause::Lost {
+            kind: error.kind(),
+            text: error.to_string(),
+        }
+    }
+}

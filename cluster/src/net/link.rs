@@ -1,0 +1,75 @@
+//! Authenticated links.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::frames::{self, FrameReader, FrameSender, FrameSettings, FrameWriter};
+use super::transport::Halves;
+use crate::handshake::{Hello, Welcome};
+
+/// A stream to a process that has proved that it knows the cookie, and that runs the same build.
+pub struct Link {
+    /// The name of the link for errors: its transport, and who is at the other end.
+    pub name: Arc<str>,
+    /// The peer, as it has introduced itself.
+    pub hello: Hello,
+    /// The words with which the dialer was admitted.
+    pub welcome: Welcome,
+    /// The stream.
+    pub halves: Halves,
+    /// The bytes that were read behind the handshake. They come before those that the read half gives.
+    pub beyond: Vec<u8>,
+}
+
+impl Link {
+    /// Turns the link into a stream of frames. Spawn the future [`FrameWriter::run`] in a task.
+    ///
+    /// ```
+    /// use selvedge_cluster::frame::{Class, Frame, Service};
+    /// use selvedge_cluster::handshake::{Cookie, Hello, Identity, Role, Welcome};
+    /// use selvedge_cluster::net::{FrameSettings, Listener, PeerInfo, Tcp, dial};
+    /// use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let identity = |role| Identity {
+    ///     hello: Hello {
+    ///         protocol: Hello::PROTOCOL, cluster: "lab".into(), build: "1a2b".into(), registry: 7, role, peer: None,
+    ///         nonce: [0; 32], // each handshake takes fresh random bytes instead
+    ///     },
+    ///     cookie: Cookie::new([9; 32]),
+    ///     binding: Vec::new(),
+    /// };
+    /// let mut listener = Listener::bind(&Tcp::loopback(), identity(Role::Worker)).await?;
+    /// let to = PeerInfo { process: ProcessId::HEAD, connect_at: listener.connect_at().into() };
+    /// let peer = Peer { process: ProcessId::HEAD, incarnation: Incarnation(1) };
+    /// let welcome = Welcome { you: peer, me: peer, epoch: 1, members: vec![peer] };
+    /// let (near, far) = tokio::join!(
+    ///     async { dial(&Tcp::loopback(), &to, &identity(Role::Head)).await },
+    ///     async { listener.next().await?.welcome(&welcome).await },
+    /// );
+    ///
+    /// let (sender, _, writer) = near?.frames::<Vec<u8>>(FrameSettings::default());
+    /// tokio::spawn(writer.run());
+    /// let frame = Frame {
+    ///     service: Service(7), class: Class::Ordered, sequence: 1, acknowledged: 0,
+    ///     head: vec![1], parts: vec![b"part".to_vec()],
+    /// };
+    /// sender.try_send(frame.clone())?;
+    /// let (_, mut reader, _writer) = far?.frames::<Vec<u8>>(FrameSettings::default());
+    /// assert_eq!(reader.next().await?, Some(frame));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn frames<P>(self, settings: FrameSettings) -> (FrameSender<P>, FrameReader, FrameWriter<P>) {
+        frames::over(self.name, self.halves, self.beyond, settings)
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("name", &self.name)
+            .field("hello", &self.hello)
+            .finish_non_exhaustive()
+    }
+}

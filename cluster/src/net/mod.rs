@@ -1,0 +1,35 @@
+//! Transports, authenticated links over them, and streams of frames over links.
+//!
+//! All input and output of this crate is here, in feature `net`, which is off by default. The
+//! [README](https://github.com/selvedge-rs/selvedge/tree/main/cluster/src/net) of this folder has the invariants `NET-1` to
+//! `NET-5`, and [`Link::frames`] an example.
+//!
+//! - [`Transport`] makes streams: [`Tcp`], [`Uds`], [`Bridge`], and the user's own.
+//! - [`dial`] and [`Listener`] make links: streams to processes that have proved that they know the cookie.
+//! - [`Link::frames`] sends and receives frames over a link.
+//!
+//! All of it runs on a runtime of tokio that has input, output and time.
+
+mod authenticate;
+mod bridge;
+mod error;
+mod frames;
+mod link;
+mod listener;
+mod random;
+mod tcp;
+mod transport;
+mod uds;
+
+#[cfg(feature = "contract")]
+pub mod contract;
+
+pub use authenticate::{Arrival, answer, dial, introduce};
+pub use bridge::{Bridge, bridge};
+pub use error::{LinkCause, LinkError};
+pub use frames::{FrameReader, FrameSender, FrameSettings, FrameWriter, Refused, SendError};
+pub use link::Link;
+pub use listener::Listener;
+pub use tcp::Tcp;
+pub use transport::{Acceptor, Halves, PeerInfo, Pending, ReadHalf, Transport, WriteHalf};
+pub use uds::Uds;

@@ -1,0 +1,81 @@
+//! TCP.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::task::{Context, Poll, ready};
+
+use tokio::net::{TcpListener, TcpStream};
+
+use super::transport::{Acceptor, Halves, PeerInfo, Pending, Transport};
+
+/// Streams over TCP, without encryption. A listener binds one interface, and a port that the system chooses.
+///
+/// Small frames leave at once (`TCP_NODELAY`). The keepalive of TCP stays off, because a stream says nothing about whether a
+/// process works: heartbeats do.
+#[derive(Clone, Copy, Debug)]
+pub struct Tcp {
+    interface: IpAddr,
+}
+
+impl Tcp {
+    /// TCP within this host: nobody outside can connect.
+    pub const fn loopback() -> Self {
+        Tcp {
+            interface: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        }
+    }
+
+    /// TCP over the interface that has this address.
+    pub const fn on(interface: IpAddr) -> Self {
+        Tcp { interface }
+    }
+
+    async fn bind(self) -> io::Result<Box<dyn Acceptor>> {
+        if self.interface.is_unspecified() {
+            let text = format!(
+                "{} stands for every interface: name the address that other processes connect to",
+                self.interface
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let listener = TcpListener::bind((self.interface, 0)).await?;
+        let connect_at = listener.local_addr()?.to_string();
+        Ok(Box::new(TcpAcceptor { listener, connect_at }))
+    }
+}
+
+impl Transport for Tcp {
+    fn name(&self) -> &str {
+        "tcp"
+    }
+
+    fn connect<'a>(&'a self, to: &'a PeerInfo) -> Pending<'a, Halves> {
+        Box::pin(async { halves(TcpStream::connect(&to.connect_at).await?) })
+    }
+
+    fn listen(&self) -> Pending<'_, Box<dyn Acceptor>> {
+        Box::pin(self.bind())
+    }
+}
+
+struct TcpAcceptor {
+    listener: TcpListener,
+    connect_at: String,
+}
+
+impl Acceptor for TcpAcceptor {
+    fn connect_at(&self) -> &str {
+        &self.connect_at
+    }
+
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Halves, String)>> {
+        let (stream, from) = ready!(self.listener.poll_accept(cx))?;
+        Poll::Ready(halves(stream).map(|halves| (halves, from.to_string())))
+    }
+}
+
+fn halves(stream: TcpStream) -> io::Result<Halves> {
+    stream.set_nodelay(true)?;
+    let (reader, writer) = stream.into_split();
+    Ok(Halves::new(reader, writer))
+}

@@ -1,0 +1,6 @@
+//! Linux.
+
+#[cfg(feature = "contract")]
+pub(crate) mod descriptors;
+pub(crate) mod private_directory;
+pub(crate) mod unix_socket;

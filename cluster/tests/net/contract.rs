@@ -1,0 +1,32 @@
+//! The contract of every transport.
+
+mod tcp {
+    use selvedge_cluster::net::Tcp;
+    use selvedge_cluster::transport_contract;
+
+    transport_contract!(Tcp::loopback);
+}
+
+#[cfg(target_os = "linux")]
+mod uds {
+    use selvedge_cluster::net::Uds;
+    use selvedge_cluster::transport_contract;
+
+    transport_contract!(|| Uds::new().unwrap());
+}
+
+mod bridge {
+    use selvedge_cluster::net::Bridge;
+    use selvedge_cluster::transport_contract;
+
+    transport_contract!(|| Bridge::new(5000));
+}
+
+/// A transport of the user's own, which carries messages and has no streams.
+mod messages {
+    use selvedge_cluster::transport_contract;
+
+    use crate::messages::Messages;
+
+    transport_contract!(Messages::default);
+}

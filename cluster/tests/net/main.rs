@@ -1,0 +1,20 @@
+//! Transports, links over them, and frames over links.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)] // a test may panic
+
+mod contract;
+mod frames;
+mod handshake;
+mod hostile;
+#[cfg(target_os = "linux")]
+mod killed;
+mod messages;
+mod mutants;
+mod shortage;
+mod support;
+mod transports;

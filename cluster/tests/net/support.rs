@@ -1,0 +1,123 @@
+//! What several tests need.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use selvedge_cluster::frame::{Class, Frame, FrameLimits, Service};
+use selvedge_cluster::handshake::{Cookie, Hello, Identity, Role, Welcome};
+use selvedge_cluster::net::{
+    Acceptor, Arrival, Bridge, Halves, LinkError, Listener, PeerInfo, Tcp, Transport,
+};
+use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+
+/// Runs a test on one thread. A wait that does not end fails it.
+pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let ended = runtime.block_on(async { timeout(Duration::from_secs(60), test).await });
+    ended.expect("a wait has not ended")
+}
+
+/// Runs a test in virtual time, which goes on whenever everybody waits. A wait that does not end fails it.
+pub(crate) fn run_in_virtual_time<T>(test: impl Future<Output = T>) -> T {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build();
+    let days = Duration::from_secs(30 * 86_400);
+    let ended = runtime.unwrap().block_on(async { timeout(days, test).await });
+    ended.expect("a wait has not ended")
+}
+
+/// The transports of the system, and the one in memory.
+pub(crate) fn transports() -> Vec<Box<dyn Transport>> {
+    let mut all: Vec<Box<dyn Transport>> = vec![Box::new(Tcp::loopback()), Box::new(Bridge::new(1000))];
+    #[cfg(target_os = "linux")]
+    all.push(Box::new(selvedge_cluster::net::Uds::new().unwrap()));
+    all
+}
+
+pub(crate) fn identity(role: Role) -> Identity {
+    Identity {
+        hello: Hello {
+            protocol: Hello::PROTOCOL,
+            cluster: "lab".into(),
+            build: "one".into(),
+            registry: 7,
+            role,
+            peer: None,
+            nonce: [0; 32],
+        },
+        cookie: Cookie::new([5; 32]),
+        binding: Vec::new(),
+    }
+}
+
+pub(crate) fn stranger() -> Identity {
+    Identity {
+        cookie: Cookie::new([6; 32]),
+        ..identity(Role::Worker)
+    }
+}
+
+pub(crate) fn welcome() -> Welcome {
+    let peer = Peer {
+        process: ProcessId::HEAD,
+        incarnation: Incarnation(1),
+    };
+    Welcome {
+        you: peer,
+        me: peer,
+        epoch: 3,
+        members: vec![peer],
+    }
+}
+
+pub(crate) async fn listener(transport: &dyn Transport) -> Listener {
+    Listener::bind(transport, identity(Role::Head)).await.unwrap()
+}
+
+pub(crate) fn at(connect_at: &str) -> PeerInfo {
+    PeerInfo {
+        process: ProcessId::new(3).unwrap(),
+        connect_at: connect_at.to_owned(),
+    }
+}
+
+/// The first process that proves itself; strangers before it are refused.
+pub(crate) async fn first_arrival(listener: &mut Listener) -> Arrival {
+    loop {
+        if let Ok(arrival) = listener.next().await {
+            return arrival;
+        }
+    }
+}
+
+/// The error of the next stranger.
+pub(crate) async fn refusal(listener: &mut Listener) -> LinkError {
+    listener.next().await.expect_err("a stranger was let in")
+}
+
+/// Accepts a stream without a handshake.
+pub(crate) async fn accept(acceptor: &mut dyn Acceptor) -> Halves {
+    poll_fn(|cx| acceptor.poll_accept(cx)).await.unwrap().0
+}
+
+pub(crate) fn frame(number: u64, part: Vec<u8>) -> Frame {
+    Frame {
+        service: Service(7),
+        class: Class::Ordered,
+        sequence: number,
+        acknowledged: 0,
+        head: vec![1, 2],
+        parts: vec![part],
+    }
+}
+
+/// The bytes of a frame.
+pub(crate) fn bytes(frame: &Frame) -> Vec<u8> {
+    let mut bytes = frame.prefix(&FrameLimits::default()).unwrap();
+    bytes.extend(frame.parts.concat());
+    bytes
+}
