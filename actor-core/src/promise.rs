@@ -26,16 +26,17 @@ pub enum NoAnswer {
 }
 
 enum PromiseState<T> {
-    Open(Option<Waiting>),
+    Open(Waiting),
     Kept(T),
     Broken,
     Taken,
 }
 
-/// The one that waits.
-enum Waiting {
-    Waker(Waker),
-    Thread(Arc<Sleeper>),
+/// The waiting side: a task that has polled, and a thread that waits after that.
+#[derive(Default)]
+struct Waiting {
+    waker: Option<Waker>,
+    thread: Option<Arc<Sleeper>>,
 }
 
 struct Shared<T> {
@@ -68,7 +69,7 @@ pub(crate) fn promise_by_letter<T>(lead: Arc<Lead>) -> (Promise<T>, Answer<T>) {
 
 fn with_lead<T>(lead: Option<Arc<Lead>>) -> (Promise<T>, Answer<T>) {
     let shared = Arc::new(Shared {
-        state: Mutex::new(PromiseState::Open(None)),
+        state: Mutex::new(PromiseState::Open(Waiting::default())),
         lead,
     });
     (
@@ -107,14 +108,13 @@ impl<T> Promise<T> {
         let previous = std::mem::replace(&mut *shared.state.lock(), outcome);
         // If the waiting side is gone, the answer is dropped here.
         dispose(shared);
-        match previous {
-            PromiseState::Open(Some(Waiting::Waker(waker))) => Some(waker),
-            PromiseState::Open(Some(Waiting::Thread(sleeper))) => {
-                sleeper.wake();
-                None
-            }
-            _ => None,
+        let PromiseState::Open(waiting) = previous else {
+            return None;
+        };
+        if let Some(thread) = waiting.thread {
+            thread.wake();
         }
+        waiting.waker
     }
 }
 
@@ -169,9 +169,8 @@ impl<T> Answer<T> {
         let PromiseState::Open(waiting) = &mut *state else {
             return take(&mut state);
         };
-        let before = waiting.replace(Waiting::Thread(Arc::clone(sleeper)));
+        waiting.thread = Some(Arc::clone(sleeper));
         drop(state);
-        drop(before);
         let is_open = || matches!(*self.shared.state.lock(), PromiseState::Open(_));
         sleeper.sleep(deadline, || is_open() && goes_on());
         self.taken()
@@ -184,19 +183,24 @@ impl<T> Answer<T> {
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<T, NoAnswer>> {
         let mut state = self.shared.state.lock();
         match &*state {
-            PromiseState::Open(Some(Waiting::Waker(known))) if known.will_wake(context.waker()) => {
-                return Poll::Pending;
+            PromiseState::Open(waiting) => {
+                if waiting
+                    .waker
+                    .as_ref()
+                    .is_some_and(|known| known.will_wake(context.waker()))
+                {
+                    return Poll::Pending;
+                }
             }
-            PromiseState::Open(_) => {}
             _ => return take(&mut state).map_or(Poll::Pending, Poll::Ready),
         }
         drop(state);
         let waker = context.waker().clone();
         let mut state = self.shared.state.lock();
-        let PromiseState::Open(known) = &mut *state else {
+        let PromiseState::Open(waiting) = &mut *state else {
             return take(&mut state).map_or(Poll::Pending, Poll::Ready);
         };
-        let previous = known.replace(Waiting::Waker(waker));
+        let previous = waiting.waker.replace(waker);
         drop(state);
         drop(previous);
         Poll::Pending
@@ -254,6 +258,28 @@ mod tests {
         assert!(!promise.is_abandoned());
         drop(promise);
         assert_eq!(answer.wait(None), Some(Err(NoAnswer::Broken)));
+    }
+
+    struct Tells(std::sync::mpsc::Sender<()>);
+
+    impl std::task::Wake for Tells {
+        fn wake(self: Arc<Self>) {
+            self.0.send(()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_task_that_has_polled_is_woken_though_a_thread_waits_too() {
+        let (promise, mut answer) = promise::<u8>();
+        let (sender, woken) = std::sync::mpsc::channel();
+        let waker = Waker::from(Arc::new(Tells(sender)));
+        assert!(answer.poll(&mut Context::from_waker(&waker)).is_pending());
+        let soon = Instant::now() + Duration::from_millis(1);
+        assert_eq!(answer.wait(Some(soon)), None);
+        let thread = std::thread::spawn(move || answer.wait(None));
+        promise.keep(5);
+        assert_eq!(thread.join().unwrap(), Some(Ok(5)));
+        assert_eq!(woken.recv_timeout(Duration::from_secs(20)), Ok(()));
     }
 
     struct PanicsEverywhere;
