@@ -6,7 +6,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::Waker;
 
-use parking_lot::Mutex;
 use selvedge_channels::dispose;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{LocalSet, spawn_local};
@@ -15,6 +14,7 @@ use crate::cell::async_driver::AsyncDriver;
 use crate::current::{NoBlocking, Place};
 use crate::failure::Waking;
 use crate::remote::executor::WorkRefusal;
+use crate::remote::on_demand::OnDemand;
 use crate::remote::threads::Threads;
 
 /// Creates a future on the thread that polls it.
@@ -24,13 +24,7 @@ type Start = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 pub(crate) struct AsyncThread {
     name: &'static str,
     threads: Threads,
-    queue: Mutex<FutureQueue>,
-}
-
-enum FutureQueue {
-    NotStarted,
-    Open(UnboundedSender<Start>),
-    Stopped,
+    queue: OnDemand<UnboundedSender<Start>>,
 }
 
 impl AsyncThread {
@@ -38,7 +32,7 @@ impl AsyncThread {
         AsyncThread {
             name,
             threads: threads.clone(),
-            queue: Mutex::new(FutureQueue::NotStarted),
+            queue: OnDemand::new(),
         }
     }
 
@@ -47,28 +41,20 @@ impl AsyncThread {
     /// # Errors
     /// The thread has been stopped, or the system refuses it.
     pub(crate) fn ensure(&self) -> Result<(), WorkRefusal> {
-        let mut queue = self.queue.lock();
-        match &*queue {
-            FutureQueue::Open(_) => Ok(()),
-            FutureQueue::Stopped => Err(WorkRefusal::Stopped),
-            FutureQueue::NotStarted => {
-                let (sender, receiver) = unbounded_channel();
-                let started = self.threads.start(self.name, move || live(receiver));
-                started.map_err(|error| WorkRefusal::NoThread(error.to_string()))?;
-                *queue = FutureQueue::Open(sender);
-                Ok(())
-            }
-        }
+        let start = || {
+            let (sender, receiver) = unbounded_channel();
+            self.threads.start(self.name, move || live(receiver))?;
+            Ok(sender)
+        };
+        self.queue.get(start).map(drop)
     }
 
     /// Runs a future on the thread, if it runs. `start` creates the future there. The end of the thread drops both.
     pub(crate) fn spawn<F: Future<Output = ()> + 'static>(&self, start: impl FnOnce() -> F + Send + 'static) {
-        let sender = match &*self.queue.lock() {
-            FutureQueue::Open(sender) => sender.clone(),
-            FutureQueue::NotStarted | FutureQueue::Stopped => return,
-        };
-        // A thread that has ended meanwhile drops `start`.
-        let _ = sender.send(Box::new(move || Box::pin(start())));
+        if let Some(sender) = self.queue.running() {
+            // A thread that has ended meanwhile drops `start`.
+            let _ = sender.send(Box::new(move || Box::pin(start())));
+        }
     }
 
     /// Wakes a waker, which is user code, on the thread; if there is no such thread any more, on this one.
@@ -84,7 +70,7 @@ impl AsyncThread {
 
     /// Ends the thread.
     pub(crate) fn stop(&self) {
-        drop(std::mem::replace(&mut *self.queue.lock(), FutureQueue::Stopped));
+        self.queue.stop();
     }
 }
 

@@ -28,6 +28,7 @@ pub(crate) mod init;
 mod job;
 pub(crate) mod message;
 pub(crate) mod near;
+mod on_demand;
 pub(crate) mod parameter;
 mod piece;
 mod places;

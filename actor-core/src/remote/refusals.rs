@@ -3,9 +3,9 @@
 use std::any::Any;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use parking_lot::Mutex;
 use selvedge_channels::dispose;
 
+use super::on_demand::OnDemand;
 use super::threads::Threads;
 
 /// The refusals that wait at most. Further ones are dropped by whoever refuses, which slows down a peer that asks for too much.
@@ -16,50 +16,34 @@ type RefusedBox = Box<dyn Any + Send>;
 /// The thread that drops refused work.
 pub(crate) struct RefusalThread {
     threads: Threads,
-    queue: Mutex<RefusalQueue>,
-}
-
-enum RefusalQueue {
-    NotStarted,
-    Open(SyncSender<RefusedBox>),
-    Stopped,
+    queue: OnDemand<SyncSender<RefusedBox>>,
 }
 
 impl RefusalThread {
     pub(crate) fn new(threads: &Threads) -> Self {
         RefusalThread {
             threads: threads.clone(),
-            queue: Mutex::new(RefusalQueue::NotStarted),
+            queue: OnDemand::new(),
         }
     }
 
     /// Drops refused work on the thread; on the calling one if the system gives no thread, if the thread has ended, or if it
     /// has too much to drop already.
     pub(crate) fn drop_there(&self, refused: impl Send + 'static) {
-        if let Some(sender) = self.sender() {
+        let start = || {
+            let (sender, receiver) = sync_channel(REFUSALS_MAX);
+            self.threads.start("selvedge-refusals", move || live(&receiver))?;
+            Ok(sender)
+        };
+        if let Ok(sender) = self.queue.get(start) {
             // What is not sent is dropped here.
             drop(sender.try_send(Box::new(refused)));
         }
     }
 
-    fn sender(&self) -> Option<SyncSender<RefusedBox>> {
-        let mut queue = self.queue.lock();
-        if let RefusalQueue::NotStarted = *queue {
-            let (sender, receiver) = sync_channel(REFUSALS_MAX);
-            let started = self.threads.start("selvedge-refusals", move || live(&receiver));
-            if started.is_ok() {
-                *queue = RefusalQueue::Open(sender);
-            }
-        }
-        match &*queue {
-            RefusalQueue::Open(sender) => Some(sender.clone()),
-            RefusalQueue::NotStarted | RefusalQueue::Stopped => None,
-        }
-    }
-
     /// Ends the thread, once it has dropped what it has.
     pub(crate) fn stop(&self) {
-        *self.queue.lock() = RefusalQueue::Stopped;
+        self.queue.stop();
     }
 }
 

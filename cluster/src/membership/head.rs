@@ -80,13 +80,7 @@ impl Members {
 
     /// The members in the order of their numbers, the head first.
     pub fn members(&self) -> impl Iterator<Item = Peer> {
-        self.lives.iter().filter_map(|(process, life)| {
-            let incarnation = life.incarnation;
-            life.living.as_ref().map(|_| Peer {
-                process: *process,
-                incarnation,
-            })
-        })
+        self.alive().map(|(peer, _)| peer)
     }
 
     /// Whether this incarnation is a member.
@@ -174,10 +168,9 @@ impl Members {
             return Vec::new();
         }
         let mut events = vec![self.bury(peer, why)];
-        let watched: Vec<Peer> = self
-            .members()
-            .filter(|it| self.is_watched(*it, peer.process))
-            .collect();
+        let is_watched = |living: &Living| living.watch == Watch::Agent(peer.process);
+        let watched = self.alive().filter(|(_, living)| is_watched(living));
+        let watched: Vec<Peer> = watched.map(|(peer, _)| peer).collect();
         let with_agent = WhyDead::WithAgent(peer.process);
         events.extend(watched.into_iter().map(|it| self.bury(it, with_agent)));
         events
@@ -204,7 +197,8 @@ impl Members {
     pub fn tick(&mut self, now: Duration) -> Vec<MemberEvent> {
         let timeout = self.settings.silence_timeout;
         let mut events = Vec::new();
-        for (peer, heard) in self.watched_by_head() {
+        let watched: Vec<_> = self.watched_by_head().collect();
+        for (peer, heard, _) in watched {
             let silence = now.saturating_sub(heard);
             if silence >= timeout {
                 events.extend(self.died(peer, WhyDead::Silent(silence)));
@@ -218,16 +212,9 @@ impl Members {
     /// The next moment at which [`tick`](Self::tick) has something to conclude, if nothing is heard until then.
     pub fn deadline(&self) -> Option<Duration> {
         let timeout = self.settings.silence_timeout;
-        let due = self
-            .lives
-            .values()
-            .filter_map(|life| match life.living.as_ref()? {
-                Living {
-                    watch: Watch::Head(heard),
-                    is_suspected,
-                } => heard.checked_add(if *is_suspected { timeout } else { timeout / 2 }),
-                Living { .. } => None,
-            });
+        let due = self.watched_by_head().filter_map(|(_, heard, is_suspected)| {
+            heard.checked_add(if is_suspected { timeout } else { timeout / 2 })
+        });
         due.min()
     }
 
@@ -274,17 +261,23 @@ impl Members {
             .filter(|_| life.incarnation == peer.incarnation)
     }
 
-    fn is_watched(&self, peer: Peer, agent: ProcessId) -> bool {
-        self.living(peer)
-            .is_some_and(|living| living.watch == Watch::Agent(agent))
+    /// The members, each with its watch.
+    fn alive(&self) -> impl Iterator<Item = (Peer, &Living)> {
+        self.lives.iter().filter_map(|(process, life)| {
+            let peer = Peer {
+                process: *process,
+                incarnation: life.incarnation,
+            };
+            Some((peer, life.living.as_ref()?))
+        })
     }
 
-    fn watched_by_head(&self) -> Vec<(Peer, Duration)> {
-        let watched = self.members().filter_map(|peer| match self.living(peer)?.watch {
-            Watch::Head(heard) => Some((peer, heard)),
+    /// The members that the head watches, each with the moment at which it was heard last, and whether it is suspected.
+    fn watched_by_head(&self) -> impl Iterator<Item = (Peer, Duration, bool)> {
+        self.alive().filter_map(|(peer, living)| match living.watch {
+            Watch::Head(heard) => Some((peer, heard, living.is_suspected)),
             Watch::Agent(_) | Watch::Nobody => None,
-        });
-        watched.collect()
+        })
     }
 }
 

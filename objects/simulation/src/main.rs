@@ -1,5 +1,6 @@
 //! Runs simulated networks: `cargo run --release -p selvedge-simulation -- refs --seeds 0..100`.
 
+use std::fmt::Display;
 use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -116,15 +117,10 @@ fn members(options: MemberArgs) -> ExitCode {
         cut_percent: options.cut,
         times: MemberSettings::default(),
     };
-    let mut verdict = ExitCode::SUCCESS;
-    for seed in options.seeds {
+    run_all(options.seeds, |seed| {
         let report = cluster::run(setting, seed);
-        println!("seed {seed}: {report}");
-        if !report.is_clean() {
-            verdict = ExitCode::FAILURE;
-        }
-    }
-    verdict
+        (report.is_clean(), report)
+    })
 }
 
 fn refs(options: Refs) -> ExitCode {
@@ -146,11 +142,19 @@ fn refs(options: Refs) -> ExitCode {
         "passing to one that has it: {:.3}, of 1000 in a row",
         to_a_holder(1000) as f64 / 1000.0
     );
-    let mut verdict = ExitCode::SUCCESS;
-    for seed in options.seeds {
+    run_all(options.seeds, |seed| {
         let report = run(setting, seed);
+        (report.is_clean(), report)
+    })
+}
+
+/// Runs and prints each seed. The result is a failure if one of them was not clean.
+fn run_all<R: Display>(seeds: Range<u64>, run: impl Fn(u64) -> (bool, R)) -> ExitCode {
+    let mut verdict = ExitCode::SUCCESS;
+    for seed in seeds {
+        let (is_clean, report) = run(seed);
         println!("seed {seed}: {report}");
-        if !report.is_clean() {
+        if !is_clean {
             verdict = ExitCode::FAILURE;
         }
     }

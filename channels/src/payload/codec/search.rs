@@ -27,9 +27,7 @@ impl Unreadable {
     pub(super) fn note(&mut self, field: (usize, usize)) {
         self.has_grown = self.has_grown || self.fields.insert(field);
     }
-}
 
-impl Unreadable {
     /// A variant is read, for the first time or not. Others are left after a first time, whether this one can be read or not.
     pub(super) fn note_variant(&mut self, is_first: bool) {
         self.has_grown |= is_first;

@@ -96,20 +96,17 @@ impl<P: AsRef<[u8]>> FrameSender<P> {
         Ok((prefix, bytes.min(self.settings.queue_bytes_max)))
     }
 
-    fn push(&self, frame: Frame<P>, prefix: Vec<u8>, room: OwnedSemaphorePermit) -> Result<(), Refused<P>> {
-        let (service, class) = (frame.service, frame.class);
-        let (sequence, acknowledged, head) = (frame.sequence, frame.acknowledged, frame.head);
-        let queued = self.queue.send(QueuedFrame::new(prefix, frame.parts, room));
+    fn push(
+        &self,
+        mut frame: Frame<P>,
+        prefix: Vec<u8>,
+        room: OwnedSemaphorePermit,
+    ) -> Result<(), Refused<P>> {
+        let parts = std::mem::take(&mut frame.parts);
+        let queued = self.queue.send(QueuedFrame::new(prefix, parts, room));
         queued.map_err(|mpsc::error::SendError(unsent)| {
-            let parts = unsent.into_parts();
-            self.ended(Frame {
-                service,
-                class,
-                sequence,
-                acknowledged,
-                head,
-                parts,
-            })
+            frame.parts = unsent.into_parts();
+            self.ended(frame)
         })
     }
 

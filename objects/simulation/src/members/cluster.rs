@@ -369,15 +369,21 @@ impl World {
         self.after(SECOND, Event::Dial(host, start));
     }
 
-    fn kill(&mut self, host: u32) {
+    /// A host of which the head hears nothing from now on; `None` if it hears nothing already, or never has.
+    fn mute(&mut self, host: u32) -> Option<&mut Host> {
         let now = self.now;
-        let Some(it) = self
-            .host(host)
-            .filter(|it| it.member.is_some() && it.mute_since.is_none())
-        else {
+        let it = self.host(host)?;
+        let is_heard = it.member.is_some() && it.mute_since.is_none();
+        is_heard.then(|| {
+            it.mute_since = Some(now);
+            it
+        })
+    }
+
+    fn kill(&mut self, host: u32) {
+        let Some(it) = self.mute(host) else {
             return;
         };
-        it.mute_since = Some(now);
         let start = it.start;
         let delay = self.setting.delay(host, &mut self.random) + self.setting.delay(host, &mut self.random);
         self.after(delay, Event::Refused(host, start));
@@ -412,13 +418,9 @@ impl World {
 
     fn stand_still(&mut self, host: u32, time: Duration) {
         let now = self.now;
-        let Some(it) = self
-            .host(host)
-            .filter(|it| it.member.is_some() && it.mute_since.is_none())
-        else {
+        let Some(it) = self.mute(host) else {
             return;
         };
-        it.mute_since = Some(now);
         it.still_until = now + time;
         self.after(time, Event::MoveOn(host));
     }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use selvedge_cluster::membership::{Change, MemberEvent, Members, Notice, Refusal, WhyDead};
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
-use selvedge_cluster::session::{Output, Packet, Session};
+use selvedge_cluster::session::{Output, Packet, Session, SessionSettings};
 
-use super::host::{Frame, Message, Welcome, packets, session_settings};
+use super::host::{Frame, Message, Welcome, packets};
 use super::setting::MemberSetting;
 
 /// The head's name.
@@ -168,7 +168,7 @@ impl Head {
             epoch: self.members.epoch(),
             members: self.members.members().collect(),
         });
-        let mut session = Session::new(HEAD, me, session_settings());
+        let mut session = Session::new(HEAD, me, SessionSettings::default());
         // The link is to the agent that has dialled.
         let _ = session.connected(now, me);
         let agent = Agent {

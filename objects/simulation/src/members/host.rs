@@ -62,9 +62,9 @@ pub struct Host {
     pub still_until: Duration,
     /// The moment since which the head hears nothing of it: it stands still, is cut off, or its agent was killed.
     pub mute_since: Option<Duration>,
-    /// Whether it is cut off from the head.
+    /// Whether the host is cut off from the head.
     pub is_cut: bool,
-    /// Whether its agent runs.
+    /// Whether the host's agent runs.
     pub runs: bool,
 }
 
@@ -81,15 +81,10 @@ pub struct Member {
     pub session: Session<Message>,
 }
 
-/// The limits of sessions of the simulation.
-pub fn session_settings() -> SessionSettings {
-    SessionSettings::default()
-}
-
 impl Member {
     /// The agent that a welcome names.
     pub fn new(now: Duration, welcome: &Welcome, head: Peer, times: MemberSettings) -> Self {
-        let mut session = Session::new(welcome.you, head, session_settings());
+        let mut session = Session::new(welcome.you, head, SessionSettings::default());
         // The link is to the head, which the welcome has come from.
         let _ = session.connected(now, head);
         Member {

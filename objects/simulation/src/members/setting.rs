@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use selvedge_cluster::membership::MemberSettings;
 
+use crate::faults::copies;
 use crate::random::Random;
 
 /// The size of a run, and its faults. Faults happen at random hosts at random moments of the run.
@@ -60,9 +61,7 @@ impl MemberSetting {
 
     /// The number of copies of a frame that arrive.
     pub fn copies(&self, random: &mut Random) -> u32 {
-        let is_lost = random.happens(self.loss_per_mille);
-        let is_doubled = random.happens(self.duplication_per_mille);
-        if is_lost { 0 } else { 1 + u32::from(is_doubled) }
+        copies(self.loss_per_mille, self.duplication_per_mille, random)
     }
 
     /// The clock of a host at a moment: it is fast or slow by up to 200 millionths, and was started at another time.
