@@ -274,6 +274,11 @@ fn acc_17_a_reader_without_memory_on_the_device_fails_one_execution() {
     if !there() {
         return;
     }
+    if simulator().is_none() {
+        // The simulated device limits each process; on another one the writer would have no memory either.
+        eprintln!("not tested: processes share the memory of this device");
+        return;
+    }
     let runtime = Runtime::new();
     let [a, b]: [LayerHandle; 2] = layers(&runtime, Where::Processes);
     let graph = runtime.compile(|x: Edge<i64>| b.total(&a.make(&x))).unwrap();

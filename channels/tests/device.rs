@@ -815,7 +815,7 @@ fn many_channels() {
     for _ in 0..20 {
         round();
     }
-    census_returns_to(before);
+    census_returns_to(&before);
 }
 
 #[test]

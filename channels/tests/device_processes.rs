@@ -187,7 +187,7 @@ fn the_maker_dies() {
         if signals == Signals::Values {
             stream.wait(LONG).unwrap();
             drop((lines, reader, stream, channel, kids));
-            census_returns_to(before);
+            census_returns_to(&before);
         }
     }
 }
@@ -249,7 +249,7 @@ fn the_creator_without_endpoint_dies() {
     assert!(is_gone, "{gone}");
     writes.wait(LONG).unwrap();
     drop((lines, writer, reader, writes, reads, channel, kids));
-    census_returns_to(before);
+    census_returns_to(&before);
 }
 
 /// Child processes, killed on drop, so that a failing test leaves none behind.
@@ -582,7 +582,7 @@ fn kills() {
                 assert_eq!(now, seen, "see SELVEDGE_SIM_REPORT");
             }
             // The streams go on, over memory that the dead process has left unfinished; no reader gets that memory.
-            _ => census_returns_to(before),
+            _ => census_returns_to(&before),
         }
         times.sort_unstable();
         println!(

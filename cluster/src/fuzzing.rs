@@ -184,6 +184,7 @@ pub fn strangers(bytes: &[u8]) {
         registry: 0,
         role: Role::Head,
         peer: None,
+        to: None,
         nonce: [1; 32],
     };
     let identity = Identity {

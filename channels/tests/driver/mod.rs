@@ -167,19 +167,21 @@ pub(crate) fn len(message: u64, index: u64) -> usize {
 pub(crate) const DTYPE: DType = DType::U32;
 
 /// Descriptors, threads, mappings and events of this process.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Census {
     pub(crate) descriptors: usize,
-    pub(crate) threads: usize,
+    /// The names of the threads. A driver that is not the simulated one makes threads of its own, at any time, under any name,
+    /// so beside it only those of selvedge are listed.
+    pub(crate) threads: Vec<String>,
     pub(crate) mappings: usize,
     /// Zero if the driver is not the simulated one.
     pub(crate) events: u64,
 }
 
 impl Census {
-    fn is_within(self, other: Census) -> bool {
+    fn is_within(&self, other: &Census) -> bool {
         self.descriptors <= other.descriptors
-            && self.threads <= other.threads
+            && self.threads.len() <= other.threads.len()
             && self.mappings <= other.mappings
             && self.events <= other.events
     }
@@ -189,9 +191,19 @@ pub(crate) fn census() -> Census {
     let count = |path: &str| fs::read_dir(path).unwrap().count();
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let ours = |line: &&str| line.contains("memfd:") || line.contains("/dev/shm/");
+    let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+    let mut threads: Vec<_> = fs::read_dir("/proc/self/task")
+        .unwrap()
+        .flatten()
+        .map(name)
+        .collect();
+    if simulator().is_none() {
+        threads.retain(|name| name.starts_with("selvedge"));
+    }
+    threads.sort_unstable();
     Census {
         descriptors: count("/proc/self/fd"),
-        threads: count("/proc/self/task"),
+        threads,
         mappings: maps.lines().filter(ours).count(),
         events: simulator().map_or(0, |simulator| simulator.events()),
     }
@@ -199,7 +211,7 @@ pub(crate) fn census() -> Census {
 
 /// Checks that all counts return to `before` once devices are done. The system takes a moment to remove an ended
 /// thread, too.
-pub(crate) fn census_returns_to(before: Census) {
+pub(crate) fn census_returns_to(before: &Census) {
     for _ in 0..5000 {
         reclaim();
         if census().is_within(before) {

@@ -33,6 +33,8 @@ pub struct Hello {
     pub role: Role,
     /// The process and its incarnation; `None` if it wants to be given a number.
     pub peer: Option<Peer>,
+    /// The process that the dialer wants to reach; `None` if whoever listens there will do. A head names a new worker by it.
+    pub to: Option<Peer>,
     /// Random bytes, new for each handshake.
     pub nonce: [u8; 32],
 }

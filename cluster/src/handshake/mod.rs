@@ -12,7 +12,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let identity = |role, nonce| Identity {
 //!     hello: Hello {
-//!         protocol: Hello::PROTOCOL, cluster: "lab".into(), build: "1a2b".into(), registry: 7, role, peer: None,
+//!         protocol: Hello::PROTOCOL, cluster: "lab".into(), build: "1a2b".into(), registry: 7, role, peer: None, to: None,
 //!         nonce: [nonce; 32], // fresh random bytes
 //!     },
 //!     cookie: Cookie::new([9; 32]),

@@ -12,6 +12,7 @@ fn identity(role: Role, nonce: u8) -> Identity {
             registry: 7,
             role,
             peer: None,
+            to: None,
             nonce: [nonce; 32],
         },
         cookie: Cookie::new([5; 32]),

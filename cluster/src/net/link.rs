@@ -6,6 +6,8 @@ use std::sync::Arc;
 use super::frames::{self, FrameReader, FrameSender, FrameSettings, FrameWriter};
 use super::transport::Halves;
 use crate::handshake::{Hello, Welcome};
+#[cfg(all(target_os = "linux", not(selvedge_portable)))]
+use crate::platform::stream_socket;
 
 /// A stream to a process that has proved that it knows the cookie, and that runs the same build.
 pub struct Link {
@@ -33,7 +35,7 @@ impl Link {
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// let identity = |role| Identity {
     ///     hello: Hello {
-    ///         protocol: Hello::PROTOCOL, cluster: "lab".into(), build: "1a2b".into(), registry: 7, role, peer: None,
+    ///         protocol: Hello::PROTOCOL, cluster: "lab".into(), build: "1a2b".into(), registry: 7, role, peer: None, to: None,
     ///         nonce: [0; 32], // each handshake takes fresh random bytes instead
     ///     },
     ///     cookie: Cookie::new([9; 32]),
@@ -62,6 +64,19 @@ impl Link {
     /// ```
     pub fn frames<P>(self, settings: FrameSettings) -> (FrameSender<P>, FrameReader, FrameWriter<P>) {
         frames::over(self.name, self.halves, self.beyond, settings)
+    }
+
+    /// Takes the socket of the link, in non-blocking mode, and the bytes that come before those of the socket.
+    ///
+    /// A stream that is no socket, or whose bytes do not travel as they are (TLS), is carried by a pair of Unix domain sockets:
+    /// two tasks of the current runtime of tokio copy its bytes, and end with the stream.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    #[cfg(all(target_os = "linux", not(selvedge_portable)))]
+    pub fn into_socket(self) -> std::io::Result<(std::os::fd::OwnedFd, Vec<u8>)> {
+        let socket = stream_socket::into_socket(self.halves)?;
+        Ok((socket, self.beyond))
     }
 }
 

@@ -31,5 +31,7 @@ pub use frames::{FrameReader, FrameSender, FrameSettings, FrameWriter, Refused, 
 pub use link::Link;
 pub use listener::Listener;
 pub use tcp::Tcp;
-pub use transport::{Acceptor, Halves, PeerInfo, Pending, ReadHalf, Transport, WriteHalf};
+pub use transport::{
+    Acceptor, ByteReader, ByteWriter, Halves, PeerInfo, Pending, ReadHalf, Transport, WriteHalf,
+};
 pub use uds::Uds;

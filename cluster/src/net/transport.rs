@@ -1,5 +1,6 @@
 //! The trait of transports: whoever makes streams of bytes between processes.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -13,9 +14,19 @@ use crate::peer::ProcessId;
 /// A future of a transport.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;
 /// The half of a stream that is read.
-pub type ReadHalf = Box<dyn AsyncRead + Send + Unpin>;
+pub type ReadHalf = Box<dyn ByteReader>;
 /// The half of a stream that is written.
-pub type WriteHalf = Box<dyn AsyncWrite + Send + Unpin>;
+pub type WriteHalf = Box<dyn ByteWriter>;
+
+/// Whatever can be the half of a stream that is read.
+pub trait ByteReader: AsyncRead + Any + Send + Unpin {}
+
+impl<T: AsyncRead + Any + Send + Unpin> ByteReader for T {}
+
+/// Whatever can be the half of a stream that is written.
+pub trait ByteWriter: AsyncWrite + Any + Send + Unpin {}
+
+impl<T: AsyncWrite + Any + Send + Unpin> ByteWriter for T {}
 
 /// A way to make streams of bytes between processes: [`Tcp`](super::Tcp), [`Uds`](super::Uds), [`Bridge`](super::Bridge),
 /// or a type of the user's.

@@ -47,6 +47,7 @@ pub(crate) fn identity(role: Role) -> Identity {
             registry: 7,
             role,
             peer: None,
+            to: None,
             nonce: [0; 32],
         },
         cookie: Cookie::new([5; 32]),

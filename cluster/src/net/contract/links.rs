@@ -22,6 +22,7 @@ fn identity(role: Role) -> Identity {
             registry: 1,
             role,
             peer: None,
+            to: None,
             nonce: [0; 32],
         },
         cookie: Cookie::new([1; 32]),
