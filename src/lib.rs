@@ -67,6 +67,8 @@ pub use selvedge_compiler::{
     Transport, Wait, Work, all_to_all, allgather, allreduce, barrier, bound, broadcast, constant, forecast,
     gather, gather_to, pipeline, reduce, reduce_scatter, scatter,
 };
+#[cfg(feature = "hosts")]
+pub use selvedge_core::hosts;
 pub use selvedge_core::{
     Actor, ActorRef, AnyProcess, BoxError, Call, CallError, CallScope, Cancellation, ChannelIter,
     ChannelStream, Composite, Construction, Death, EndError, Exit, Failure, FailureKind, FailureReport,

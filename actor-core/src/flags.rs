@@ -31,6 +31,8 @@ Flags of every program that uses selvedge, given before any `--`:
   --selvedge-graph[=FORMAT]  prints the first graph and ends: text, dot, mermaid, json, svg or html
   --selvedge-check           proves the first graph and ends
   --selvedge-trace=FILE      writes a trace when the graph ends: a page for .html, a picture for .svg, else JSON
+  --selvedge-worker [--bind-to HOST]
+                             becomes a worker of another host (feature `hosts`), as `Runtime::add` starts it
   --selvedge-help            prints this and ends
 
 Variables of the environment:
@@ -116,6 +118,26 @@ enum Flag {
     Sets(&'static str, String),
 }
 
+/// A process that was started to become a worker.
+#[cfg(feature = "hosts")]
+pub(crate) struct HostedWorker {
+    /// The address to listen on.
+    pub(crate) bind: Option<String>,
+}
+
+/// The flags of a worker (`--selvedge-worker`, and `--bind-to ADDRESS` behind it), if the command line has them.
+#[cfg(feature = "hosts")]
+pub(crate) fn hosted_worker() -> Option<HostedWorker> {
+    use selvedge_cluster::manager::{BIND_FLAG, WORKER_FLAG};
+    let mut arguments = std::env::args_os()
+        .skip(1)
+        .take_while(|argument| argument != "--");
+    arguments.find(|argument| argument == WORKER_FLAG)?;
+    let bind = arguments.next().filter(|argument| argument == BIND_FLAG);
+    let bind = bind.and_then(|_| arguments.next()?.into_string().ok());
+    Some(HostedWorker { bind })
+}
+
 /// Reads an argument; returns `None` if it is not a flag of selvedge.
 ///
 /// # Errors
@@ -132,6 +154,9 @@ fn flag(argument: &OsStr) -> Result<Option<Flag>, String> {
     let sets = |variable, value: &str| Ok(Some(Flag::Sets(variable, value.to_owned())));
     match (name, value) {
         ("help", None) => Ok(Some(Flag::Help)),
+        ("worker", None) => Err(format!(
+            "`{argument}` begins a worker of another host, for which this program lacks selvedge's feature `hosts`"
+        )),
         ("check", None) => sets(ENV_CHECK, "1"),
         ("graph", None) => sets(ENV_GRAPH, "text"),
         ("graph", Some("")) => Err(format!("`{argument}` names no format")),

@@ -62,7 +62,7 @@ id!(
     from 1
 );
 
-/// A host. [`HostId::DRIVER`] is the host of the process that made the runtime, and so far the only one.
+/// A host: processes of one host can share memory. [`HostId::DRIVER`] is the host of the process that made the runtime.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct HostId(pub u32);
 

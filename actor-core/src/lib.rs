@@ -8,6 +8,8 @@ mod body;
 mod cell;
 mod control;
 mod home;
+#[cfg(feature = "hosts")]
+pub mod hosts;
 mod hub;
 mod lane;
 mod lease;

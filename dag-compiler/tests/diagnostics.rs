@@ -17,6 +17,7 @@ use selvedge_compiler::plan::validate::validate;
 use selvedge_compiler::prove::repair::{Repair, repairs};
 use selvedge_compiler::prove::{Refutation, prove};
 use selvedge_compiler::{Code, CompileError, Diagnostic, SourceLocation};
+use selvedge_core::HostId;
 use text::{golden, graph, settings};
 
 fn codes(text: &str) -> Vec<String> {
@@ -248,6 +249,7 @@ fn dag_20_codes_are_stable_and_unique() {
         (Code::NotWire, "D0120"),
         (Code::NotShared, "D0121"),
         (Code::MixedValue, "D0122"),
+        (Code::OtherHost, "D0123"),
         (Code::Internal, "D0199"),
     ];
     let known: BTreeSet<String> = Code::ALL.iter().map(Code::to_string).collect();
@@ -427,6 +429,9 @@ fn dag_20_every_code_is_rendered_with_its_source_line() {
     let mut mixed = in_the_program(far, &[(6, 23), (8, 29)]);
     mixed.values[1].traits.mixed = true;
     shown.extend(refusal(mixed));
+    let mut hosts = in_the_program(far, &[(6, 23), (8, 29)]);
+    hosts.actors[1].home.host = HostId(1);
+    shown.extend(refusal(hosts));
     let mut broken = in_the_program(live, &[(6, 23), (8, 29), (7, 21)]);
     broken.tasks[0].args[0] = selvedge_compiler::ir::ArgIr::Value(ValueId(99));
     shown.extend(refusal(broken));

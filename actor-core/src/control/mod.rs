@@ -5,7 +5,7 @@
 //! - `actor_node`: one for each user actor. It routes calls to the actor's lane or worker, and holds them while the
 //!   actor restarts.
 //! - `worker_node`: one for each worker process. It restarts the process and ends it.
-//! - `worker_start`: the start of a process, up to its hello.
+//! - `worker_start`: the start of a process, up to its hello; `host_start`: that of one on another host.
 //! - `messages`, `supervisor_message`: the messages to nodes and to the supervisor.
 //! - `watch`: waits for a worker's death and announces it.
 //! - `launch_threads`: the threads that start worker processes. They live as long as the control thread, because a
@@ -14,6 +14,8 @@
 //! The control thread must never block, because it detects deaths.
 
 pub(crate) mod actor_node;
+#[cfg(feature = "hosts")]
+mod host_start;
 pub(crate) mod launch_threads;
 pub(crate) mod messages;
 pub(crate) mod node;

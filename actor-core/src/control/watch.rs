@@ -14,10 +14,10 @@ use crate::control::silence::Silence;
 use crate::death::{Death, Exit};
 use crate::directory::Directory;
 pub(crate) use crate::platform::child::Process;
-use crate::platform::link::LinkReader;
-use crate::worker::link::{Link, read_frames};
+use crate::worker::link::{Link, read_words};
 use crate::worker::output::Pump;
 use crate::worker::record::WorkerRecord;
+use crate::worker::words::Words;
 
 /// The time limit for reading the last frames of a dying worker, and for waiting for its last thread. As a rule, both
 /// come at once.
@@ -42,16 +42,19 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Reads the link until the worker is dead, then announces the death.
-    pub(crate) async fn run(self, socket: LinkReader) {
+    pub(crate) async fn run(self, mut words: Words) {
         let Directory { leases, hub, .. } = &*self.directory;
         let (silence, limit) = (Silence::new(), self.directory.limits().silence);
         let mut is_silent = false;
-        let mut frames = pin!(read_frames(
-            socket,
+        let mut frames = pin!(read_words(
+            &mut words,
             &self.link,
             || silence.hear(),
             |lane, panic| leases.ended(&[lane], panic.as_deref()),
-            |about| hub.asked(self.peer, about),
+            |about, failed| match failed {
+                None => hub.asked(self.peer, about),
+                Some(why) => hub.not_linked(self.peer, about, why),
+            },
         ));
         let soon = || Instant::now() + LAST_FRAMES_TIMEOUT;
         let until = tokio::select! {

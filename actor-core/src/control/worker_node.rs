@@ -193,16 +193,13 @@ mod tests {
     use tokio::sync::mpsc;
 
     use crate::worker::link::{Link, Outgoing, Response};
-    use crate::worker::protocol::{FRAME_HEADER_BYTES, read_head};
+    use crate::worker::protocol::read_head;
     use crate::worker::record::{RunningProcess, WorkerRecord};
 
     /// Returns the next message to the worker.
     fn sent(queue: &mut mpsc::UnboundedReceiver<Outgoing>) -> Option<ToWorker> {
         let message = queue.try_recv().ok()?;
-        message
-            .front
-            .get(FRAME_HEADER_BYTES..)
-            .map(|head| read_head(head).unwrap())
+        Some(read_head(message.head()).unwrap())
     }
 
     #[test]

@@ -14,15 +14,18 @@ use crate::control::supervisor_message::SupervisorMessage;
 use crate::control::watch::{Process, Watch};
 use crate::death::Exit;
 use crate::directory::Directory;
+#[cfg(feature = "hosts")]
+use crate::hosts::host_key::HostKey;
 use crate::hub::post::Post;
-use crate::platform::link::{LinkReader, LinkWriter, connect};
+use crate::platform::link::{OutputPipe, OutputReader, Stream, connect, output};
 use crate::spawn_error::SpawnError;
 use crate::worker::hello::Hello;
-use crate::worker::launch::{Launched, Launcher};
-use crate::worker::link::{Link, read_frame, write_frames};
+use crate::worker::launch::{Contact, Launched, LaunchedChild, Launcher};
+use crate::worker::link::{Link, write_frames};
 use crate::worker::output::{LineQueue, Pump, Target};
 use crate::worker::protocol::{FrameError, FromWorker, ToWorker};
 use crate::worker::record::{RunningProcess, WorkerRecord};
+use crate::worker::words::Words;
 
 /// The data of a worker's node.
 pub(crate) struct WorkerArgs {
@@ -38,43 +41,64 @@ pub(crate) struct WorkerArgs {
     pub(crate) closing: watch::Receiver<bool>,
 }
 
-/// The ends of a new process that the driver holds.
-struct Connected {
-    stdout: Arc<Pump>,
-    stderr: Arc<Pump>,
-    reading: LinkReader,
-    writing: LinkWriter,
+/// A process that has introduced itself.
+pub(super) struct Met {
+    pub(super) words: Words,
+    pub(super) link: Arc<Link>,
+    pub(super) stdout: Arc<Pump>,
+    /// The pid of the worker on its host.
+    pub(super) pid: u32,
+    pub(super) sentinels: Vec<u32>,
+    /// The place where other workers dial the worker; `None` for a child, which takes ends of pairs.
+    pub(super) place: Option<String>,
+    /// The host of the worker; `None` for a child, which is on this host.
+    #[cfg(feature = "hosts")]
+    pub(super) host: Option<HostKey>,
 }
 
 impl WorkerArgs {
     /// Launches the process, waits for its hello, and watches it from then on.
     pub(super) async fn start(&mut self, node: &NodeRef<WorkerMessage>) -> Result<(), SpawnError> {
-        let mut launched = self.launch().await?;
-        let pid = launched.pid;
-        let Some(child) = launched.process.watch() else {
+        let Launched { child, contact } = self.launch().await?;
+        let LaunchedChild {
+            pid,
+            mut process,
+            stdout,
+            stderr,
+        } = child;
+        let Some(child) = process.watch() else {
             return Err(SpawnError::Internal("a child without a descriptor".to_owned()));
         };
         let mut process = Process::new(&child).map_err(SpawnError::Control)?;
-        let Connected {
-            stdout,
-            stderr,
-            mut reading,
-            writing,
-        } = match self.connect(launched) {
-            Ok(connected) => connected,
+        let stderr = match self.pump(stderr, pid, Target::Err) {
+            Ok(stderr) => stderr,
             Err(error) => {
                 end(&process).await;
                 return Err(SpawnError::Control(error));
             }
         };
-        let (link, queue) = Link::new();
-        let link = Arc::new(link);
-        tokio::spawn(write_frames(queue, writing));
-        match self.hear_hello(&mut reading).await {
-            Ok(sentinels) => process.watch_sentinels(pid, &sentinels),
-            Err(refused) => return Err(self.refused(refused, &process, &stderr).await),
-        }
         let peer = self.next_peer();
+        let met = match contact {
+            Contact::Pair(stream) => self.meet_child(pid, stream, stdout).await,
+            #[cfg(feature = "hosts")]
+            Contact::Announced(dialing) => self.meet_host(peer, dialing, stdout).await,
+        };
+        let met = match met {
+            Ok(met) => met,
+            Err(refused) => return Err(self.refused(refused, &process, &stderr).await),
+        };
+        #[cfg(feature = "hosts")]
+        self.record.note_host(met.host);
+        let Met {
+            link,
+            words,
+            stdout,
+            pid,
+            sentinels,
+            place,
+            ..
+        } = met;
+        process.watch_sentinels(pid, &sentinels);
         // If the worker is gone already, its watch detects the death.
         let _ = link.tell(&self.welcome(peer));
         let record = Arc::clone(&self.record);
@@ -84,7 +108,7 @@ impl WorkerArgs {
             child,
             link: Arc::clone(&link),
         };
-        self.directory.hub.joined(peer, Arc::new(running.clone()));
+        self.directory.hub.joined(peer, Arc::new(running.clone()), place);
         record.set_current(Some(running));
         let watch = Watch {
             record,
@@ -97,24 +121,33 @@ impl WorkerArgs {
             stdout,
             stderr,
         };
-        tokio::spawn(watch.run(reading));
+        tokio::spawn(watch.run(words));
         Ok(())
     }
 
-    /// Connects the output of a new process with the printer, and its link with the reactor.
-    fn connect(&self, launched: Launched) -> io::Result<Connected> {
-        let prefix = format!("[{} pid {}] ", self.record.name(), launched.pid);
-        let pump = |fd, target| {
-            let pump = Arc::new(Pump::new(fd, prefix.clone(), target, self.printer.clone())?);
-            tokio::spawn(Arc::clone(&pump).run());
-            io::Result::Ok(pump)
-        };
-        let (reading, writing) = connect(launched.stream)?;
-        Ok(Connected {
-            reading,
-            writing,
-            stdout: pump(launched.stdout, Target::Out)?,
-            stderr: pump(launched.stderr, Target::Err)?,
+    /// Connects an output of a new process with the printer.
+    fn pump(&self, pipe: OutputPipe, pid: u32, target: Target) -> io::Result<Arc<Pump>> {
+        let (name, printer) = (self.record.name(), &self.printer);
+        Ok(pump(name, pid, output(pipe)?, &[], target, printer))
+    }
+
+    /// Connects the link of a child with the reactor, and hears its hello.
+    async fn meet_child(&mut self, pid: u32, stream: Stream, stdout: OutputPipe) -> Result<Met, NoHello> {
+        let (reading, writing) = connect(stream).map_err(NoHello::Io)?;
+        let stdout = self.pump(stdout, pid, Target::Out).map_err(NoHello::Io)?;
+        let (link, queue) = Link::new();
+        tokio::spawn(write_frames(queue, writing));
+        let mut words = Words::Socket(reading);
+        let sentinels = self.hear_hello(&mut words).await?;
+        Ok(Met {
+            words,
+            link: Arc::new(link),
+            stdout,
+            pid,
+            sentinels,
+            place: None,
+            #[cfg(feature = "hosts")]
+            host: None,
         })
     }
 
@@ -144,6 +177,7 @@ impl WorkerArgs {
         stderr.drain();
         let reason = match refused {
             NoHello::Unwanted(unwanted) => return *unwanted,
+            NoHello::Io(error) => return SpawnError::Control(error),
             NoHello::Ended => format!("it ended before it said hello: {exit}"),
             NoHello::Said(reason) => reason,
         };
@@ -187,14 +221,29 @@ impl WorkerArgs {
     }
 
     /// Waits for a worker's hello and returns the worker's sentinels.
-    async fn hear_hello(&mut self, reading: &mut LinkReader) -> Result<Vec<u32>, NoHello> {
+    async fn hear_hello(&mut self, words: &mut Words) -> Result<Vec<u32>, NoHello> {
         let limit = self.directory.limits().hello;
-        let hello = tokio::time::timeout(limit, read_frame::<FromWorker>(reading));
+        let hello = tokio::time::timeout(limit, words.next());
         tokio::select! {
             hello = hello => check_hello(hello, limit),
             unwanted = self.unwanted() => Err(NoHello::Unwanted(Box::new(unwanted))),
         }
     }
+}
+
+/// Connects an output whose first bytes were read already with the printer.
+pub(super) fn pump(
+    name: &str,
+    pid: u32,
+    pipe: OutputReader,
+    begun: &[u8],
+    target: Target,
+    printer: &LineQueue,
+) -> Arc<Pump> {
+    let prefix = format!("[{name} pid {pid}] ");
+    let pump = Arc::new(Pump::new(pipe, begun, prefix, target, printer.clone()));
+    tokio::spawn(Arc::clone(&pump).run());
+    pump
 }
 
 fn too_slow(limit: Duration) -> io::Error {
@@ -209,9 +258,11 @@ fn too_slow(limit: Duration) -> io::Error {
 type Framed = (FromWorker, Vec<u8>);
 
 /// The reason that there was no hello.
-enum NoHello {
+pub(super) enum NoHello {
     /// The process is no longer wanted.
     Unwanted(Box<SpawnError>),
+    /// The ends of the process cannot be watched.
+    Io(io::Error),
     /// The process closed its link.
     Ended,
     /// The first message was wrong or did not arrive; the text gives the reason.

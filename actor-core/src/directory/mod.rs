@@ -7,11 +7,15 @@
 
 mod deaths;
 
+#[cfg(feature = "hosts")]
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+#[cfg(feature = "hosts")]
+use selvedge_cluster::handshake::Cookie;
 use selvedge_cluster::id_map::IdMap;
 
 use crate::actor_record::ActorRecord;
@@ -21,6 +25,8 @@ use crate::hub::{Hub, LinkSettings};
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
 use crate::lease::manager::LeaseManager;
+#[cfg(feature = "hosts")]
+use crate::worker::letters::WordsOfWorkers;
 
 #[derive(Default)]
 struct Entries {
@@ -35,18 +41,30 @@ pub(crate) struct Directory {
     limits: Mutex<TimeLimits>,
     pub(crate) leases: LeaseManager,
     pub(crate) hub: Arc<Hub>,
+    /// The words of workers on other hosts.
+    #[cfg(feature = "hosts")]
+    pub(crate) words: Arc<WordsOfWorkers>,
+    /// The cookie of the cluster, once it has workers on other hosts.
+    #[cfg(feature = "hosts")]
+    pub(crate) cookie: OnceLock<Cookie>,
     inline: AsyncDriver,
 }
 
 impl Directory {
     pub(crate) fn new() -> Self {
         let hub = Hub::of_driver(LinkSettings::default());
+        #[cfg(feature = "hosts")]
+        let words = WordsOfWorkers::register(&hub);
         Self {
             entries: Mutex::new(Entries::default()),
             closed: AtomicBool::new(false),
             limits: Mutex::new(TimeLimits::default()),
             leases: LeaseManager::default(),
             hub,
+            #[cfg(feature = "hosts")]
+            words,
+            #[cfg(feature = "hosts")]
+            cookie: OnceLock::new(),
             inline: AsyncDriver::new(),
         }
     }

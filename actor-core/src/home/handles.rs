@@ -17,10 +17,10 @@ use crate::home::thread::ThreadLane;
 use crate::home::worker::{WorkerKeep, WorkerLane};
 use crate::id::{LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
-use crate::promise::promise;
+use crate::promise::{Answer, promise};
 use crate::runtime::Runtime;
 use crate::spawn_error::SpawnError;
-use crate::worker::launch::LocalLauncher;
+use crate::worker::launch::{Launcher, LocalLauncher};
 use crate::worker::record::WorkerRecord;
 
 /// The time by which the control thread may be late.
@@ -71,8 +71,18 @@ impl Runtime {
 
     pub(crate) fn start_worker(&self, name: &str, env: Vec<(String, String)>) -> Result<Worker, SpawnError> {
         let launcher = Arc::new(LocalLauncher::new()?);
+        self.begin_worker(name, env, launcher)?.wait()
+    }
+
+    /// Begins to start a worker.
+    pub(crate) fn begin_worker(
+        &self,
+        name: &str,
+        env: Vec<(String, String)>,
+        launcher: Arc<dyn Launcher>,
+    ) -> Result<StartingWorker, SpawnError> {
         let record = Arc::new(WorkerRecord::new(ProcessId::next(), name, env));
-        let (reply, mut answer) = promise();
+        let (reply, started) = promise();
         let message = SupervisorMessage::AddWorker {
             record: Arc::clone(&record),
             launcher,
@@ -81,27 +91,39 @@ impl Runtime {
         if !self.inner().control()?.send(message) {
             return Err(SpawnError::Shutdown);
         }
-        // If this function returns an error, the drop of `worker` ends a process that starts late.
         let worker = Worker::new(self, record);
+        Ok(StartingWorker { worker, started })
+    }
+}
+
+/// A worker that is being started. The drop ends a process that starts late.
+pub(crate) struct StartingWorker {
+    worker: Worker,
+    started: Answer<Result<(), SpawnError>>,
+}
+
+impl StartingWorker {
+    /// Waits until the worker has joined.
+    pub(crate) fn wait(mut self) -> Result<Worker, SpawnError> {
         // The start has its own time limit. This deadline is for a control thread that a user-defined waker or watcher
         // holds up.
-        let limit = self.inner().directory.limits().hello;
+        let limit = self.worker.runtime.inner().directory.limits().hello;
         let deadline = limit
             .checked_mul(2)
             .and_then(|limit| Instant::now().checked_add(limit + CONTROL_GRACE));
-        match answer.wait(deadline) {
+        match self.started.wait(deadline) {
             Some(started) => started.unwrap_or(Err(SpawnError::Shutdown))?,
             None => {
                 let reason =
                     "the control thread is held up, by a waker or a watcher of this program".to_owned();
                 return Err(SpawnError::NoHello {
-                    worker: name.to_owned(),
+                    worker: self.worker.name().to_owned(),
                     reason,
                     stderr_tail: Vec::new(),
                 });
             }
         }
-        Ok(worker)
+        Ok(self.worker)
     }
 }
 

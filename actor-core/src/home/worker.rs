@@ -34,7 +34,10 @@ struct WorkerHome {
 
 impl Home for WorkerHome {
     fn address(&self) -> Address {
-        Address::of(self.worker.id(), self.lane)
+        Address {
+            host: self.worker.host(),
+            ..Address::of(self.worker.id(), self.lane)
+        }
     }
 
     fn label(&self) -> PlacementLabel {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::peer::{Peer, ProcessId};
 
-use super::notice::Notice;
+use super::notice::{Notice, Secret};
 use crate::platform::peer_socket::{PeerEnd, pair};
 
 /// The way to one worker that does not depend on any link of the hub.
@@ -21,6 +21,8 @@ pub(crate) trait Courier: Send + Sync {
 struct Member {
     peer: Peer,
     courier: Arc<dyn Courier>,
+    /// The place where others dial the worker; `None` for one of this host, which takes ends of pairs.
+    listens_at: Option<String>,
     /// The workers to which a pair was made.
     linked: IdSet<ProcessId>,
 }
@@ -28,11 +30,13 @@ struct Member {
 #[derive(Default)]
 pub(super) struct Broker {
     members: IdMap<ProcessId, Member>,
+    /// The cookie of the cluster, once there is a member of another host.
+    cookie: Option<Secret>,
 }
 
 impl Broker {
     /// Adds a worker. The worker and all others are told of each other.
-    pub(super) fn join(&mut self, peer: Peer, courier: Arc<dyn Courier>) {
+    pub(super) fn join(&mut self, peer: Peer, courier: Arc<dyn Courier>, listens_at: Option<String>) {
         for other in self.members.values() {
             other.courier.tell(Notice::Joined(peer), None);
             courier.tell(Notice::Joined(other.peer), None);
@@ -41,9 +45,16 @@ impl Broker {
         let member = Member {
             peer,
             courier,
+            listens_at,
             linked,
         };
         self.members.insert(peer.process, member);
+    }
+
+    /// Sets the cookie, for workers of this host that have to dial others.
+    #[cfg(feature = "hosts")]
+    pub(super) fn set_cookie(&mut self, cookie: Secret) {
+        self.cookie = Some(cookie);
     }
 
     /// Removes a worker that is dead, and tells the others. Returns the way to it.
@@ -63,7 +74,7 @@ impl Broker {
         (member.peer == peer).then_some(&member.courier)
     }
 
-    /// Makes a pair between two workers because one of them asks for it, and gives each its end.
+    /// Makes a link between two workers because one of them asks for it: each gets its end of a pair, or one of them dials.
     pub(super) fn connect(&mut self, from: Peer, about: Peer) {
         let Some(asker) = self.courier(from).cloned() else {
             return;
@@ -78,21 +89,45 @@ impl Broker {
         if !is_new {
             return;
         }
-        match pair() {
-            Ok((one, two)) => {
-                other.tell(Notice::Linked(from), Some(two));
-                asker.tell(Notice::Linked(about), Some(one));
-                if let Some(member) = self.members.get_mut(&about.process) {
-                    member.linked.insert(from.process);
+        match (self.listens_at(from), self.listens_at(about)) {
+            (None, None) => match pair() {
+                Ok((one, two)) => {
+                    other.tell(Notice::Linked(from), Some(two));
+                    asker.tell(Notice::Linked(about), Some(one));
                 }
-            }
-            Err(error) => asker.tell(Notice::NotLinked(about, error.to_string()), None),
+                Err(error) => return asker.tell(Notice::NotLinked(about, error.to_string()), None),
+            },
+            (None, Some(place)) => asker.tell(dial(about, place, self.cookie.clone()), None),
+            (Some(_), Some(place)) => asker.tell(dial(about, place, None), None),
+            (Some(place), None) => other.tell(dial(from, place, self.cookie.clone()), None),
         }
+        if let Some(member) = self.members.get_mut(&about.process) {
+            member.linked.insert(from.process);
+        }
+    }
+
+    /// A worker could not dial another one: tells that one, which may wait for the link.
+    pub(super) fn not_linked(&self, from: Peer, about: Peer, why: String) {
+        if let Some(other) = self.courier(about) {
+            other.tell(Notice::NotLinked(from, why), None);
+        }
+    }
+
+    fn listens_at(&self, peer: Peer) -> Option<String> {
+        self.members.get(&peer.process)?.listens_at.clone()
     }
 
     /// Removes all workers. Returns the ways to them, which are dropped outside the lock.
     pub(super) fn clear(&mut self) -> Vec<Arc<dyn Courier>> {
         let members = std::mem::take(&mut self.members);
         members.into_values().map(|member| member.courier).collect()
+    }
+}
+
+fn dial(peer: Peer, connect_at: String, cookie: Option<Secret>) -> Notice {
+    Notice::Dial {
+        peer,
+        connect_at,
+        cookie,
     }
 }

@@ -10,6 +10,8 @@ use tokio::runtime::Handle;
 use super::broker::{Broker, Courier};
 use super::link_end::LinkEnd;
 use super::notice::Notice;
+#[cfg(feature = "hosts")]
+use super::notice::Secret;
 use super::peer_link::PeerLink;
 use super::peer_table::PeerStatus;
 use super::post::PostError;
@@ -38,19 +40,34 @@ impl Hub {
         Self::new(me, Role::Driver(DriverRole::default()), settings)
     }
 
-    /// Sets the reactor that reads the links: the control thread's.
+    /// Sets the reactor that reads the links: in the driver, that of the control thread.
     pub(crate) fn set_reactor(&self, reactor: Handle) {
         // A runtime has one control thread, so the first value is the only one.
         let _ = self.reactor.set(reactor);
     }
 
-    /// A worker has said hello, and letters reach it from now on.
-    pub(crate) fn joined(&self, peer: Peer, courier: Arc<dyn Courier>) {
+    /// A worker has said hello, and letters reach it from now on. Other workers dial it at `listens_at`, or get ends of pairs.
+    pub(crate) fn joined(&self, peer: Peer, courier: Arc<dyn Courier>, listens_at: Option<String>) {
         let Role::Driver(driver) = &self.role else {
             return;
         };
-        driver.broker.lock().join(peer, courier);
+        driver.broker.lock().join(peer, courier, listens_at);
         self.expect(peer);
+    }
+
+    /// Sets the cookie of the cluster, which workers of this host get when they have to dial others.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn set_cookie(&self, cookie: Secret) {
+        if let Role::Driver(driver) = &self.role {
+            driver.broker.lock().set_cookie(cookie);
+        }
+    }
+
+    /// A worker could not make the link to another one.
+    pub(crate) fn not_linked(&self, from: Peer, about: Peer, why: String) {
+        if let Role::Driver(driver) = &self.role {
+            driver.broker.lock().not_linked(from, about, why);
+        }
     }
 
     /// The process of a worker is dead. The other workers are told; the services of this process are told when the last
@@ -102,7 +119,7 @@ impl Hub {
             link.connect(socket).then_some(source)
         };
         if let Some(source) = source {
-            self.read(link, source, reactor);
+            self.read(link, source, Vec::new(), reactor);
         }
         Ok(())
     }

@@ -13,7 +13,7 @@
 //! - `delivering`: the mark of the thread that calls a service.
 //! - `services`, `peer_table`: receivers by number, links by peer.
 //! - `notice`, `broker`: who lives, and who is connected with whom, as the driver tells it.
-//! - `driver`, `worker`: the two kinds of hub.
+//! - `driver`, `worker`: the two kinds of hub; `reactor`: the thread of a worker's links.
 //! - `start`: the place where the services of a process are registered.
 
 pub(crate) mod post;
@@ -42,6 +42,7 @@ pub(crate) mod broker;
 pub(crate) mod notice;
 
 mod driver;
+pub(crate) mod reactor;
 mod worker;
 
 pub(crate) mod start;
@@ -192,12 +193,36 @@ impl Hub {
         register(end, reactor)
     }
 
+    /// A peer cannot be reached, so it counts as dead for this process.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn unreachable(&self, peer: Peer, why: String) {
+        self.close_link(peer, LinkEnd::NoLink(why));
+    }
+
+    /// Puts a stream that was made elsewhere under the link to a peer. `beyond` are bytes of the stream that were read before.
+    /// Returns whether the stream is used: not if the link has another one, or has ended.
+    pub(crate) fn adopt(&self, peer: Peer, end: PeerEnd, beyond: Vec<u8>) -> io::Result<bool> {
+        let PeerStatus::Linked(link) = self.expect(peer) else {
+            return Ok(false);
+        };
+        let reactor = match &self.role {
+            Role::Driver(_) => self.reactor.get().cloned().ok_or(io::ErrorKind::NotConnected)?,
+            Role::Worker(_) => self.worker_reactor()?,
+        };
+        let (source, socket) = self.watch(end, &reactor)?;
+        let is_used = link.connect(socket);
+        if is_used {
+            self.read(&link, source, beyond, &reactor);
+        }
+        Ok(is_used)
+    }
+
     /// Begins to read a link, and starts its task.
-    fn read(&self, link: &Arc<PeerLink>, source: PeerSource, reactor: &Handle) {
+    fn read(&self, link: &Arc<PeerLink>, source: PeerSource, beyond: Vec<u8>, reactor: &Handle) {
         let Some(hub) = self.myself.upgrade() else { return };
         let on_end = Box::new(move |link: &Arc<PeerLink>, end| hub.finish(link, end));
         let services = Arc::clone(&self.services);
-        let reader = PeerReader::new(Arc::clone(link), services, self.settings);
+        let reader = PeerReader::new(Arc::clone(link), services, self.settings, beyond);
         let (listed, name) = self.lead.list(reader.clone());
         if let Err(error) = self.lead.poll().and_then(|poll| source.begin(poll, name)) {
             link.close(error.into());

@@ -1,5 +1,7 @@
 //! The driver's notices to its workers about their peers, sent over the worker's control link.
 
+use std::fmt;
+
 use selvedge_cluster::peer::Peer;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +14,24 @@ pub(crate) enum Notice {
     Died(Peer),
     /// The descriptor beside this message is one end of a pair; the peer has the other one.
     Linked(Peer),
-    /// No pair can be made, for this reason.
+    /// No link can be made, for this reason.
     NotLinked(Peer, String),
+    /// Make the link, by dialling the peer: it is on another host, or this worker is.
+    Dial {
+        peer: Peer,
+        /// The place where the peer listens, for the transport.
+        connect_at: String,
+        /// The cookie of the cluster, for a worker that has not got it otherwise.
+        cookie: Option<Secret>,
+    },
+}
+
+/// Text that is not shown.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Secret(pub(crate) Vec<u8>);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
 }

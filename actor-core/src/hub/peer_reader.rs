@@ -41,6 +41,8 @@ struct ReadState {
     joiner: Joiner<BodyMemory>,
     /// The bytes of the last read, unless it went straight into a body.
     buffer: Vec<u8>,
+    /// Whether the buffer has bytes that come before those of the socket.
+    is_begun: bool,
     /// Whether a read has failed. What follows is not read, because some bytes before it were dropped.
     is_broken: bool,
 }
@@ -57,18 +59,31 @@ pub(super) enum ReadResult {
 }
 
 impl PeerReader {
-    pub(super) fn new(link: Arc<PeerLink>, services: Arc<Services>, settings: LinkSettings) -> Arc<Self> {
-        Arc::new(PeerReader {
+    /// The reader of a link. `beyond` are bytes of the stream that were read before.
+    pub(super) fn new(
+        link: Arc<PeerLink>,
+        services: Arc<Services>,
+        settings: LinkSettings,
+        beyond: Vec<u8>,
+    ) -> Arc<Self> {
+        let is_begun = !beyond.is_empty();
+        let reader = PeerReader {
             link,
             services,
             turn: Mutex::default(),
             reading: Mutex::new(ReadState {
                 decoder: Decoder::new(settings.frame()),
                 joiner: Joiner::new(settings.body_bytes_max),
-                buffer: Vec::with_capacity(READ_BYTES),
+                buffer: beyond,
+                is_begun,
                 is_broken: false,
             }),
-        })
+        };
+        if is_begun {
+            // The socket may have no event for the bytes that are here.
+            reader.leave();
+        }
+        Arc::new(reader)
     }
 
     pub(super) fn link(&self) -> &Arc<PeerLink> {
@@ -136,12 +151,11 @@ impl PeerReader {
     }
 
     fn deliver_from(&self, reading: &mut ReadState) -> Result<ReadResult, LinkEnd> {
-        let ReadState {
-            decoder,
-            joiner,
-            buffer,
-            ..
-        } = reading;
+        if std::mem::take(&mut reading.is_begun) {
+            self.decode(reading)?;
+            return Ok(ReadResult::Full);
+        }
+        let ReadState { decoder, buffer, .. } = reading;
         let into = read_into(decoder, buffer);
         let most = into.most;
         let read = match self.link.read(into) {
@@ -151,14 +165,29 @@ impl PeerReader {
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(ReadResult::Full),
             Err(error) => return Err(error.into()),
         };
-        let mut bytes = buffer.as_slice();
-        if bytes.is_empty() {
+        if buffer.is_empty() {
             decoder.filled(read);
         }
+        self.decode(reading)?;
+        Ok(match read == most {
+            true => ReadResult::Full,
+            false => ReadResult::Some,
+        })
+    }
+
+    /// Decodes the bytes of the buffer, or of the body that was read into, and delivers the letters.
+    fn decode(&self, reading: &mut ReadState) -> Result<(), LinkEnd> {
+        let ReadState {
+            decoder,
+            joiner,
+            buffer,
+            ..
+        } = reading;
+        let mut bytes = buffer.as_slice();
         loop {
             let place = |frame: &Frame<BodyMemory>, bytes| joiner.place(frame, bytes);
             let Some(mut frame) = decoder.decode_with(&mut bytes, place)? else {
-                break;
+                return Ok(());
             };
             let body_bytes = joiner.store(&mut frame);
             for letter in self.link.arrived(ArrivedFrame::new(frame, body_bytes))? {
@@ -168,10 +197,6 @@ impl PeerReader {
                 }
             }
         }
-        Ok(match read == most {
-            true => ReadResult::Full,
-            false => ReadResult::Some,
-        })
     }
 }
 
@@ -211,6 +236,7 @@ fn caught<T>(read: impl FnOnce() -> Result<T, LinkEnd>) -> Result<T, LinkEnd> {
 /// both cases.
 fn read_into<'a>(decoder: &'a mut Decoder<BodyMemory>, buffer: &'a mut Vec<u8>) -> ReadInto<'a> {
     buffer.clear();
+    buffer.reserve(READ_BYTES);
     match decoder.part() {
         Some((body, most)) if most >= READ_BYTES => ReadInto {
             memory: body.vec(),

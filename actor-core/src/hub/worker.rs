@@ -1,16 +1,14 @@
 //! The hub of a worker, which learns from the driver who lives, and asks it for links.
 
-use std::future::pending;
 use std::io;
 use std::sync::Arc;
-use std::thread;
 
 use selvedge_cluster::peer::Peer;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Handle;
 
 use super::link_end::LinkEnd;
 use super::notice::Notice;
-use super::peer_table::PeerStatus;
+use super::reactor::start_reactor;
 use super::settings::LinkSettings;
 use super::{Hub, Role};
 use crate::platform::peer_socket::PeerEnd;
@@ -44,42 +42,31 @@ impl Hub {
             }
             Notice::Linked(peer) => self.linked(peer, end),
             Notice::NotLinked(peer, why) => self.close_link(peer, LinkEnd::NoLink(why)),
+            // Whoever reads the notices dials, and tells the result by `adopt` or `NotLinked`.
+            Notice::Dial { .. } => {}
         }
     }
 
     fn linked(&self, peer: Peer, end: Option<PeerEnd>) {
-        let PeerStatus::Linked(link) = self.expect(peer) else {
-            return;
-        };
-        let connected = match end {
-            Some(end) => self.worker_reactor().and_then(|reactor| {
-                let (source, socket) = self.watch(end, &reactor)?;
-                Ok((link.connect(socket).then_some(source), reactor))
-            }),
+        let adopted = match end {
+            Some(end) => self.adopt(peer, end, Vec::new()),
             None => Err(io::Error::other(
                 "its descriptor did not arrive: are too many open?",
             )),
         };
-        match connected {
-            Ok((Some(source), reactor)) => self.read(&link, source, &reactor),
-            // Another pair is in use, or the peer is about to be buried.
-            Ok((None, _)) => {}
-            Err(error) => self.close_link(peer, LinkEnd::NoLink(error.to_string())),
+        // If the stream is not used, another pair is in use, or the peer is about to be buried.
+        if let Err(error) = adopted {
+            self.close_link(peer, LinkEnd::NoLink(error.to_string()));
         }
     }
 
-    /// The reactor that reads the links: a thread of its own, because the worker's main thread runs code of users that may
-    /// take long. The thread starts with the first link or timer and ends with the process.
+    /// The reactor that reads the links. It starts with the first link or timer.
     pub(super) fn worker_reactor(&self) -> io::Result<Handle> {
         let _one_at_a_time = self.starting.lock();
         if let Some(reactor) = self.reactor.get() {
             return Ok(reactor.clone());
         }
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let reactor = runtime.handle().clone();
-        thread::Builder::new()
-            .name("selvedge-hub".to_owned())
-            .spawn(move || runtime.block_on(pending::<()>()))?;
+        let reactor = start_reactor()?;
         Ok(self.reactor.get_or_init(|| reactor).clone())
     }
 }

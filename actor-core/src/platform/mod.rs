@@ -8,6 +8,7 @@
 //! - `child`, `sentinel`, `signal`, `exit`: how a process ends, and how that is noticed.
 //! - `cores`, `pages`: the affinity of threads, the pages of large memory.
 //! - `alarm`: a wait shorter than a millisecond, on a runtime's thread.
+//! - `host`: the name of the host.
 //! - `forks`: forked children are told from their parent.
 //! - `restart`: the program starts again with another command line.
 //!

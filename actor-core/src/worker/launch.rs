@@ -4,8 +4,11 @@
 
 use std::io;
 
+#[cfg(feature = "hosts")]
+use crate::hosts::dialing::Dialing;
 use crate::platform;
-pub(crate) use crate::platform::launch::Launched;
+use crate::platform::child::Unwatched;
+use crate::platform::link::{OutputPipe, Stream};
 use crate::worker::initialised::initialised;
 use crate::worker::{DEPTH_MAX, ENV_DEPTH, ENV_DRIVER, ENV_FD};
 
@@ -32,6 +35,29 @@ pub enum NotAllowed {
 }
 
 selvedge_channels::debug_is_report!(NotAllowed);
+
+/// A process that was started and has not sent its hello yet.
+pub(crate) struct Launched {
+    pub(crate) child: LaunchedChild,
+    pub(crate) contact: Contact,
+}
+
+/// A child of this process: a worker, or a program that leads to one.
+pub(crate) struct LaunchedChild {
+    pub(crate) pid: u32,
+    pub(crate) process: Unwatched,
+    pub(crate) stdout: OutputPipe,
+    pub(crate) stderr: OutputPipe,
+}
+
+/// The way to a worker that was started.
+pub(crate) enum Contact {
+    /// The driver's end of a socket pair.
+    Pair(Stream),
+    /// The worker says on its standard output where it listens.
+    #[cfg(feature = "hosts")]
+    Announced(Dialing),
+}
 
 /// A way to start the processes of workers.
 pub(crate) trait Launcher: Send + Sync {

@@ -3,18 +3,18 @@
 use parking_lot::Mutex;
 use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::peer::Peer;
-use serde::de::DeserializeOwned;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 
 use crate::death::Death;
 use crate::failure::FailureReport;
 use crate::id::LaneId;
-use crate::platform::link::{LinkReader, LinkWriter, send_descriptor};
+use crate::platform::link::{LinkWriter, send_descriptor};
 use crate::platform::peer_socket::PeerEnd;
-use crate::worker::protocol::{
-    FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, RequestId, ToWorker, frame_front, read_head,
-};
+#[cfg(any(test, feature = "hosts"))]
+use crate::worker::protocol::FRAME_HEADER_BYTES;
+use crate::worker::protocol::{FromWorker, RequestId, ToWorker, frame_front};
+use crate::worker::words::Words;
 
 /// A worker's answer to a request.
 pub(crate) enum Response {
@@ -53,11 +53,27 @@ impl Unsent {
     }
 }
 
+/// A message on its way to a worker.
 pub(crate) struct Outgoing {
-    pub(crate) front: Vec<u8>,
+    /// The header and the head of its frame.
+    front: Vec<u8>,
     body: Vec<u8>,
     /// A descriptor that the worker gets with the frame.
     descriptor: Option<PeerEnd>,
+}
+
+#[cfg(any(test, feature = "hosts"))]
+impl Outgoing {
+    /// The encoded message.
+    pub(crate) fn head(&self) -> &[u8] {
+        self.front.get(FRAME_HEADER_BYTES..).unwrap_or_default()
+    }
+
+    /// The body of the message.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn take_body(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.body)
+    }
 }
 
 #[derive(Default)]
@@ -72,19 +88,24 @@ struct Pending {
 pub(crate) struct Link {
     outgoing: mpsc::UnboundedSender<Outgoing>,
     pending: Mutex<Pending>,
+    body_bytes_max: usize,
 }
 
 impl Link {
     /// Creates a link, and the queue that [`write_frames`] writes to the socket.
     pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Outgoing>) {
+        Self::with_limit(usize::MAX)
+    }
+
+    /// Creates a link whose carrier takes bodies of so many bytes, and its queue.
+    pub(crate) fn with_limit(body_bytes_max: usize) -> (Self, mpsc::UnboundedReceiver<Outgoing>) {
         let (outgoing, queue) = mpsc::unbounded_channel();
-        (
-            Self {
-                outgoing,
-                pending: Mutex::default(),
-            },
-            queue,
-        )
+        let link = Self {
+            outgoing,
+            pending: Mutex::default(),
+            body_bytes_max,
+        };
+        (link, queue)
     }
 
     /// Sends a message that has no answer.
@@ -147,6 +168,12 @@ impl Link {
     }
 
     fn send(&self, message: &ToWorker, body: Vec<u8>, descriptor: Option<PeerEnd>) -> Result<(), LinkLost> {
+        if body.len() > self.body_bytes_max {
+            let (bytes, limit) = (body.len(), self.body_bytes_max);
+            let text =
+                format!("its body has {bytes} bytes, and {limit} are allowed to another host: send several");
+            return Err(LinkLost::NotSent(text));
+        }
         let front = frame_front(message, &body).map_err(|error| LinkLost::NotSent(error.to_string()))?;
         // The other end of the queue is gone only after the socket has failed. Every request is then answered by the
         // worker's death, which is detected soon.
@@ -209,42 +236,22 @@ pub(crate) async fn write_frames(mut queue: mpsc::UnboundedReceiver<Outgoing>, m
     }
 }
 
-/// Reads the next frame; returns `None` at the end of the stream.
-pub(crate) async fn read_frame<M: DeserializeOwned>(
-    socket: &mut LinkReader,
-) -> Result<Option<(M, Vec<u8>)>, FrameError> {
-    let mut start = [0; FRAME_HEADER_BYTES];
-    match socket.read_exact(&mut start).await {
-        Ok(_) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => return Err(error.into()),
-    }
-    let header = FrameHeader::parse(start)?;
-    let mut head = vec![0; header.head_bytes];
-    socket.read_exact(&mut head).await?;
-    let mut body = Vec::new();
-    // The buffer grows with the bytes that arrive, not with the announced length.
-    let read = socket.take(header.body_bytes).read_to_end(&mut body).await?;
-    if read as u64 != header.body_bytes {
-        return Err(FrameError::Io(std::io::ErrorKind::UnexpectedEof.into()));
-    }
-    Ok(Some((read_head(&head)?, body)))
-}
-
 /// Dispatches a worker's messages: answers go to their requests, ends of programs to `on_end`, and questions for a link to
-/// a peer to `on_ask`. Calls `on_any` for each message. Returns at the end of the stream, or at an invalid frame.
-pub(crate) async fn read_frames(
-    mut socket: LinkReader,
+/// a peer to `on_ask`, with the reason if the worker could not make it. Calls `on_any` for each message. Returns at their end, or at an invalid one.
+pub(crate) async fn read_words(
+    words: &mut Words,
     link: &Link,
     on_any: impl Fn(),
     mut on_end: impl FnMut(LaneId, Option<String>),
-    on_ask: impl Fn(Peer),
+    on_ask: impl Fn(Peer, Option<String>),
 ) {
-    while let Ok(Some((message, body))) = read_frame::<FromWorker>(&mut socket).await {
+    while let Ok(Some((message, body))) = words.next().await {
         on_any();
         match message {
             // Only the first message may be a hello; another one is ignored.
             FromWorker::Hello { .. } | FromWorker::Pong => {}
+            #[cfg(feature = "hosts")]
+            FromWorker::Joined { .. } => {}
             FromWorker::Created { request, result } => link.answer(request, Response::Created(result)),
             FromWorker::Returned { request, result } => {
                 link.answer(request, Response::Returned(result.map(|()| body)));
@@ -252,7 +259,8 @@ pub(crate) async fn read_frames(
             FromWorker::NoActor { request } => link.answer(request, Response::NoActor),
             FromWorker::Loaded { request, result } => link.answer(request, Response::Loaded(result)),
             FromWorker::LaneEnded { request } => link.answer(request, Response::LaneEnded),
-            FromWorker::AskLink { peer } => on_ask(peer),
+            FromWorker::AskLink { peer } => on_ask(peer, None),
+            FromWorker::NotLinked { peer, why } => on_ask(peer, Some(why)),
             FromWorker::Ended { lane, panic } => on_end(lane, panic),
         }
     }

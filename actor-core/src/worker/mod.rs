@@ -9,6 +9,7 @@
 //! - `serve`: the main loop of the worker: lanes, calls, programs.
 //! - `exit`: its exit codes.
 //! - `link`: the driver's end of the socket: requests and answers.
+//! - `words`, `writer`, `letters`: what is said is read and written over the socket, or as letters of the hub to another host.
 //! - `output`: the worker's standard output and error, line by line.
 //! - `record`: the driver's data about the process.
 //!
@@ -34,9 +35,13 @@ pub(crate) mod protocol;
 
 pub(crate) mod serve;
 
+#[cfg(feature = "hosts")]
+pub(crate) mod letters;
 pub(crate) mod link;
 pub(crate) mod output;
 pub(crate) mod record;
+pub(crate) mod words;
+pub(crate) mod writer;
 
 /// The environment variable with the number of the descriptor of a worker's link.
 pub(crate) const ENV_FD: &str = "SELVEDGE_WORKER_FD";

@@ -16,7 +16,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::platform::link::{OutputPipe, OutputReader, has_reader, output};
+use crate::platform::link::{OutputReader, has_reader};
 
 /// The number of lines of standard error that are kept for a [`Death`](crate::Death).
 pub(crate) const STDERR_LINES_MAX: usize = 20;
@@ -46,6 +46,21 @@ pub(crate) struct LineQueue {
     lines: mpsc::UnboundedSender<Line>,
     /// The places for lines that wait. Lines of dead workers need none: a pipe bounds their number.
     places: Arc<Semaphore>,
+}
+
+#[cfg(feature = "hosts")]
+impl LineQueue {
+    /// Prints a line of this process about a worker, once there is a place for it.
+    pub(crate) async fn say(&self, text: &str) {
+        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        let line = Line {
+            target: Target::Out,
+            text: format!("{text}\n").into_bytes(),
+            _place: place,
+        };
+        // The printer ends after all starts.
+        let _ = self.lines.send(line);
+    }
 }
 
 /// The thread that prints.
@@ -132,39 +147,40 @@ pub(crate) struct Pump {
 }
 
 impl Pump {
-    /// Creates a pump. `prefix` precedes every line: `[name pid 4121] `.
+    /// Creates a pump. `begun` are bytes that were read from the pipe before; `prefix` precedes every line:
+    /// `[name pid 4121] `.
     pub(crate) fn new(
-        pipe: OutputPipe,
+        pipe: OutputReader,
+        begun: &[u8],
         prefix: String,
         target: Target,
         printer: LineQueue,
-    ) -> io::Result<Self> {
-        let pipe = output(pipe)?;
-        Ok(Self {
+    ) -> Self {
+        let mut splitter = Splitter::default();
+        splitter.push(begun);
+        Self {
             pipe,
-            splitter: Mutex::default(),
+            splitter: Mutex::new(splitter),
             prefix,
             target,
             printer,
-        })
+        }
     }
 
     /// Moves lines to the printer until the stream ends.
     pub(crate) async fn run(self: Arc<Self>) {
+        let mut is_over = false;
         loop {
-            if self.pipe.readable().await.is_err() {
-                return;
-            }
-            let is_over = matches!(self.read_some(), Reading::Over);
             while self.has_lines() {
                 let Ok(place) = Arc::clone(&self.printer.places).acquire_owned().await else {
                     return;
                 };
                 self.print_next(&mut self.splitter.lock(), Some(place));
             }
-            if is_over {
+            if is_over || self.pipe.readable().await.is_err() {
                 return;
             }
+            is_over = matches!(self.read_some(), Reading::Over);
         }
     }
 

@@ -12,6 +12,10 @@ use crate::{flags, platform};
 /// on other systems, call this first in `main`: any code before the call also runs in every worker.
 pub fn init() {
     initialised::set();
+    #[cfg(feature = "hosts")]
+    if let Some(hosted) = flags::hosted_worker() {
+        crate::hosts::serve::serve(hosted.bind.as_deref());
+    }
     match platform::premain::link() {
         None => flags::take(),
         Some(Ok(link)) => serve::serve(link),

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::FailureReport;
 use crate::home::placement::OnPanic;
+#[cfg(feature = "hosts")]
+use crate::hosts::host_key::HostKey;
 use crate::hub::notice::Notice;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::worker::hello::Hello;
@@ -84,6 +86,9 @@ pub(crate) struct CreateActor {
 pub(crate) enum FromWorker {
     /// The first message, with the worker's [`sentinels`](crate::worker::sentinel). No body.
     Hello { hello: Hello, sentinels: Vec<u32> },
+    /// The first message of a worker of another host, which has introduced itself in the handshake. No body.
+    #[cfg(feature = "hosts")]
+    Joined { pid: u32, host: HostKey },
     /// Answers `Create`. No body.
     Created {
         request: RequestId,
@@ -105,6 +110,8 @@ pub(crate) enum FromWorker {
     LaneEnded { request: RequestId },
     /// Asks for a link to a peer. No body.
     AskLink { peer: Peer },
+    /// The peer that this worker was told to dial cannot be reached. No body.
+    NotLinked { peer: Peer, why: String },
     /// Answers `Ping`. No body.
     Pong,
     /// A program has ended, with the text of its panic if it panicked. No body.

@@ -10,9 +10,11 @@ use tokio::sync::watch;
 use crate::control::messages::WorkerMessage;
 use crate::control::node::NodeRef;
 use crate::death::Exit;
+#[cfg(feature = "hosts")]
+use crate::hosts::host_key::HostKey;
 use crate::hub::broker::Courier;
 use crate::hub::notice::Notice;
-use crate::id::{LaneId, ProcessId};
+use crate::id::{HostId, LaneId, ProcessId};
 use crate::platform::child::ChildHandle;
 use crate::platform::peer_socket::PeerEnd;
 use crate::worker::link::{Link, OnResponse};
@@ -46,6 +48,9 @@ pub(crate) struct WorkerRecord {
     current: Mutex<Option<RunningProcess>>,
     /// The end of the last process, in words.
     ended: Mutex<Option<String>>,
+    /// The host of the processes; unset for children, which are on this host.
+    #[cfg(feature = "hosts")]
+    host: OnceLock<HostKey>,
     /// Becomes true when the worker is told to end.
     told: watch::Sender<bool>,
     /// Set when no process of the worker will run any more: `true` if the last process had to be killed.
@@ -61,9 +66,29 @@ impl WorkerRecord {
             node: OnceLock::new(),
             current: Mutex::new(None),
             ended: Mutex::new(None),
+            #[cfg(feature = "hosts")]
+            host: OnceLock::new(),
             told: watch::Sender::new(false),
             over: OnceLock::new(),
         }
+    }
+
+    /// Notes the host of the process that has joined.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn note_host(&self, host: Option<HostKey>) {
+        if let Some(host) = host {
+            // A worker that is started again is on the same host, by the same command.
+            let _ = self.host.set(host);
+        }
+    }
+
+    /// The number of the worker's host.
+    pub(crate) fn host(&self) -> HostId {
+        #[cfg(feature = "hosts")]
+        if let Some(host) = self.host.get() {
+            return host.number();
+        }
+        HostId::DRIVER
     }
 
     pub(crate) fn id(&self) -> ProcessId {

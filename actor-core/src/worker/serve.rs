@@ -20,6 +20,9 @@ use crate::cell::factory::Factory;
 use crate::current::within_current;
 use crate::deadline::deadline_after;
 use crate::failure::{Failure, panic_message};
+#[cfg(feature = "hosts")]
+use crate::hosts::dialing::dial_peer;
+use crate::hub::notice::Notice;
 use crate::hub::post::Post;
 use crate::hub::start::register_services;
 use crate::hub::{Hub, LinkSettings};
@@ -28,50 +31,34 @@ use crate::lane::mailbox::{LaneMessage, ProgramEnd};
 use crate::lane::program::LoadedPrograms;
 use crate::lane::thread::LaneThread;
 use crate::platform::link::{Stream, StreamReader, is_closed_descriptor};
+use crate::platform::peer_socket::PeerEnd;
 use crate::platform::sentinel;
 use crate::remote::service::Remote;
 use crate::runtime::Runtime;
 use crate::worker::exit::{EXIT_STUCK, exit_now, refuse};
 use crate::worker::hello::Hello;
 use crate::worker::protocol::{
-    CreateActor, FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, RequestId, ToWorker, frame_front,
-    read_head,
+    CreateActor, FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, RequestId, ToWorker, read_head,
 };
-
-/// The message of a worker whose own code has closed its link.
-const CLOSED: &str = "code of this process has closed the descriptor of the link to its driver; \
-                      close only descriptors that you have opened";
+use crate::worker::writer::{CLOSED, Writer};
 
 /// Runs the worker to its end.
 pub(crate) fn serve(link: Stream) -> ! {
     let writer = match link.try_clone() {
-        Ok(writer) => Arc::new(Writer {
-            socket: Mutex::new(writer),
-        }),
+        Ok(writer) => Arc::new(Writer::Socket(Mutex::new(writer))),
         Err(error) => refuse(&format!("the link cannot be cloned: {error}")),
     };
     writer.send(&FromWorker::Hello {
         hello: Hello::mine(),
         sentinels: sentinel::start(),
     });
-    let mut worker = WorkerLanes {
-        lanes: IdMap::new(),
-        calls: OpenCalls::default(),
-        ending: Vec::new(),
-        hub: None,
-        runtime: None,
-        writer,
-    };
+    let mut worker = WorkerLanes::new(writer);
     let mut link = StreamReader::new(link);
     loop {
         let read = read_frame(&mut link);
         let descriptor = link.take_descriptor();
         match read {
-            Ok(Some((ToWorker::Notice(notice), _))) => {
-                if let Some(hub) = &worker.hub {
-                    hub.notice(notice, descriptor);
-                }
-            }
+            Ok(Some((ToWorker::Notice(notice), _))) => worker.notice(notice, descriptor),
             Ok(Some((message, body))) => worker.handle(message, body),
             // The driver is gone, so no process can use this worker any more.
             Ok(None) => exit_now(0),
@@ -81,33 +68,7 @@ pub(crate) fn serve(link: Stream) -> ! {
     }
 }
 
-/// The sending half of the link, shared by all lanes.
-struct Writer {
-    socket: Mutex<Stream>,
-}
-
-impl Writer {
-    /// Sends a message without a body.
-    fn send(&self, message: &FromWorker) {
-        // The message always fits into a frame, because its texts are cut.
-        let _ = self.send_with(message, &[]);
-    }
-
-    /// Sends a message with a body; returns an error if it does not fit into a frame.
-    fn send_with(&self, message: &FromWorker, body: &[u8]) -> Result<(), FrameError> {
-        let front = frame_front(message, body)?;
-        let mut socket = self.socket.lock();
-        let written = socket.write_all(&front).and_then(|()| socket.write_all(body));
-        if written.is_err_and(|error| is_closed_descriptor(&error)) {
-            // The main thread may sleep in its read for ever, and the driver would learn nothing of this process.
-            refuse(CLOSED);
-        }
-        // Any other write error means that the driver is gone; the main thread sees that too and ends the process.
-        Ok(())
-    }
-}
-
-struct WorkerLanes {
+pub(crate) struct WorkerLanes {
     lanes: IdMap<LaneId, Arc<LaneThread>>,
     /// The calls that are not answered.
     calls: OpenCalls,
@@ -136,7 +97,29 @@ impl Drop for OpenCall {
 }
 
 impl WorkerLanes {
-    fn handle(&mut self, message: ToWorker, body: Vec<u8>) {
+    fn new(writer: Arc<Writer>) -> Self {
+        WorkerLanes {
+            lanes: IdMap::new(),
+            calls: OpenCalls::default(),
+            ending: Vec::new(),
+            hub: None,
+            runtime: None,
+            writer,
+        }
+    }
+
+    /// The lanes of a worker that has its hub already.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn with_hub(writer: Arc<Writer>, hub: Arc<Hub>, runtime: Runtime) -> Self {
+        WorkerLanes {
+            hub: Some(hub),
+            runtime: Some(runtime),
+            ..WorkerLanes::new(writer)
+        }
+    }
+
+    /// Acts on a message of the driver.
+    pub(crate) fn handle(&mut self, message: ToWorker, body: Vec<u8>) {
         match message {
             ToWorker::Welcome {
                 hello, peer, driver, ..
@@ -144,11 +127,13 @@ impl WorkerLanes {
                 if let Err(error) = hello.check(&Hello::mine()) {
                     refuse(&error.to_string());
                 }
-                let (hub, runtime) = self.start_hub(peer, driver);
-                (self.hub, self.runtime) = (Some(hub), Some(runtime));
+                // A worker of another host has its hub since its handshake.
+                if self.hub.is_none() {
+                    let (hub, runtime) = self.start_hub(peer, driver);
+                    (self.hub, self.runtime) = (Some(hub), Some(runtime));
+                }
             }
-            // The main loop has passed it to the hub.
-            ToWorker::Notice(_) => {}
+            ToWorker::Notice(notice) => self.notice(notice, None),
             ToWorker::Create { request, order } => {
                 if let Err(failure) = self.create(request, &order, &body) {
                     created(&self.writer, request, Err(failure));
@@ -199,6 +184,22 @@ impl WorkerLanes {
             ToWorker::Ping => self.writer.send(&FromWorker::Pong),
             ToWorker::Shutdown { grace_ms } => self.shut_down(Duration::from_millis(grace_ms)),
         }
+    }
+
+    fn notice(&self, notice: Notice, end: Option<PeerEnd>) {
+        let Some(hub) = &self.hub else { return };
+        #[cfg(feature = "hosts")]
+        if let Notice::Dial {
+            peer,
+            connect_at,
+            cookie,
+        } = notice
+        {
+            let writer = Arc::clone(&self.writer);
+            let failed = move |why| writer.send(&FromWorker::NotLinked { peer, why });
+            return dial_peer(hub, peer, connect_at, cookie, failed);
+        }
+        hub.notice(notice, end);
     }
 
     fn start_hub(&self, me: Peer, driver: Peer) -> (Arc<Hub>, Runtime) {

@@ -4,6 +4,7 @@ use std::any::Any;
 
 use super::address::WorkerAddress;
 use super::count::Count;
+use super::machine::MachineSpec;
 use super::ssh::SshOptions;
 use super::worker_command::WorkerCommand;
 
@@ -29,6 +30,8 @@ pub struct WorkerConfig {
     pub command: Option<WorkerCommand>,
     /// The way in which `ssh` is used, if it is.
     pub ssh: Option<SshOptions>,
+    /// The machine to which `ssh` connects.
+    pub machine: Option<MachineSpec>,
     /// The address for a transport of the user's own. Only that transport reads it; every process that dials the worker
     /// gets it.
     pub connect_at: Option<String>,
@@ -65,6 +68,13 @@ impl WorkerConfig {
     #[must_use]
     pub fn ssh(mut self, ssh: SshOptions) -> Self {
         self.ssh = Some(ssh);
+        self
+    }
+
+    /// Sets the machine to which `ssh` connects.
+    #[must_use]
+    pub fn machine(mut self, machine: MachineSpec) -> Self {
+        self.machine = Some(machine);
         self
     }
 

@@ -1,13 +1,13 @@
 //! Authenticated links.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use super::frames::{self, FrameReader, FrameSender, FrameSettings, FrameWriter};
 use super::transport::Halves;
 use crate::handshake::{Hello, Welcome};
-#[cfg(all(target_os = "linux", not(selvedge_portable)))]
-use crate::platform::stream_socket;
+use crate::platform::stream_socket::{self, StreamSocket};
 
 /// A stream to a process that has proved that it knows the cookie, and that runs the same build.
 pub struct Link {
@@ -72,9 +72,8 @@ impl Link {
     /// two tasks of the current runtime of tokio copy its bytes, and end with the stream.
     ///
     /// # Errors
-    /// No descriptor is left.
-    #[cfg(all(target_os = "linux", not(selvedge_portable)))]
-    pub fn into_socket(self) -> std::io::Result<(std::os::fd::OwnedFd, Vec<u8>)> {
+    /// No descriptor is left; or this is another system than Linux, which has no such sockets.
+    pub fn into_socket(self) -> io::Result<(StreamSocket, Vec<u8>)> {
         let socket = stream_socket::into_socket(self.halves)?;
         Ok((socket, self.beyond))
     }

@@ -35,3 +35,5 @@ pub use transport::{
     Acceptor, ByteReader, ByteWriter, Halves, PeerInfo, Pending, ReadHalf, Transport, WriteHalf,
 };
 pub use uds::Uds;
+
+pub use crate::platform::stream_socket::StreamSocket;

@@ -18,12 +18,12 @@ pub type ReadHalf = Box<dyn ByteReader>;
 /// The half of a stream that is written.
 pub type WriteHalf = Box<dyn ByteWriter>;
 
-/// Whatever can be the half of a stream that is read.
+/// Any type that can be the half of a stream that is read.
 pub trait ByteReader: AsyncRead + Any + Send + Unpin {}
 
 impl<T: AsyncRead + Any + Send + Unpin> ByteReader for T {}
 
-/// Whatever can be the half of a stream that is written.
+/// Any type that can be the half of a stream that is written.
 pub trait ByteWriter: AsyncWrite + Any + Send + Unpin {}
 
 impl<T: AsyncWrite + Any + Send + Unpin> ByteWriter for T {}

@@ -4,7 +4,7 @@
 //!
 //! Two folders have modules of the same names and functions for transports: `linux`, and `portable` for every other system.
 //!
-//! - `stream_socket` (`linux` alone): the sockets under streams.
+//! - `stream_socket`: the sockets under streams.
 //! - `unix_socket`: sockets with paths, between processes of one host.
 //! - `private_directory`: a directory that only this user may enter.
 //! - `descriptors`: the number of open descriptors.

@@ -2,10 +2,10 @@
 //!
 //! O(tasks + edges).
 
-use selvedge_core::{ActorId, IdSet};
+use selvedge_core::{ActorId, HostId, IdSet};
 
 use crate::diagnostic::{Code, Diagnostic};
-use crate::ir::{CollectiveIr, GraphIr, Origin, TaskId, TaskIr, ValueId};
+use crate::ir::{ActorIr, CollectiveIr, GraphIr, Origin, TaskId, TaskIr, ValueId};
 use crate::plan::payloads;
 
 /// Returns all mistakes, in the order of the program. A malformed graph, which no binding makes (a number out of range,
@@ -40,6 +40,7 @@ pub fn validate(graph: &GraphIr) -> Vec<Diagnostic> {
     let values = (0..graph.values.len()).map(|index| ValueId(index as u32));
     found.extend(values.filter_map(|value| misplaced(graph, value)));
     found.extend(payloads::check(graph));
+    found.extend(graph.actors.iter().filter_map(|actor| elsewhere(graph, actor)));
     if graph.outputs.is_empty() {
         found.push(Diagnostic::new(
             Code::NoOutput,
@@ -161,6 +162,20 @@ fn misplaced(graph: &GraphIr, id: ValueId) -> Option<Diagnostic> {
     Some(mistake(format!(
         "`{name}` is said to be on device {said}, but `{actor}`, which makes it, is on device {own}"
     )))
+}
+
+/// Reports an actor of another host, at the line where it was first bound.
+fn elsewhere(graph: &GraphIr, actor: &ActorIr) -> Option<Diagnostic> {
+    if actor.home.host == HostId::DRIVER {
+        return None;
+    }
+    let task = graph.tasks.iter().find(|task| task.actor == actor.id);
+    let location = task.map_or(&graph.compiled_at, |task| &task.bound_at);
+    let message = format!(
+        "actor `{}` is on another host, and the processes of a graph share memory",
+        actor.name
+    );
+    Some(Diagnostic::new(Code::OtherHost, message, location.clone()))
 }
 
 fn no_input(task: &TaskIr) -> Option<Diagnostic> {

@@ -29,7 +29,7 @@ impl Scene {
         let seen = Recorder::register(&driver);
         let (courier, notices) = ToTest::new();
         let worker = peer(2, 1);
-        driver.joined(worker, Arc::clone(&courier) as Arc<dyn Courier>);
+        driver.joined(worker, Arc::clone(&courier) as Arc<dyn Courier>, None);
         driver.send(worker, letter(1, "first")).unwrap();
         let (notice, end) = notices.recv().unwrap();
         assert_eq!(notice, Notice::Linked(driver.me()));

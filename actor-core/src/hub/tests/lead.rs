@@ -30,7 +30,7 @@ impl Duo {
         let seen = Recorder::register(&driver);
         Recorder::register(&worker);
         let (courier, notices) = ToTest::new();
-        driver.joined(worker.me(), courier);
+        driver.joined(worker.me(), courier, None);
         driver.send(worker.me(), letter(1, "makes the link")).unwrap();
         let (notice, end) = notices.recv().unwrap();
         worker.notice(notice, end);

@@ -47,7 +47,7 @@ impl Trio {
         let workers = [worker(2), worker(3)];
         let seen = [&driver, &workers[0], &workers[1]].map(|hub| Recorder::register(hub));
         for worker in &workers {
-            driver.joined(worker.me(), Arc::new(ToHub(Arc::clone(worker))));
+            driver.joined(worker.me(), Arc::new(ToHub(Arc::clone(worker))), None);
         }
         Trio {
             driver,

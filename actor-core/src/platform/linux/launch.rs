@@ -6,30 +6,23 @@
 //! before anything else runs.
 
 use std::io;
+#[cfg(feature = "hosts")]
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::child::Unwatched;
 use crate::flags;
-use crate::worker::launch::NotAllowed;
+use crate::worker::launch::{Contact, Launched, LaunchedChild, NotAllowed};
 use crate::worker::{ENV_DEPTH, ENV_DRIVER, ENV_FD};
 
 /// Whether this system has worker processes.
 pub(crate) fn supported() -> Result<(), NotAllowed> {
     Ok(())
-}
-
-/// A process that was started and has not sent its hello yet.
-pub(crate) struct Launched {
-    pub(crate) pid: u32,
-    pub(crate) process: Unwatched,
-    pub(crate) stream: UnixStream,
-    pub(crate) stdout: OwnedFd,
-    pub(crate) stderr: OwnedFd,
 }
 
 /// Returns a function that adds the failed operation to an error of the system.
@@ -63,21 +56,50 @@ fn command(name: &str, env: &[(String, String)], depth: u32) -> io::Result<(Comm
 
 /// Starts a process for worker `name` at a depth among workers that start workers. The start may take any time.
 pub(crate) fn launch(name: &str, env: &[(String, String)], depth: u32) -> io::Result<Launched> {
-    let (mut command, stream) = command(name, env, depth)?;
-    let mut child = command
-        .spawn()
-        .map_err(about("starting /proc/self/exe (is /proc mounted?)"))?;
-    // The command holds the worker's end of the socket. As long as it is open, the death of the worker does not end the
+    let (command, stream) = command(name, env, depth)?;
+    let (child, _) = spawn(command).map_err(about("starting /proc/self/exe (is /proc mounted?)"))?;
+    let contact = Contact::Pair(stream);
+    Ok(Launched { child, contact })
+}
+
+/// Starts a program that becomes a worker, or leads to one, and writes `input` to its standard input, which is closed then.
+/// The start may take any time.
+#[cfg(feature = "hosts")]
+pub(crate) fn launch_command(mut command: Command, input: &[u8]) -> io::Result<LaunchedChild> {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    flags::ALL.iter().for_each(|name| {
+        command.env_remove(name);
+    });
+    let program = command.get_program().to_string_lossy().into_owned();
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("starting `{program}`: {error}"));
+    let (child, stdin) = spawn(command).map_err(named)?;
+    if let Some(mut stdin) = stdin {
+        // A process that has ended reads nothing, and its end is noticed.
+        let _ = stdin.write_all(input);
+    }
+    Ok(child)
+}
+
+/// Starts a process, and returns the pipe to its standard input if it has one.
+fn spawn(mut command: Command) -> io::Result<(LaunchedChild, Option<ChildStdin>)> {
+    let mut child = command.spawn()?;
+    // The command holds the worker's end of a socket. As long as that is open, the death of the worker does not end the
     // stream.
     drop(command);
+    let stdin = child.stdin.take();
     match (open_pidfd(child.id()), child.stdout.take(), child.stderr.take()) {
-        (Ok(pidfd), Some(stdout), Some(stderr)) => Ok(Launched {
-            pid: child.id(),
-            process: Unwatched::new(pidfd),
-            stream,
-            stdout: stdout.into(),
-            stderr: stderr.into(),
-        }),
+        (Ok(pidfd), Some(stdout), Some(stderr)) => {
+            let child = LaunchedChild {
+                pid: child.id(),
+                process: Unwatched::new(pidfd),
+                stdout: stdout.into(),
+                stderr: stderr.into(),
+            };
+            Ok((child, stdin))
+        }
         (opened, ..) => {
             // The worker cannot be watched, so it must not live. Both calls concern a child of this process that is not
             // reaped yet.

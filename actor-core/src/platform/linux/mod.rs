@@ -6,6 +6,8 @@ pub(crate) mod child;
 pub(crate) mod cores;
 pub(crate) mod exit;
 pub(crate) mod forks;
+#[cfg(feature = "hosts")]
+pub(crate) mod host;
 pub(crate) mod launch;
 pub(crate) mod lead_poll;
 pub(crate) mod link;

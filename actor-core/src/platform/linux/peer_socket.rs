@@ -35,6 +35,12 @@ pub(crate) fn pair() -> io::Result<(PeerEnd, PeerEnd)> {
     Ok((one.into(), other.into()))
 }
 
+/// The socket of a link over a network, and the bytes that come before those of the socket.
+#[cfg(feature = "hosts")]
+pub(crate) fn of_link(link: selvedge_cluster::net::Link) -> io::Result<(PeerEnd, Vec<u8>)> {
+    link.into_socket()
+}
+
 /// Gives an end to a reactor. [`PeerSource::begin`] begins to watch it.
 pub(crate) fn register(end: PeerEnd, reactor: &Handle) -> io::Result<(PeerSource, PeerSocket)> {
     let socket = Arc::new(end);

@@ -55,8 +55,7 @@ fn take_link(fd: i32) -> std::io::Result<UnixStream> {
     if getppid() != driver {
         exit_now(0);
     }
-    // SAFETY: SIG_IGN is a valid disposition, and no handler is replaced, because a fresh process has none.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    ignore_pipes();
     outlive_the_group();
     for key in [ENV_FD, ENV_DRIVER] {
         // SAFETY: before `main`, or at its beginning, no other thread reads or writes the environment.
@@ -73,12 +72,28 @@ fn take_link(fd: i32) -> std::io::Result<UnixStream> {
     // Fails unless the descriptor is a Unix socket.
     link.local_addr()?;
     if fd == 0 {
-        // Standard input stays open, on `/dev/null`, so that no later file gets descriptor 0.
-        let null = std::fs::File::open("/dev/null")?;
-        rustix::stdio::dup2_stdin(null)?;
+        close_stdin()?;
         std::mem::forget(given);
     }
     Ok(link)
+}
+
+/// Prepares a process that was started by a command to be a worker. Its driver may be on another host.
+#[cfg(feature = "hosts")]
+pub(crate) fn begin_hosted() {
+    ignore_pipes();
+    outlive_the_group();
+}
+
+/// Closes the standard input. Its descriptor stays open, on `/dev/null`, so that no later file gets the number 0.
+pub(crate) fn close_stdin() -> std::io::Result<()> {
+    let null = std::fs::File::open("/dev/null")?;
+    Ok(rustix::stdio::dup2_stdin(null)?)
+}
+
+fn ignore_pipes() {
+    // SAFETY: SIG_IGN is a valid disposition, and no handler is replaced, because a fresh process has none.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
 /// Makes the worker survive signals that a terminal or a service manager sends to the whole group. The driver acts on

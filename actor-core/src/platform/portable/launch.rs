@@ -2,9 +2,9 @@
 
 use std::io;
 
-use super::child::Unwatched;
-use super::link::{OutputPipe, Stream};
-use crate::worker::launch::NotAllowed;
+#[cfg(feature = "hosts")]
+use crate::worker::launch::LaunchedChild;
+use crate::worker::launch::{Launched, NotAllowed};
 
 /// Whether this system has worker processes.
 ///
@@ -14,16 +14,13 @@ pub(crate) fn supported() -> Result<(), NotAllowed> {
     Err(NotAllowed::NoProcesses)
 }
 
-/// A process that was started, which does not exist here.
-pub(crate) struct Launched {
-    pub(crate) pid: u32,
-    pub(crate) process: Unwatched,
-    pub(crate) stream: Stream,
-    pub(crate) stdout: OutputPipe,
-    pub(crate) stderr: OutputPipe,
+/// Refuses to start a process.
+pub(crate) fn launch(_: &str, _: &[(String, String)], _: u32) -> io::Result<Launched> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Refuses to start a process.
-pub(crate) fn launch(_: &str, _: &[(String, String)], _: u32) -> io::Result<Launched> {
+#[cfg(feature = "hosts")]
+pub(crate) fn launch_command(_: std::process::Command, _: &[u8]) -> io::Result<LaunchedChild> {
     Err(io::ErrorKind::Unsupported.into())
 }

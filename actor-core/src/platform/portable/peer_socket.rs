@@ -14,6 +14,12 @@ pub(crate) fn pair() -> io::Result<(PeerEnd, PeerEnd)> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Refuses to take the socket of a link.
+#[cfg(feature = "hosts")]
+pub(crate) fn of_link(_: selvedge_cluster::net::Link) -> io::Result<(PeerEnd, Vec<u8>)> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// An end.
 pub(crate) enum PeerSocket {}
 

@@ -6,3 +6,13 @@ use super::link::Stream;
 pub(crate) fn link() -> Option<Result<Stream, String>> {
     None
 }
+
+/// Prepares a process to be a worker.
+#[cfg(feature = "hosts")]
+pub(crate) fn begin_hosted() {}
+
+/// Leaves the standard input as it is.
+#[cfg(feature = "hosts")]
+pub(crate) fn close_stdin() -> std::io::Result<()> {
+    Ok(())
+}

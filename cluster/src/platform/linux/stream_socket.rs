@@ -9,12 +9,15 @@ use tokio::net::{UnixStream, tcp, unix};
 
 use crate::net::Halves;
 
+/// The socket of a stream: the descriptor of a connected stream socket.
+pub type StreamSocket = OwnedFd;
+
 /// The socket of a stream, in non-blocking mode. A stream whose halves are not those of a socket is carried by a pair of
 /// sockets: two tasks of the current runtime copy its bytes, and end with it.
 ///
 /// # Errors
 /// No descriptor is left.
-pub(crate) fn into_socket(halves: Halves) -> io::Result<OwnedFd> {
+pub(crate) fn into_socket(halves: Halves) -> io::Result<StreamSocket> {
     let Halves {
         mut reader,
         mut writer,

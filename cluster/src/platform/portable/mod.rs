@@ -3,4 +3,5 @@
 #[cfg(feature = "contract")]
 pub(crate) mod descriptors;
 pub(crate) mod private_directory;
+pub(crate) mod stream_socket;
 pub(crate) mod unix_socket;

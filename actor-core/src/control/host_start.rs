@@ -1,0 +1,144 @@
+//! The start of a worker on another host, from its first line to its first word.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_cluster::manager::{StartUp, StartUpEvent, WorkerAddress};
+use selvedge_cluster::peer::Peer;
+use tokio::time::timeout;
+
+use super::worker_start::{Met, NoHello, WorkerArgs, pump};
+use crate::directory::Directory;
+use crate::hosts::dialing::Dialing;
+use crate::hub::post::Post;
+use crate::platform::link::{OutputPipe, OutputReader, output};
+use crate::platform::peer_socket::of_link;
+use crate::worker::letters::{BODY_BYTES_MAX, write_letters};
+use crate::worker::link::Link;
+use crate::worker::output::{LineQueue, Target};
+use crate::worker::protocol::FromWorker;
+use crate::worker::words::Words;
+
+/// The bytes that are read of an output at a time.
+const READ_BYTES: usize = 4096;
+
+/// The worker that is met, and the means to meet it.
+struct Meeting {
+    directory: Arc<Directory>,
+    name: String,
+    printer: LineQueue,
+    peer: Peer,
+    dialing: Dialing,
+}
+
+impl WorkerArgs {
+    /// Hears where the worker listens, makes the link to it, and hears its first word.
+    pub(super) async fn meet_host(
+        &mut self,
+        peer: Peer,
+        dialing: Dialing,
+        stdout: OutputPipe,
+    ) -> Result<Met, NoHello> {
+        let directory = Arc::clone(&self.directory);
+        let limit = directory.limits().hello;
+        let meeting = Meeting {
+            directory: Arc::clone(&directory),
+            name: self.record.name().to_owned(),
+            printer: self.printer.clone(),
+            peer,
+            dialing,
+        };
+        let met = tokio::select! {
+            met = timeout(limit, meeting.meet(stdout)) => met.unwrap_or_else(|_| Err(too_late(limit))),
+            unwanted = self.unwanted() => Err(NoHello::Unwanted(Box::new(unwanted))),
+        };
+        if met.is_err() {
+            directory.hub.buried(peer);
+        }
+        met
+    }
+}
+
+impl Meeting {
+    async fn meet(self, stdout: OutputPipe) -> Result<Met, NoHello> {
+        let mut stdout = output(stdout).map_err(NoHello::Io)?;
+        let (address, begun) = self.hear_address(&mut stdout).await?;
+        let hub = &self.directory.hub;
+        let place = address.to_string();
+        let linked = self.dialing.link(hub.me(), self.peer, &place).await;
+        let linked = linked.map_err(|error| NoHello::Said(error.to_string()))?;
+        let (end, beyond) = of_link(linked).map_err(NoHello::Io)?;
+        let mut words = Words::Letters(self.directory.words.of(self.peer));
+        let is_used = hub.adopt(self.peer, end, beyond).map_err(NoHello::Io)?;
+        let (link, queue) = Link::with_limit(BODY_BYTES_MAX);
+        tokio::spawn(write_letters(queue, Arc::downgrade(hub), self.peer));
+        let first = match is_used {
+            true => words.next().await,
+            false => Ok(None),
+        };
+        let (pid, host) = match first {
+            Ok(Some((FromWorker::Joined { pid, host }, _))) => (pid, host),
+            Ok(Some(_)) => return Err(NoHello::Said("it spoke before it introduced itself".to_owned())),
+            Ok(None) => return Err(NoHello::Ended),
+            Err(error) => return Err(NoHello::Said(error.to_string())),
+        };
+        Ok(Met {
+            words,
+            link: Arc::new(link),
+            stdout: pump(&self.name, pid, stdout, &begun, Target::Out, &self.printer),
+            pid,
+            sentinels: Vec::new(),
+            place: Some(place),
+            host: Some(host),
+        })
+    }
+
+    /// Reads the output up to the line that says where the worker listens. Returns what was read behind it.
+    async fn hear_address(&self, stdout: &mut OutputReader) -> Result<(WorkerAddress, Vec<u8>), NoHello> {
+        let mut start_up = StartUp::default();
+        let mut buffer = [0; READ_BYTES];
+        loop {
+            let read = read(stdout, &mut buffer).await.map_err(NoHello::Io)?;
+            let mut bytes = buffer.get(..read).unwrap_or_default();
+            if bytes.is_empty() {
+                let (last, error) = start_up.finish();
+                self.show(last).await;
+                return Err(NoHello::Said(error.to_string()));
+            }
+            loop {
+                match start_up.receive(&mut bytes) {
+                    Ok(Some(StartUpEvent::Announced(address))) => return Ok((address, bytes.to_vec())),
+                    Ok(Some(event)) => self.show(Some(event)).await,
+                    Ok(None) => break,
+                    Err(error) => return Err(NoHello::Said(error.to_string())),
+                }
+            }
+        }
+    }
+
+    /// Shows a line that is no announcement.
+    async fn show(&self, event: Option<StartUpEvent>) {
+        if let Some(StartUpEvent::Text(line)) = event {
+            self.printer.say(&line).await;
+        }
+    }
+}
+
+/// Waits for some bytes; 0 is the end.
+async fn read(pipe: &OutputReader, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        pipe.readable().await?;
+        match pipe.try_read(buffer) {
+            Err(error) if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&error.kind()) => {
+            }
+            read => return read,
+        }
+    }
+}
+
+fn too_late(limit: Duration) -> NoHello {
+    NoHello::Said(format!(
+        "it has not joined within {limit:?} (help: Runtime::hello_timeout sets this time)"
+    ))
+}

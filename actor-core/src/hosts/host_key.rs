@@ -1,0 +1,43 @@
+//! Hosts: which processes can share memory.
+
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::id::HostId;
+use crate::platform;
+
+/// The variable by which a process passes for one of another host, for tests.
+const ENV_HOST: &str = "SELVEDGE_HOST";
+
+/// The name of a host, which processes of one host have in common and no others: its boot, the namespace of its pids, and the
+/// user. Processes with equal names can open each other's memory, so two containers of one machine are two hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HostKey(String);
+
+impl HostKey {
+    /// The host of this process.
+    pub(crate) fn mine() -> Self {
+        HostKey(match std::env::var(ENV_HOST) {
+            Ok(name) => name,
+            Err(_) => platform::host::name(),
+        })
+    }
+
+    /// The number of the host among those that this process has heard of; 0 for its own.
+    pub(crate) fn number(&self) -> HostId {
+        static OTHERS: Mutex<Vec<HostKey>> = Mutex::new(Vec::new());
+        static MINE: OnceLock<HostKey> = OnceLock::new();
+        if self == MINE.get_or_init(HostKey::mine) {
+            return HostId::DRIVER;
+        }
+        let mut others = OTHERS.lock();
+        let known = others.iter().position(|other| other == self);
+        let place = known.unwrap_or_else(|| {
+            others.push(self.clone());
+            others.len() - 1
+        });
+        HostId(u32::try_from(place + 1).unwrap_or(u32::MAX))
+    }
+}

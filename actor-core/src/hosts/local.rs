@@ -1,0 +1,58 @@
+//! Workers on this host that are reached over TCP.
+
+use std::num::NonZeroU16;
+
+use selvedge_cluster::manager::{BindAddress, WorkerCommand, WorkerConfig};
+
+use super::manager::ClusterManager;
+use crate::BoxError;
+
+/// Workers on this host that are reached over TCP, as those of other hosts are. [`Runtime::worker`](crate::Runtime::worker)
+/// starts workers that share memory and need no port; these are for trying out what a cluster does.
+///
+/// The workers run this program, and listen on the loopback interface, so that no other host can reach them.
+#[derive(Clone, Debug)]
+pub struct LocalManager {
+    count: NonZeroU16,
+    bind: Option<BindAddress>,
+}
+
+impl LocalManager {
+    /// A manager of this number of workers.
+    #[must_use]
+    pub fn workers(count: NonZeroU16) -> Self {
+        LocalManager { count, bind: None }
+    }
+
+    /// One worker for each core that this process may use.
+    #[must_use]
+    pub fn auto() -> Self {
+        let cores = std::thread::available_parallelism().map_or(NonZeroU16::MIN, |cores| {
+            NonZeroU16::try_from(cores).unwrap_or(NonZeroU16::MAX)
+        });
+        Self::workers(cores)
+    }
+
+    /// Has the workers listen on another interface, so that workers of other hosts can reach them.
+    #[must_use]
+    pub fn bind(mut self, bind: BindAddress) -> Self {
+        self.bind = Some(bind);
+        self
+    }
+}
+
+impl ClusterManager for LocalManager {
+    fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<(), BoxError> {
+        let program = std::env::current_exe()?;
+        let program = program.to_str().ok_or("the path of this program is no UTF-8")?;
+        let loopback: BindAddress = "127.0.0.1".parse()?;
+        let bind = self.bind.clone().unwrap_or(loopback);
+        for number in 1..=self.count.get() {
+            let command = WorkerCommand::new(program).bind(bind.clone());
+            out(WorkerConfig::default()
+                .ident(format!("local {number}"))
+                .command(command));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,32 @@
+//! Workers on other hosts: how they are started, found and spoken to.
+//!
+//! A [`ClusterManager`] says which workers to start. The driver starts each by a command, gives it the cookie, hears where it
+//! listens, dials it, and proves that it knows the cookie, as the worker does. From then on the two have a link of the hub,
+//! like a driver and a child: all letters take it, and so do the words by which actors are built and called.
+//!
+//! - `manager`, `local`, `ssh`: who decides which workers there are.
+//! - `add`: workers are added to a runtime.
+//! - `launcher`, `dialing`: the driver's side of one worker, up to its link; `control/host_start.rs` goes on from there.
+//! - `serve`: the worker's side.
+//! - `identity`, `host_key`: what a process says of itself, and which processes can share memory.
+
+mod add;
+pub(crate) mod dialing;
+pub(crate) mod host_key;
+mod identity;
+mod launcher;
+mod local;
+mod manager;
+pub(crate) mod serve;
+mod ssh;
+
+pub use add::AddError;
+pub use local::LocalManager;
+pub use manager::ClusterManager;
+pub use ssh::SshManager;
+
+/// The words of managers: machines, commands, and the ways of `ssh`.
+pub use selvedge_cluster::manager::{
+    BindAddress, CommandError, Count, HostName, MachineSpec, MachineSpecError, PartError, SshOptions,
+    UserName, WorkerAddress, WorkerCommand, WorkerConfig,
+};

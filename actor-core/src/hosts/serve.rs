@@ -1,0 +1,206 @@
+//! The worker's side: it listens, says where, hears its driver, and works for it.
+
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::process;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
+use selvedge_cluster::handshake::{Cookie, CookieSource, Role, Welcome};
+use selvedge_cluster::manager::{BindAddress, WorkerAddress};
+use selvedge_cluster::net::{Arrival, Link, Listener, Tcp};
+use selvedge_cluster::peer::Peer;
+use tokio::time::timeout;
+
+use super::host_key::HostKey;
+use super::identity::{COOKIE, identity};
+use crate::hub::post::{Letter, Post};
+use crate::hub::reactor::start_reactor;
+use crate::hub::start::register_services;
+use crate::hub::{Hub, LinkSettings};
+use crate::platform;
+use crate::platform::peer_socket::of_link;
+use crate::remote::service::Remote;
+use crate::runtime::Runtime;
+use crate::worker::exit::{exit_now, refuse};
+use crate::worker::letters::{WORDS, WordsOfDriver};
+use crate::worker::protocol::{FromWorker, read_head};
+use crate::worker::serve::WorkerLanes;
+use crate::worker::writer::Writer;
+
+/// The time after which a worker that hears nothing of its driver ends.
+const DRIVER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Runs a worker that listens on this address, or on one of its own, to its end.
+pub(crate) fn serve(bind: Option<&str>) -> ! {
+    platform::premain::begin_hosted();
+    match start(bind) {
+        Ok((worker, letters)) => work(worker, &letters),
+        Err(why) => refuse(&why),
+    }
+}
+
+/// The steps up to the link with the driver.
+fn start(bind: Option<&str>) -> Result<(WorkerLanes, Receiver<Letter>), String> {
+    let bind = bind.map(str::parse::<BindAddress>).transpose();
+    let bind = bind.map_err(|error| format!("the address to listen on: {error}"))?;
+    let cookie = CookieSource::Stdin
+        .read(&mut std::io::stdin().lock())
+        .map_err(|error| error.to_string())?;
+    platform::premain::close_stdin()
+        .map_err(|error| format!("the standard input cannot be closed: {error}"))?;
+    let cookie = COOKIE.get_or_init(|| cookie).clone();
+    let reactor = start_reactor().map_err(|error| format!("no thread for links: {error}"))?;
+    let interface = interface(bind.as_ref())?;
+    let found = reactor.block_on(async {
+        let heard = timeout(DRIVER_TIMEOUT, hear_driver(interface, cookie)).await;
+        heard.unwrap_or_else(|_| Err(format!("no driver has come within {DRIVER_TIMEOUT:?}")))
+    });
+    let (listener, link, driver) = found?;
+    let me = link.welcome.me;
+    let slot = Arc::<OnceLock<Arc<Writer>>>::default();
+    let asking = Arc::clone(&slot);
+    let hub = Hub::of_worker(me, driver, LinkSettings::default(), move |peer| {
+        // Nobody asks before there is a writer.
+        if let Some(writer) = asking.get() {
+            writer.send(&FromWorker::AskLink { peer });
+        }
+    });
+    hub.set_reactor(reactor.clone());
+    let writer = slot.get_or_init(|| {
+        Arc::new(Writer::Letters {
+            post: Arc::clone(&hub) as Arc<dyn Post>,
+            driver,
+        })
+    });
+    let remote = Remote::new(Arc::clone(&hub) as Arc<dyn Post>);
+    register_services(&hub, &remote);
+    let (sender, letters) = unbounded();
+    let words = WordsOfDriver {
+        hub: Arc::downgrade(&hub),
+        driver,
+        letters: sender,
+    };
+    hub.register(WORDS, Arc::new(words));
+    let worker = WorkerLanes::with_hub(Arc::clone(writer), Arc::clone(&hub), Runtime::with_remote(remote));
+    let adopted = {
+        let _context = reactor.enter();
+        of_link(link).and_then(|(end, beyond)| hub.adopt(driver, end, beyond))
+    };
+    adopted.map_err(|error| format!("the link of the driver cannot be used: {error}"))?;
+    writer.send(&FromWorker::Joined {
+        pid: process::id(),
+        host: HostKey::mine(),
+    });
+    reactor.spawn(hear_workers(listener, hub));
+    Ok((worker, letters))
+}
+
+/// Listens, says where, and waits for the driver, which names this worker.
+async fn hear_driver(interface: IpAddr, cookie: Cookie) -> Result<(Listener, Link, Peer), String> {
+    let identity = identity(Role::Worker, None, None, cookie);
+    let bound = Listener::bind(&Tcp::on(interface), identity).await;
+    let mut listener = bound.map_err(|error| error.to_string())?;
+    let address: WorkerAddress = listener
+        .connect_at()
+        .parse()
+        .map_err(|error| format!("{}: {error}", listener.connect_at()))?;
+    let mut stdout = std::io::stdout();
+    let written = stdout.write_all(address.announcement().as_bytes());
+    written
+        .and_then(|()| stdout.flush())
+        .map_err(|error| format!("the address cannot be announced: {error}"))?;
+    loop {
+        // An error is about one process, which was not the driver.
+        let Ok(arrival) = listener.next().await else {
+            continue;
+        };
+        let hello = arrival.hello();
+        if let (Role::Head, Some(driver), Some(me)) = (hello.role, hello.peer, hello.to)
+            && let Ok(link) = arrival.welcome(&welcome(me, driver)).await
+        {
+            return Ok((listener, link, driver));
+        }
+    }
+}
+
+/// Hears other workers as long as this process lives.
+async fn hear_workers(mut listener: Listener, hub: Arc<Hub>) {
+    loop {
+        if let Ok(arrival) = listener.next().await {
+            hear_worker(arrival, &hub).await;
+        }
+    }
+}
+
+/// Takes the link of a worker that wants to reach this one.
+async fn hear_worker(arrival: Arrival, hub: &Hub) {
+    let (me, hello) = (hub.me(), arrival.hello());
+    let Some(peer) = hello
+        .peer
+        .filter(|peer| hello.role == Role::Worker && peer.process != me.process)
+    else {
+        return;
+    };
+    if hello.to != Some(me) {
+        return;
+    }
+    let Ok(link) = arrival.welcome(&welcome(me, peer)).await else {
+        return;
+    };
+    let adopted = of_link(link).and_then(|(end, beyond)| hub.adopt(peer, end, beyond));
+    if let Err(error) = adopted {
+        hub.unreachable(peer, error.to_string());
+    }
+}
+
+fn welcome(me: Peer, you: Peer) -> Welcome {
+    Welcome {
+        you,
+        me,
+        epoch: 0,
+        members: Vec::new(),
+    }
+}
+
+/// Acts on the words of the driver, which end this process.
+fn work(mut worker: WorkerLanes, letters: &Receiver<Letter>) -> ! {
+    loop {
+        let letter = match letters.recv_timeout(DRIVER_TIMEOUT) {
+            Ok(letter) => letter,
+            Err(RecvTimeoutError::Timeout) => {
+                refuse(&format!("nothing was heard of the driver for {DRIVER_TIMEOUT:?}"))
+            }
+            // The hub has ended.
+            Err(RecvTimeoutError::Disconnected) => exit_now(0),
+        };
+        match read_head(&letter.head) {
+            Ok(message) => worker.handle(message, letter.body.to_bytes().into()),
+            Err(error) => refuse(&format!("the link to the driver broke: {error}")),
+        }
+    }
+}
+
+/// The address to listen on: the one that was given, or the one at which this host was reached, or that of its name.
+fn interface(bind: Option<&BindAddress>) -> Result<IpAddr, String> {
+    if let Some(bind) = bind {
+        return resolve(bind.host.as_str());
+    }
+    // `sshd` says by it at which address its client has reached it.
+    let reached = std::env::var("SSH_CONNECTION").ok();
+    let reached = reached.and_then(|text| text.split(' ').nth(2)?.parse().ok());
+    match reached {
+        Some(address) => Ok(address),
+        None => resolve(&platform::host::network_name()),
+    }
+}
+
+fn resolve(host: &str) -> Result<IpAddr, String> {
+    let found = (host, 0).to_socket_addrs();
+    let mut found = found.map_err(|error| format!("the address of `{host}` is not known: {error}"))?;
+    let first: Option<SocketAddr> = found.next();
+    first
+        .map(|address| address.ip())
+        .ok_or_else(|| format!("`{host}` has no address: give one by `--bind-to`"))
+}

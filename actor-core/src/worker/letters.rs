@@ -1,0 +1,171 @@
+//! The words between a driver and a worker of another host: letters of the hub.
+//!
+//! On both sides the receiver of letters puts them into a queue, and the thread that acts on words takes them from there: the
+//! control thread of the driver, the main thread of the worker.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use crossbeam_channel::Sender;
+use parking_lot::Mutex;
+use selvedge_cluster::frame::{Class, Service};
+use selvedge_cluster::id_map::IdMap;
+use selvedge_cluster::peer::Peer;
+use selvedge_cluster::session::Outcome;
+use tokio::sync::mpsc;
+
+use crate::body::Body;
+use crate::hub::Hub;
+use crate::hub::post::{Letter, Post, Receiver};
+use crate::worker::exit::exit_now;
+use crate::worker::link::Outgoing;
+use crate::worker::protocol::{FrameError, FromWorker, read_head};
+
+/// The service of words.
+pub(crate) const WORDS: Service = Service(18);
+
+/// The longest body of a word: the longest letter of the hub.
+pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
+
+/// The bytes of one worker's words that wait for the control thread at most. A worker that is not answered sends no more
+/// than it was asked for, so only one that violates the protocol gets there.
+const WAITING_BYTES_MAX: usize = 4 << 30;
+
+/// A word as a letter.
+pub(crate) fn letter(head: &[u8], body: impl Into<Body>) -> Letter {
+    Letter {
+        service: WORDS,
+        class: Class::Ordered,
+        stream: 0,
+        head: Bytes::copy_from_slice(head),
+        body: body.into(),
+    }
+}
+
+/// Sends the words of a queue to a worker, until the link or the hub is gone.
+pub(crate) async fn write_letters(mut queue: mpsc::UnboundedReceiver<Outgoing>, hub: Weak<Hub>, to: Peer) {
+    while let Some(mut word) = queue.recv().await {
+        let Some(hub) = hub.upgrade() else { return };
+        let body = word.take_body();
+        let sent = hub.send(to, letter(word.head(), body));
+        hub.told(to, sent);
+    }
+}
+
+/// The words that have come from one worker.
+pub(crate) struct ArrivedLetters {
+    letters: mpsc::UnboundedReceiver<Letter>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl ArrivedLetters {
+    /// Waits for the next word and its body; `None` once the worker is dead.
+    ///
+    /// # Errors
+    /// [`FrameError`]: what comes is no word.
+    pub(crate) async fn next(&mut self) -> Result<Option<(FromWorker, Vec<u8>)>, FrameError> {
+        let Some(letter) = self.letters.recv().await else {
+            return Ok(None);
+        };
+        // Relaxed: the count stands alone.
+        self.waiting.fetch_sub(bytes(&letter), Ordering::Relaxed);
+        Ok(Some((read_head(&letter.head)?, letter.body.to_bytes().into())))
+    }
+}
+
+/// The service of words in the driver.
+pub(crate) struct WordsOfWorkers {
+    hub: Weak<Hub>,
+    queues: Mutex<IdMap<Peer, WordQueue>>,
+}
+
+struct WordQueue {
+    letters: mpsc::UnboundedSender<Letter>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl WordsOfWorkers {
+    /// Registers the service with a driver's new hub.
+    pub(crate) fn register(hub: &Arc<Hub>) -> Arc<Self> {
+        let words = Arc::new(WordsOfWorkers {
+            hub: Arc::downgrade(hub),
+            queues: Mutex::default(),
+        });
+        hub.register(WORDS, Arc::clone(&words) as Arc<dyn Receiver>);
+        words
+    }
+
+    /// The words of a worker, before any of them has come.
+    pub(crate) fn of(&self, worker: Peer) -> ArrivedLetters {
+        let (sender, letters) = mpsc::unbounded_channel();
+        let waiting = Arc::<AtomicUsize>::default();
+        let queue = WordQueue {
+            letters: sender,
+            waiting: Arc::clone(&waiting),
+        };
+        self.queues.lock().insert(worker, queue);
+        ArrivedLetters { letters, waiting }
+    }
+
+    /// Queues a letter. Returns the reason for which the sender is cut off.
+    fn queue(&self, from: Peer, letter: Letter) -> Result<(), &'static str> {
+        let queues = self.queues.lock();
+        let queue = queues
+            .get(&from)
+            .ok_or("it speaks like a worker of another host, and is none")?;
+        // Relaxed: the count stands alone.
+        let before = queue.waiting.fetch_add(bytes(&letter), Ordering::Relaxed);
+        if before > WAITING_BYTES_MAX {
+            return Err("its words come faster than they are read");
+        }
+        // The receiver is gone when the death of the worker was announced.
+        let _ = queue.letters.send(letter);
+        Ok(())
+    }
+}
+
+impl Receiver for WordsOfWorkers {
+    fn received(&self, from: Peer, letter: Letter) {
+        if let (Err(why), Some(hub)) = (self.queue(from, letter), self.hub.upgrade()) {
+            hub.cut(from, why.to_owned());
+        }
+    }
+
+    fn died(&self, peer: Peer, _: &[(u64, Outcome)]) {
+        let removed = self.queues.lock().remove(&peer);
+        drop(removed);
+    }
+}
+
+fn bytes(letter: &Letter) -> usize {
+    letter.head.len() + letter.body.len()
+}
+
+/// The service of words in a worker.
+pub(crate) struct WordsOfDriver {
+    pub(crate) hub: Weak<Hub>,
+    pub(crate) driver: Peer,
+    pub(crate) letters: Sender<Letter>,
+}
+
+impl Receiver for WordsOfDriver {
+    fn received(&self, from: Peer, letter: Letter) {
+        if from == self.driver {
+            // The main thread takes letters as long as the process lives.
+            let _ = self.letters.send(letter);
+        } else if let Some(hub) = self.hub.upgrade() {
+            hub.cut(
+                from,
+                "it speaks like the driver, and is another process".to_owned(),
+            );
+        }
+    }
+
+    fn died(&self, peer: Peer, _: &[(u64, Outcome)]) {
+        if peer == self.driver {
+            // No process can use this worker any more.
+            exit_now(0);
+        }
+    }
+}

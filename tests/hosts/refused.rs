@@ -1,0 +1,93 @@
+//! Workers that do not come to be, and what is said about it.
+
+use std::time::Duration;
+
+use selvedge::hosts::{AddError, ClusterManager, WorkerCommand, WorkerConfig};
+use selvedge::prelude::*;
+
+use crate::census::{Census, settled, wait_until};
+use crate::{alone, beside_others, local};
+
+/// A shell that runs a script in place of a worker.
+struct Script(&'static str);
+
+impl ClusterManager for Script {
+    fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<()> {
+        let command = WorkerCommand::new("sh").argument("-c").argument(self.0);
+        out(WorkerConfig::default().ident("script").command(command));
+        Ok(())
+    }
+}
+
+fn refusal(manager: impl ClusterManager) -> String {
+    let runtime = Runtime::new().hello_timeout(Duration::from_secs(30));
+    runtime.add(manager).unwrap_err().to_string()
+}
+
+#[test]
+fn jmgr_18_a_worker_that_does_not_join_is_an_error_that_says_why() {
+    let _guard = beside_others();
+    let ended = refusal(Script("echo no such luck >&2; exit 3"));
+    for part in ["`script`", "before it announced its address", "no such luck"] {
+        assert!(ended.contains(part), "{ended}");
+    }
+    let unreachable = refusal(Script("echo 'selvedge-worker#1 127.0.0.1:1'; sleep 60"));
+    assert!(
+        unreachable.contains(" at 127.0.0.1:1: nobody answers"),
+        "{unreachable}"
+    );
+    let other = refusal(Script("echo 'selvedge-worker#9 somewhere'; sleep 60"));
+    assert!(other.contains("is of another build"), "{other}");
+    let missing = refusal(Missing);
+    assert!(missing.contains("starting `/no/such/program`"), "{missing}");
+}
+
+struct Missing;
+
+impl ClusterManager for Missing {
+    fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<()> {
+        out(WorkerConfig::default().command(WorkerCommand::new("/no/such/program")));
+        Ok(())
+    }
+}
+
+/// Starts one worker, and fails.
+struct Failing;
+
+impl ClusterManager for Failing {
+    fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<()> {
+        local(1).launch(out)?;
+        Err("no more machines".into())
+    }
+}
+
+#[test]
+fn jmgr_08_an_error_of_the_manager_is_the_error_of_add_and_leaves_nothing() {
+    let _guard = alone();
+    let runtime = Runtime::new();
+    let add = || runtime.add(Failing).unwrap_err();
+    add();
+    let before = settled(Census::take);
+    let error = add();
+    assert!(matches!(error, AddError::Manager(_)), "{error}");
+    assert!(error.to_string().contains("no more machines"), "{error}");
+    wait_until(&before, Census::take);
+}
+
+#[remote]
+fn adds() -> Result<String> {
+    let error = Runtime::current()?.add(local(1));
+    Ok(error.err().map(|error| error.to_string()).unwrap_or_default())
+}
+
+#[test]
+fn jclust_06_only_the_driver_adds_workers() {
+    let _guard = beside_others();
+    let runtime = Runtime::new();
+    let worker = runtime.worker("child").unwrap();
+    let said = runtime.call(adds::remote().on(&worker)).wait().unwrap();
+    assert!(
+        said.ends_with(" cannot add workers: only the process that made the runtime can"),
+        "{said}"
+    );
+}
