@@ -39,7 +39,7 @@ Variables of the environment:
 ";
 
 /// The variables that selvedge reads, with their descriptions.
-const VARIABLES: [(&str, &str); 14] = [
+const VARIABLES: [(&str, &str); 15] = [
     (ENV_GRAPH, "as --selvedge-graph"),
     (ENV_CHECK, "as --selvedge-check"),
     (ENV_TRACE, "as --selvedge-trace"),
@@ -76,12 +76,17 @@ const VARIABLES: [(&str, &str); 14] = [
         "of `Options::from_env`: how long a tear-down may take",
     ),
     ("SELVEDGE_TRACE", "of `Options::from_env`: events kept per lane"),
+    (
+        "SELVEDGE_WORKER_TIMEOUT_MS",
+        "how long a worker of another host lives without its driver",
+    ),
     ("SELVEDGE_CUDA_LIB", "the path of NVIDIA's driver library"),
     ("SELVEDGE_NCCL_LIB", "the path of NCCL"),
 ];
 
 /// The variables that selvedge sets for its own processes and for fault injection.
-const OWN: [&str; 5] = [
+const OWN: [&str; 6] = [
+    "SELVEDGE_HOST",
     ENV_FD,
     ENV_DRIVER,
     ENV_DEPTH,

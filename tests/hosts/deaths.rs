@@ -1,9 +1,10 @@
 //! Deaths of workers and of drivers.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use selvedge::prelude::*;
 
 use crate::census::{is_alive, wait_until};
@@ -23,8 +24,11 @@ impl Quiet {
 }
 
 fn kill_9(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    signal(pid, Signal::KILL);
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), signal).unwrap();
 }
 
 #[test]
@@ -42,10 +46,7 @@ fn a_worker_that_is_killed_is_named_to_everybody_who_waits() {
     kept.fetch().unwrap();
     kill_9(victim);
     let error = waiting.wait().unwrap_err().to_string();
-    assert!(
-        error.contains("process 2") || error.contains("local 1"),
-        "{error}"
-    );
+    assert!(error.contains("process ") && error.contains("died"), "{error}");
     let error = actor.call().pid().wait().unwrap_err().to_string();
     assert!(
         error.contains(&victim.to_string()) && error.contains("SIGKILL"),
@@ -91,10 +92,10 @@ fn a_driver() {
     std::thread::sleep(Duration::from_secs(600));
 }
 
-#[test]
-fn jclust_10_workers_end_with_their_driver() {
-    let _guard = beside_others();
+/// Starts a driver in a process of its own, and returns the pids of its workers.
+fn driver(worker_timeout_ms: u32) -> (Child, Vec<u32>) {
     let mut driver = Command::new(std::env::current_exe().unwrap())
+        .env("SELVEDGE_WORKER_TIMEOUT_MS", worker_timeout_ms.to_string())
         .args([
             "--exact",
             "deaths::a_driver",
@@ -108,9 +109,47 @@ fn jclust_10_workers_end_with_their_driver() {
         .unwrap();
     let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
     let pids = lines.filter_map(|line| line.unwrap().split_once("worker: ")?.1.parse::<u32>().ok());
-    let pids: Vec<u32> = pids.take(2).collect();
+    let pids = pids.take(2).collect();
+    (driver, pids)
+}
+
+#[test]
+fn jclust_10_workers_end_with_their_driver() {
+    let _guard = beside_others();
+    let (mut driver, pids) = driver(60_000);
     assert!(pids.iter().all(|pid| is_alive(*pid)));
     driver.kill().unwrap();
     driver.wait().unwrap();
     wait_until(&true, || !pids.iter().any(|pid| is_alive(*pid)));
+}
+
+#[test]
+fn jclust_09_workers_end_when_nothing_is_heard_of_their_driver() {
+    let _guard = beside_others();
+    let (mut driver, pids) = driver(1_000);
+    assert!(pids.iter().all(|pid| is_alive(*pid)));
+    // Its connections stay.
+    signal(driver.id(), Signal::STOP);
+    wait_until(&true, || !pids.iter().any(|pid| is_alive(*pid)));
+    driver.kill().unwrap();
+    driver.wait().unwrap();
+}
+
+#[test]
+fn a_worker_that_is_stopped_is_silent_and_does_not_come_back() {
+    let _guard = beside_others();
+    let runtime = Runtime::new().silence_timeout(Duration::from_secs(1));
+    let workers = runtime.add(local(1)).unwrap();
+    let of_worker = workers[0].pid().unwrap();
+    let actor = runtime
+        .spawn::<Quiet>("quiet", ())
+        .in_worker(&workers[0])
+        .unwrap();
+    let waiting = runtime.call(forever::remote().on(&workers[0]));
+    signal(of_worker, Signal::STOP);
+    let error = waiting.wait().unwrap_err().to_string();
+    assert!(error.contains("died"), "{error}");
+    let error = actor.call().pid().wait().unwrap_err().to_string();
+    assert!(error.contains("no sign of life"), "{error}");
+    assert!(!is_alive(of_worker));
 }

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::process;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
 use selvedge_cluster::handshake::{Cookie, CookieSource, Role, Welcome};
@@ -24,13 +23,10 @@ use crate::platform::peer_socket::of_link;
 use crate::remote::service::Remote;
 use crate::runtime::Runtime;
 use crate::worker::exit::{exit_now, refuse};
-use crate::worker::letters::{WORDS, WordsOfDriver};
+use crate::worker::letters::{WORDS, WordsOfDriver, driver_timeout};
 use crate::worker::protocol::{FromWorker, read_head};
 use crate::worker::serve::WorkerLanes;
 use crate::worker::writer::Writer;
-
-/// The time after which a worker that hears nothing of its driver ends.
-const DRIVER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs a worker that listens on this address, or on one of its own, to its end.
 pub(crate) fn serve(bind: Option<&str>) -> ! {
@@ -54,8 +50,9 @@ fn start(bind: Option<&str>) -> Result<(WorkerLanes, Receiver<Letter>), String> 
     let reactor = start_reactor().map_err(|error| format!("no thread for links: {error}"))?;
     let interface = interface(bind.as_ref())?;
     let found = reactor.block_on(async {
-        let heard = timeout(DRIVER_TIMEOUT, hear_driver(interface, cookie)).await;
-        heard.unwrap_or_else(|_| Err(format!("no driver has come within {DRIVER_TIMEOUT:?}")))
+        let limit = driver_timeout();
+        let heard = timeout(limit, hear_driver(interface, cookie)).await;
+        heard.unwrap_or_else(|_| Err(format!("no driver has come within {limit:?}")))
     });
     let (listener, link, driver) = found?;
     let me = link.welcome.me;
@@ -166,11 +163,12 @@ fn welcome(me: Peer, you: Peer) -> Welcome {
 
 /// Acts on the words of the driver, which end this process.
 fn work(mut worker: WorkerLanes, letters: &Receiver<Letter>) -> ! {
+    let limit = driver_timeout();
     loop {
-        let letter = match letters.recv_timeout(DRIVER_TIMEOUT) {
+        let letter = match letters.recv_timeout(limit) {
             Ok(letter) => letter,
             Err(RecvTimeoutError::Timeout) => {
-                refuse(&format!("nothing was heard of the driver for {DRIVER_TIMEOUT:?}"))
+                refuse(&format!("nothing was heard of the driver for {limit:?}"))
             }
             // The hub has ended.
             Err(RecvTimeoutError::Disconnected) => exit_now(0),

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use crossbeam_channel::Sender;
@@ -14,13 +15,14 @@ use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
 use selvedge_cluster::session::Outcome;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use crate::body::Body;
 use crate::hub::Hub;
 use crate::hub::post::{Letter, Post, Receiver};
 use crate::worker::exit::exit_now;
 use crate::worker::link::Outgoing;
-use crate::worker::protocol::{FrameError, FromWorker, read_head};
+use crate::worker::protocol::{FrameError, FromWorker, ToWorker, read_head};
 
 /// The service of words.
 pub(crate) const WORDS: Service = Service(18);
@@ -43,12 +45,32 @@ pub(crate) fn letter(head: &[u8], body: impl Into<Body>) -> Letter {
     }
 }
 
-/// Sends the words of a queue to a worker, until the link or the hub is gone.
+/// The variable with the time after which a worker that hears nothing of its driver ends.
+const ENV_TIMEOUT: &str = "SELVEDGE_WORKER_TIMEOUT_MS";
+
+/// The time after which a worker that hears nothing of its driver ends: 60 s, or what the environment says.
+pub(crate) fn driver_timeout() -> Duration {
+    let given = std::env::var(ENV_TIMEOUT).ok();
+    let millis = given.and_then(|text| text.parse().ok());
+    millis.map_or(Duration::from_secs(60), Duration::from_millis)
+}
+
+/// Sends the words of a queue to a worker, until the link or the hub is gone. A worker that is told nothing for a quarter of
+/// its timeout is asked for a sign of life, which is one of the driver as well.
 pub(crate) async fn write_letters(mut queue: mpsc::UnboundedReceiver<Outgoing>, hub: Weak<Hub>, to: Peer) {
-    while let Some(mut word) = queue.recv().await {
+    let heartbeat = driver_timeout() / 4;
+    let ping = postcard::to_stdvec(&ToWorker::Ping).unwrap_or_default();
+    loop {
+        let word = match timeout(heartbeat, queue.recv()).await {
+            Ok(Some(mut word)) => {
+                let body = word.take_body();
+                letter(word.head(), body)
+            }
+            Ok(None) => return,
+            Err(_) => letter(&ping, Bytes::new()),
+        };
         let Some(hub) = hub.upgrade() else { return };
-        let body = word.take_body();
-        let sent = hub.send(to, letter(word.head(), body));
+        let sent = hub.send(to, word);
         hub.told(to, sent);
     }
 }
