@@ -13,6 +13,7 @@ mod census;
 mod deaths;
 mod ports;
 mod refused;
+mod resets;
 mod ssh;
 mod workers;
 

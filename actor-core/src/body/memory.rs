@@ -51,6 +51,10 @@ impl PartMemory for BodyMemory {
         self.bytes.len() - self.skipped
     }
 
+    fn truncate(&mut self, bytes: usize) {
+        self.bytes.truncate(self.skipped + bytes);
+    }
+
     fn held_bytes(&self) -> usize {
         self.bytes.capacity()
     }

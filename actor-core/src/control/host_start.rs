@@ -13,7 +13,6 @@ use crate::directory::Directory;
 use crate::hosts::dialing::Dialing;
 use crate::hub::post::Post;
 use crate::platform::link::{OutputPipe, OutputReader, output};
-use crate::platform::peer_socket::of_link;
 use crate::worker::letters::{BODY_BYTES_MAX, write_letters};
 use crate::worker::link::Link;
 use crate::worker::output::{LineQueue, Target};
@@ -66,11 +65,9 @@ impl Meeting {
         let (address, begun) = self.hear_address(&mut stdout).await?;
         let hub = &self.directory.hub;
         let place = address.to_string();
-        let linked = self.dialing.link(hub.me(), self.peer, &place).await;
-        let linked = linked.map_err(|error| NoHello::Said(error.to_string()))?;
-        let (end, beyond) = of_link(linked).map_err(NoHello::Io)?;
         let mut words = Words::Letters(self.directory.words.of(self.peer));
-        let is_used = hub.adopt(self.peer, end, beyond).map_err(NoHello::Io)?;
+        let way = self.dialing.to(hub.me(), self.peer, place.clone());
+        let is_used = way.connect(hub).await.map_err(NoHello::Said)?;
         let (link, queue) = Link::with_limit(BODY_BYTES_MAX);
         tokio::spawn(write_letters(queue, Arc::downgrade(hub), self.peer));
         let first = match is_used {

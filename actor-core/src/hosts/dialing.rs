@@ -1,13 +1,17 @@
 //! The dialling of workers.
 
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use selvedge_cluster::handshake::{Cookie, Role};
-use selvedge_cluster::net::{Link, LinkError, PeerInfo, Tcp, dial};
+use selvedge_cluster::net::{Link, LinkCause, LinkError, PeerInfo, Tcp, dial};
 use selvedge_cluster::peer::Peer;
 
 use super::identity::{COOKIE, identity};
 use crate::hub::Hub;
+use crate::hub::connection::{Connection, NoConnection, Redial, Resume};
 use crate::hub::notice::Secret;
 use crate::hub::post::Post;
 use crate::platform::peer_socket::of_link;
@@ -19,12 +23,64 @@ pub(crate) struct Dialing {
 }
 
 impl Dialing {
-    /// Makes the link to a new worker at an address, and names the worker `to`.
+    /// The way to a new worker, which gets the name `to` when it is dialled.
+    pub(crate) fn to(&self, me: Peer, to: Peer, connect_at: String) -> PlaceOfPeer {
+        PlaceOfPeer {
+            role: Role::Head,
+            me,
+            to,
+            connect_at,
+            cookie: self.cookie.clone(),
+        }
+    }
+}
+
+/// The place where one incarnation of a worker listens, and the means to dial it.
+pub(crate) struct PlaceOfPeer {
+    role: Role,
+    me: Peer,
+    to: Peer,
+    connect_at: String,
+    cookie: Cookie,
+}
+
+impl PlaceOfPeer {
+    /// Makes a link to the worker.
+    async fn link(&self) -> Result<Link, LinkError> {
+        let place = PeerInfo {
+            process: self.to.process,
+            connect_at: self.connect_at.clone(),
+        };
+        let identity = identity(self.role, Some(self.me), Some(self.to), self.cookie.clone());
+        dial(&Tcp::loopback(), &place, &identity).await
+    }
+
+    /// Dials the worker, and puts the connection under the link to it. Returns whether the connection is used: not if the worker
+    /// is dead.
     ///
     /// # Errors
-    /// [`LinkError`]: the worker cannot be reached, or the handshake fails.
-    pub(crate) async fn link(&self, me: Peer, to: Peer, connect_at: &str) -> Result<Link, LinkError> {
-        link(Role::Head, me, to, connect_at, self.cookie.clone()).await
+    /// A text: the worker cannot be reached, or the handshake fails.
+    pub(crate) async fn connect(self, hub: &Hub) -> Result<bool, String> {
+        let connection = self.link().await.map_err(|error| error.to_string())?;
+        let connection = of_link(connection).map_err(|error| error.to_string())?;
+        let adopted = hub.adopt(self.to, connection, Resume::Dials(Arc::new(self)));
+        adopted.map_err(|error| error.to_string())
+    }
+}
+
+impl Redial for PlaceOfPeer {
+    fn dial(&self) -> Pin<Box<dyn Future<Output = Result<Connection, NoConnection>> + Send + '_>> {
+        Box::pin(async {
+            let link = self.link().await.map_err(|error| match &error.cause {
+                // The host is there, and nobody listens: the process has ended.
+                LinkCause::Unreachable {
+                    kind: io::ErrorKind::ConnectionRefused,
+                    ..
+                } => NoConnection::Gone(error.to_string()),
+                _ => NoConnection::Failed(error.to_string()),
+            })?;
+            of_link(link).map_err(|error| NoConnection::Failed(error.to_string()))
+        })
     }
 }
 
@@ -37,39 +93,26 @@ pub(crate) fn dial_peer(
     failed: impl Fn(String) + Send + 'static,
 ) {
     let cookie = cookie.and_then(|secret| Cookie::parse(str::from_utf8(&secret.0).ok()?));
-    let cookie = cookie.or_else(|| COOKIE.get().cloned());
-    let hub = Arc::clone(hub);
-    let me = hub.me();
-    let dialled = Arc::clone(&hub);
+    let cookie = match cookie.or_else(|| COOKIE.get().cloned()) {
+        Some(cookie) => cookie,
+        None => return hub.unreachable(peer, "this process has no cookie".to_owned()),
+    };
+    let place = PlaceOfPeer {
+        role: Role::Worker,
+        me: hub.me(),
+        to: peer,
+        connect_at,
+        cookie,
+    };
+    let dialling = Arc::clone(hub);
     let task = async move {
-        let linked = match cookie {
-            Some(cookie) => link(Role::Worker, me, peer, &connect_at, cookie)
-                .await
-                .map_err(|error| error.to_string()),
-            None => Err("this process has no cookie".to_owned()),
-        };
-        let adopted = linked.and_then(|link| {
-            let adopted = of_link(link).and_then(|(end, beyond)| dialled.adopt(peer, end, beyond));
-            adopted.map_err(|error| error.to_string())
-        });
-        if let Err(why) = adopted {
-            dialled.unreachable(peer, why.clone());
+        if let Err(why) = place.connect(&dialling).await {
+            dialling.unreachable(peer, why.clone());
             failed(why);
         }
     };
     if !hub.spawn(Box::pin(task)) {
-        hub.unreachable(
-            peer,
-            "this process cannot start the thread of its links".to_owned(),
-        );
+        let why = "this process cannot start the thread of its links";
+        hub.unreachable(peer, why.to_owned());
     }
-}
-
-async fn link(role: Role, me: Peer, to: Peer, connect_at: &str, cookie: Cookie) -> Result<Link, LinkError> {
-    let place = PeerInfo {
-        process: to.process,
-        connect_at: connect_at.to_owned(),
-    };
-    let identity = identity(role, Some(me), Some(to), cookie);
-    dial(&Tcp::loopback(), &place, &identity).await
 }

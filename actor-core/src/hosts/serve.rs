@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::host_key::HostKey;
 use super::identity::{COOKIE, identity};
+use crate::hub::connection::Resume;
 use crate::hub::post::{Letter, Post};
 use crate::hub::reactor::start_reactor;
 use crate::hub::start::register_services;
@@ -83,14 +84,14 @@ fn start(bind: Option<&str>) -> Result<(WorkerLanes, Receiver<Letter>), String> 
     let worker = WorkerLanes::with_hub(Arc::clone(writer), Arc::clone(&hub), Runtime::with_remote(remote));
     let adopted = {
         let _context = reactor.enter();
-        of_link(link).and_then(|(end, beyond)| hub.adopt(driver, end, beyond))
+        of_link(link).and_then(|connection| hub.adopt(driver, connection, Resume::Waits))
     };
     adopted.map_err(|error| format!("the link of the driver cannot be used: {error}"))?;
     writer.send(&FromWorker::Joined {
         pid: process::id(),
         host: HostKey::mine(),
     });
-    reactor.spawn(hear_workers(listener, hub));
+    reactor.spawn(hear_peers(listener, hub, driver));
     Ok((worker, letters))
 }
 
@@ -122,34 +123,32 @@ async fn hear_driver(interface: IpAddr, cookie: Cookie) -> Result<(Listener, Lin
     }
 }
 
-/// Hears other workers as long as this process lives.
-async fn hear_workers(mut listener: Listener, hub: Arc<Hub>) {
+/// Hears other processes as long as this one lives.
+async fn hear_peers(mut listener: Listener, hub: Arc<Hub>, driver: Peer) {
     loop {
         if let Ok(arrival) = listener.next().await {
-            hear_worker(arrival, &hub).await;
+            hear_peer(arrival, &hub, driver).await;
         }
     }
 }
 
-/// Takes the link of a worker that wants to reach this one.
-async fn hear_worker(arrival: Arrival, hub: &Hub) {
+/// Takes the connection of a worker that wants to reach this one, or of the driver whose last one has broken.
+async fn hear_peer(arrival: Arrival, hub: &Hub, driver: Peer) {
     let (me, hello) = (hub.me(), arrival.hello());
-    let Some(peer) = hello
-        .peer
-        .filter(|peer| hello.role == Role::Worker && peer.process != me.process)
-    else {
+    let is_welcome = |peer: &Peer| match hello.role {
+        Role::Head => *peer == driver,
+        Role::Worker => peer.process != me.process && peer.process != driver.process,
+        Role::Agent | Role::Driver => false,
+    };
+    let peer = hello.peer.filter(is_welcome).filter(|peer| !hub.is_buried(*peer));
+    let (Some(peer), true) = (peer, hello.to == Some(me)) else {
         return;
     };
-    if hello.to != Some(me) {
-        return;
-    }
     let Ok(link) = arrival.welcome(&welcome(me, peer)).await else {
         return;
     };
-    let adopted = of_link(link).and_then(|(end, beyond)| hub.adopt(peer, end, beyond));
-    if let Err(error) = adopted {
-        hub.unreachable(peer, error.to_string());
-    }
+    // If it fails, the peer learns it by the end of its connection.
+    let _ = of_link(link).and_then(|connection| hub.adopt(peer, connection, Resume::Waits));
 }
 
 fn welcome(me: Peer, you: Peer) -> Welcome {

@@ -107,7 +107,7 @@ impl Hub {
         let reactor = self.reactor.get().ok_or_else(no_reactor)?;
         let source = {
             let _one_at_a_time = driver.linking.lock();
-            if link.is_linked() {
+            if link.is_made() {
                 return Ok(());
             }
             let courier = driver.broker.lock().courier(peer).cloned();
@@ -116,10 +116,10 @@ impl Hub {
             let registered = self.watch(ours, reactor);
             let (source, socket) = registered.map_err(|error| failed(error.to_string()))?;
             courier.tell(Notice::Linked(self.me), Some(theirs));
-            link.connect(socket).then_some(source)
+            link.connect(&socket).then_some((source, socket))
         };
-        if let Some(source) = source {
-            self.read(link, source, Vec::new(), reactor);
+        if let Some((source, socket)) = source {
+            self.read(link, source, socket, Vec::new(), reactor);
         }
         Ok(())
     }
@@ -131,7 +131,7 @@ impl Hub {
         if why.is_severed() {
             return courier.kill();
         }
-        if let (LinkEnd::Closed, Some(reactor)) = (why, self.reactor.get()) {
+        if let (LinkEnd::Closed | LinkEnd::Reset, Some(reactor)) = (why, self.reactor.get()) {
             reactor.spawn(kill_late(self.myself.clone(), peer));
         }
     }

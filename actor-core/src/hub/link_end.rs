@@ -11,6 +11,8 @@ use thiserror::Error;
 pub(crate) enum LinkEnd {
     #[error("its end of the link was closed")]
     Closed,
+    #[error("its end of the link was closed, or the connection reset")]
+    Reset,
     #[error("the link cannot be read or written: {0}")]
     Io(io::ErrorKind),
     #[error("{0}")]
@@ -27,6 +29,8 @@ pub(crate) enum LinkEnd {
     CutOff(String),
     #[error("no link to it could be made: {0}")]
     NoLink(String),
+    #[error("its connection broke, and there is no other one: {0}")]
+    Lost(String),
     #[error("its process has ended")]
     Buried,
     #[error("the runtime was shut down")]
@@ -36,8 +40,8 @@ pub(crate) enum LinkEnd {
 impl From<io::Error> for LinkEnd {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            // The other end was closed before it had read everything.
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => LinkEnd::Closed,
+            // The other end was closed before it had read everything, or a network has lost the connection.
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => LinkEnd::Reset,
             kind => LinkEnd::Io(kind),
         }
     }
@@ -46,11 +50,23 @@ impl From<io::Error> for LinkEnd {
 impl LinkEnd {
     /// Whether the peer is at fault or cannot be reached while its process may live.
     pub(super) fn is_severed(&self) -> bool {
-        !matches!(self, LinkEnd::Closed | LinkEnd::Buried | LinkEnd::Shutdown)
+        !matches!(
+            self,
+            LinkEnd::Closed | LinkEnd::Reset | LinkEnd::Buried | LinkEnd::Shutdown
+        )
+    }
+
+    /// Whether perhaps only the connection has ended, and another one can carry the link on. An end of the stream is none of
+    /// these: the system of a process sends it when the process has closed the connection or is dead.
+    pub(super) fn is_of_connection(&self) -> bool {
+        matches!(self, LinkEnd::Reset | LinkEnd::Io(_))
     }
 
     /// Whether the letters that have arrived before the end are still delivered.
     pub(super) fn drains(&self) -> bool {
-        matches!(self, LinkEnd::Closed | LinkEnd::Buried | LinkEnd::Io(_))
+        matches!(
+            self,
+            LinkEnd::Closed | LinkEnd::Reset | LinkEnd::Buried | LinkEnd::Io(_)
+        )
     }
 }

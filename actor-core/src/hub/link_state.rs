@@ -40,8 +40,10 @@ pub(super) struct LinkState {
     /// Frames that wait for the socket.
     outbox: VecDeque<OutgoingFrame>,
     outbox_bytes: usize,
-    /// Whether a thread writes frames to the socket.
-    is_writing: bool,
+    /// The number of the present connection, or of the last one.
+    connection: u64,
+    /// The connection to which a thread writes frames.
+    writing: Option<u64>,
     /// Whether the link's task writes next, when there is room in the socket.
     is_blocked: bool,
     /// Letters and bytes that have arrived since the last frame to the peer.
@@ -50,6 +52,10 @@ pub(super) struct LinkState {
     armed: Option<Duration>,
     /// The reason for which the link is about to end.
     closing: Option<LinkEnd>,
+    /// Whether the link can go on over another connection.
+    is_resumable: bool,
+    /// The reason for which the connection is about to end, and the link is not.
+    breaking: Option<LinkEnd>,
     tap: Tap,
 }
 
@@ -65,22 +71,26 @@ impl LinkState {
             window: VecDeque::new(),
             outbox: VecDeque::new(),
             outbox_bytes: 0,
-            is_writing: false,
+            connection: 0,
+            writing: None,
             is_blocked: false,
             unacknowledged: (0, 0),
             armed: None,
             closing: None,
+            is_resumable: false,
+            breaking: None,
             tap: Tap::default(),
         }
     }
 
+    #[cfg(any(test, feature = "hosts"))]
     pub(super) fn is_linked(&self) -> bool {
         self.is_linked
     }
 
-    /// Whether a socket is needed and this is the first time that somebody asks.
+    /// Whether a first connection is needed and this is the first time that somebody asks.
     pub(super) fn is_first_need(&mut self) -> bool {
-        !self.is_linked && !std::mem::replace(&mut self.is_asked, true)
+        self.connection == 0 && !std::mem::replace(&mut self.is_asked, true)
     }
 
     /// Whether letters can still be sent.
@@ -123,8 +133,41 @@ impl LinkState {
             return false;
         };
         self.is_linked = true;
+        self.connection += 1;
         self.transmit(outputs);
         true
+    }
+
+    #[cfg(any(test, feature = "hosts"))]
+    /// The link can go on over another connection from now on.
+    pub(super) fn set_resumable(&mut self) {
+        self.is_resumable = true;
+    }
+
+    /// The connection has ended for this reason. Returns the connection's number if the link goes on, and waits for another
+    /// one; the frames that were not written are sent again then, as far as they are not acknowledged.
+    pub(super) fn disconnect(&mut self, why: &LinkEnd) -> Option<u64> {
+        if !self.is_resumable || !self.is_open() || !why.is_of_connection() {
+            return None;
+        }
+        self.session.as_mut()?.disconnected();
+        self.is_linked = false;
+        self.is_blocked = false;
+        self.breaking = None;
+        self.outbox.clear();
+        self.outbox_bytes = 0;
+        self.armed = None;
+        Some(self.connection)
+    }
+
+    /// The number of the present connection, or of the last one.
+    pub(super) fn connection(&self) -> u64 {
+        self.connection
+    }
+
+    /// Whether the link waits for another connection.
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_open() && !self.is_linked && self.connection > 0
     }
 
     /// The frames to write next. The caller writes them to the socket and calls [`end_write`](Self::end_write). `None` if
@@ -132,21 +175,27 @@ impl LinkState {
     pub(super) fn begin_write(&mut self, now: Duration) -> Option<VecDeque<OutgoingFrame>> {
         self.pump(now);
         self.acknowledge(now);
-        if self.is_writing || self.is_blocked || self.outbox.is_empty() {
+        if self.writing.is_some() || self.is_blocked || self.outbox.is_empty() {
             return None;
         }
-        self.is_writing = true;
+        self.writing = Some(self.connection);
         self.outbox_bytes = 0;
         Some(std::mem::take(&mut self.outbox))
     }
 
-    /// Ends a write, of which `rest` is left because the socket has no more room.
-    pub(super) fn end_write(&mut self, mut rest: VecDeque<OutgoingFrame>) {
-        self.is_writing = false;
+    /// Ends a write, of which `rest` is left because the socket has no more room. Returns whether it was to the present
+    /// connection.
+    pub(super) fn end_write(&mut self, mut rest: VecDeque<OutgoingFrame>) -> bool {
+        let is_of_present = self.writing.take() == Some(self.connection) && self.is_linked;
+        if !is_of_present {
+            // The connection has ended. The session sends again what matters.
+            return false;
+        }
         self.is_blocked = !rest.is_empty();
         self.outbox_bytes += rest.iter().map(OutgoingFrame::len).sum::<usize>();
         rest.append(&mut self.outbox);
         self.outbox = rest;
+        true
     }
 
     /// Leaves all further writes to the link's task.
@@ -222,12 +271,17 @@ impl LinkState {
 
     /// Begins to end the link; the first reason counts. Returns whether nobody reads the link, so that the caller ends it.
     pub(super) fn close(&mut self, why: LinkEnd) -> bool {
+        if self.is_resumable && self.is_linked && why.is_of_connection() {
+            self.breaking.get_or_insert(why);
+            return false;
+        }
         self.closing.get_or_insert(why);
         !self.is_linked
     }
 
+    /// The reason for which the link, or its connection, is about to end.
     pub(super) fn closing(&self) -> Option<&LinkEnd> {
-        self.closing.as_ref()
+        self.closing.as_ref().or(self.breaking.as_ref())
     }
 
     /// Ends the link. Returns the fates of the letters that the peer has not acknowledged; `None` if it has ended before.
@@ -249,7 +303,7 @@ impl LinkState {
 
     /// Hands letters to the session as long as its window and the outbox have room.
     fn pump(&mut self, now: Duration) {
-        if !self.is_linked {
+        if !self.is_linked || self.breaking.is_some() {
             return;
         }
         while self.has_room() {

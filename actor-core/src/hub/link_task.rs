@@ -10,12 +10,11 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::lead::LeadPlace;
 use super::link_end::LinkEnd;
-use super::peer_link::PeerLink;
 use super::peer_reader::{PeerReader, ReadResult};
 use crate::platform::peer_socket::{PeerSource, SourceEvent};
 
 /// Is called once, at the end of the task or when its reactor ends.
-pub(super) type OnLinkEnd = Box<dyn FnOnce(&Arc<PeerLink>, LinkEnd) + Send>;
+pub(super) type OnLinkEnd = Box<dyn FnOnce(&PeerReader, LinkEnd) + Send>;
 
 pub(super) struct LinkTask {
     reader: Arc<PeerReader>,
@@ -84,7 +83,7 @@ impl LinkTask {
 
     fn end(&mut self, end: LinkEnd) {
         if let Some(on_end) = self.on_end.take() {
-            on_end(self.reader.link(), end);
+            on_end(&self.reader, end);
         }
     }
 }

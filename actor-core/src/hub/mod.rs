@@ -10,6 +10,7 @@
 //! - `queue`: the letters to a peer that wait, and the chunks of long ones.
 //! - `link_state`, `peer_link`: a link: its state, its lock and socket.
 //! - `read_turn`, `peer_reader`, `lead`, `link_task`: how a link is read, by the thread that leads or by the link's task.
+//! - `connection`, `resume`: how a link between hosts goes on over another connection.
 //! - `delivering`: the mark of the thread that calls a service.
 //! - `services`, `peer_table`: receivers by number, links by peer.
 //! - `notice`, `broker`: who lives, and who is connected with whom, as the driver tells it.
@@ -34,6 +35,13 @@ pub(crate) mod lead;
 mod link_task;
 mod peer_reader;
 mod read_turn;
+
+#[cfg_attr(
+    not(any(test, feature = "hosts")),
+    expect(dead_code, reason = "only links between hosts go on over another connection")
+)]
+pub(crate) mod connection;
+mod resume;
 
 mod peer_table;
 mod services;
@@ -60,6 +68,8 @@ use selvedge_cluster::frame::Service;
 use selvedge_cluster::peer::Peer;
 use tokio::runtime::Handle;
 
+#[cfg(any(test, feature = "hosts"))]
+use connection::{Connection, Resume};
 use driver::DriverRole;
 use lead::Lead;
 use link_end::LinkEnd;
@@ -171,7 +181,7 @@ impl Hub {
             PeerStatus::Unknown => return Err(PostError::NoSuchPeer(to.process)),
         };
         if let Role::Driver(driver) = &self.role
-            && !link.is_linked()
+            && !link.is_made()
         {
             self.link_worker(driver, &link)?;
         }
@@ -188,9 +198,10 @@ impl Hub {
     }
 
     /// Gives an end of a pair to the reactor.
-    fn watch(&self, end: PeerEnd, reactor: &Handle) -> io::Result<(PeerSource, PeerSocket)> {
+    fn watch(&self, end: PeerEnd, reactor: &Handle) -> io::Result<(PeerSource, Arc<PeerSocket>)> {
         self.lead.poll()?;
-        register(end, reactor)
+        let (source, socket) = register(end, reactor)?;
+        Ok((source, Arc::new(socket)))
     }
 
     /// A peer cannot be reached, so it counts as dead for this process.
@@ -199,30 +210,40 @@ impl Hub {
         self.close_link(peer, LinkEnd::NoLink(why));
     }
 
-    /// Puts a stream that was made elsewhere under the link to a peer. `beyond` are bytes of the stream that were read before.
-    /// Returns whether the stream is used: not if the link has another one, or has ended.
-    pub(crate) fn adopt(&self, peer: Peer, end: PeerEnd, beyond: Vec<u8>) -> io::Result<bool> {
+    /// Whether a peer has died.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn is_buried(&self, peer: Peer) -> bool {
+        matches!(self.table.lock().find(peer), PeerStatus::Dead)
+    }
+
+    /// Puts a connection that was made over a network under the link to a peer, and notes how the link gets another one if
+    /// that breaks. A connection that the link has already is replaced: the peer has noticed its end, and this side has not
+    /// yet. Returns whether the connection is used: not if the peer is dead.
+    #[cfg(any(test, feature = "hosts"))]
+    pub(crate) fn adopt(&self, peer: Peer, connection: Connection, resume: Resume) -> io::Result<bool> {
         let PeerStatus::Linked(link) = self.expect(peer) else {
             return Ok(false);
         };
-        let reactor = match &self.role {
-            Role::Driver(_) => self.reactor.get().cloned().ok_or(io::ErrorKind::NotConnected)?,
-            Role::Worker(_) => self.worker_reactor()?,
-        };
-        let (source, socket) = self.watch(end, &reactor)?;
-        let is_used = link.connect(socket);
-        if is_used {
-            self.read(&link, source, beyond, &reactor);
+        link.set_resume(resume);
+        match link.replace(connection) {
+            Some((end, beyond)) => self.connect(&link, end, beyond),
+            None => Ok(true),
         }
-        Ok(is_used)
     }
 
     /// Begins to read a link, and starts its task.
-    fn read(&self, link: &Arc<PeerLink>, source: PeerSource, beyond: Vec<u8>, reactor: &Handle) {
+    fn read(
+        &self,
+        link: &Arc<PeerLink>,
+        source: PeerSource,
+        socket: Arc<PeerSocket>,
+        beyond: Vec<u8>,
+        reactor: &Handle,
+    ) {
         let Some(hub) = self.myself.upgrade() else { return };
-        let on_end = Box::new(move |link: &Arc<PeerLink>, end| hub.finish(link, end));
+        let on_end = Box::new(move |reader: &PeerReader, end| hub.connection_ended(reader, end));
         let services = Arc::clone(&self.services);
-        let reader = PeerReader::new(Arc::clone(link), services, self.settings, beyond);
+        let reader = PeerReader::new(Arc::clone(link), socket, services, self.settings, beyond);
         let (listed, name) = self.lead.list(reader.clone());
         if let Err(error) = self.lead.poll().and_then(|poll| source.begin(poll, name)) {
             link.close(error.into());

@@ -1,23 +1,26 @@
 //! The link to one peer: its state under a lock, and the socket, to which whoever has an event writes.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{ErrorKind, IoSlice};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
-use selvedge_cluster::frame::Service;
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use selvedge_cluster::frame::{Joiner, Service};
 use selvedge_cluster::peer::Peer;
 use tokio::sync::Notify;
 
+use super::connection::{Connection, Resume};
 use super::link_end::LinkEnd;
 use super::link_state::{Fates, LinkState};
 use super::post::{Letter, PostError};
 use super::settings::LinkSettings;
 use super::tap::ServiceTraffic;
 use super::wire::{ArrivedFrame, OutgoingFrame};
-use crate::platform::lead_poll::LeadPoll;
-use crate::platform::peer_socket::{PeerSocket, ReadInto};
+use crate::body::BodyMemory;
+use crate::platform::peer_socket::PeerSocket;
+#[cfg(any(test, feature = "hosts"))]
+use crate::platform::peer_socket::drop_unused;
 
 /// The number of writes that a thread performs in a row, of its own frames and those that other threads add meanwhile.
 /// After that, the link's task goes on.
@@ -32,9 +35,24 @@ pub(super) struct PeerLink {
     /// The moment from which the session counts its time.
     epoch: Instant,
     state: Mutex<LinkState>,
-    socket: OnceLock<PeerSocket>,
+    /// The present socket. Changes while the state is locked.
+    socket: RwLock<Option<Arc<PeerSocket>>>,
+    /// The way to another connection, if the link outlives its own.
+    resume: OnceLock<Resume>,
+    /// The connection that takes the place of the present one. Changes while the state is locked.
+    next: Mutex<Option<Connection>>,
+    /// The long message that the last connection has left unfinished.
+    joiner: Mutex<Option<Joiner<BodyMemory>>>,
     /// Wakes the link's task.
     wake: Notify,
+}
+
+/// The end of a connection whose link goes on.
+pub(super) struct BrokenLink {
+    pub(super) connection: u64,
+    pub(super) resume: Resume,
+    /// The connection that the peer has made already.
+    pub(super) next: Option<Connection>,
 }
 
 /// The events that the link's task waits for, beside bytes.
@@ -51,7 +69,10 @@ impl PeerLink {
             peer,
             epoch: Instant::now(),
             state: Mutex::new(LinkState::new(local, peer, settings)),
-            socket: OnceLock::new(),
+            socket: RwLock::default(),
+            resume: OnceLock::new(),
+            next: Mutex::default(),
+            joiner: Mutex::default(),
             wake: Notify::new(),
         }
     }
@@ -61,12 +82,13 @@ impl PeerLink {
     }
 
     #[cfg(test)]
-    pub(super) fn socket(&self) -> Option<&PeerSocket> {
-        self.socket.get()
+    pub(super) fn socket(&self) -> Option<Arc<PeerSocket>> {
+        self.socket.read().clone()
     }
 
-    pub(super) fn is_linked(&self) -> bool {
-        self.state.lock().is_linked()
+    /// Whether the link has or had a connection. One that has broken gets another one by itself.
+    pub(super) fn is_made(&self) -> bool {
+        self.state.lock().connection() > 0
     }
 
     /// Whether a socket is needed and this is the first time that somebody asks.
@@ -88,15 +110,84 @@ impl PeerLink {
 
     /// Puts a socket under the link, unless the link has one or is about to end. Returns whether the socket is used; the
     /// caller then starts the reader.
-    pub(super) fn connect(&self, socket: PeerSocket) -> bool {
+    pub(super) fn connect(&self, socket: &Arc<PeerSocket>) -> bool {
         let mut state = self.state.lock();
         if !state.connect(self.now()) {
             return false;
         }
-        // The state was not linked before, so there is no other socket.
-        let _ = self.socket.set(socket);
+        *self.socket.write() = Some(Arc::clone(socket));
         self.write(state);
         true
+    }
+
+    #[cfg(any(test, feature = "hosts"))]
+    /// Sets the way to another connection. From now on the link outlives its own.
+    pub(super) fn set_resume(&self, resume: Resume) {
+        // The way to a peer stays as it is.
+        let _ = self.resume.set(resume);
+        self.state.lock().set_resumable();
+    }
+
+    /// Whether the link outlives its connection.
+    pub(super) fn is_resumable(&self) -> bool {
+        self.resume.get().is_some()
+    }
+
+    #[cfg(any(test, feature = "hosts"))]
+    /// The peer has made another connection. If the link has one that has not ended yet, that one ends now, and the new one
+    /// follows; else the new one comes back.
+    pub(super) fn replace(&self, next: Connection) -> Option<Connection> {
+        let mut state = self.state.lock();
+        if !state.is_linked() || self.resume.get().is_none() {
+            return Some(next);
+        }
+        let older = self.next.lock().replace(next);
+        state.close(LinkEnd::Reset);
+        drop(state);
+        self.wake.notify_one();
+        if let Some((end, _)) = older {
+            drop_unused(end);
+        }
+        None
+    }
+
+    /// The connection has ended for this reason. Returns how the link goes on; `None` if it ends too.
+    pub(super) fn disconnect(&self, why: &LinkEnd) -> Option<BrokenLink> {
+        let mut state = self.state.lock();
+        let resume = self.resume.get()?;
+        let connection = state.disconnect(why)?;
+        let socket = self.socket.write().take();
+        let next = self.next.lock().take();
+        drop(state);
+        if let Some(socket) = socket {
+            // Else the peer would see the end of the stream, and take this process for dead.
+            socket.abandon();
+        }
+        Some(BrokenLink {
+            connection,
+            resume: resume.clone(),
+            next,
+        })
+    }
+
+    /// Whether the link waits for another connection.
+    pub(super) fn is_broken(&self) -> bool {
+        self.state.lock().is_broken()
+    }
+
+    /// The number of the present connection, or of the last one.
+    pub(super) fn connection(&self) -> u64 {
+        self.state.lock().connection()
+    }
+
+    /// Keeps the long message that a connection has left unfinished.
+    pub(super) fn keep(&self, joiner: Joiner<BodyMemory>) {
+        *self.joiner.lock() = Some(joiner);
+    }
+
+    /// The long message that the last connection has left unfinished.
+    pub(super) fn take_joiner(&self) -> Option<Joiner<BodyMemory>> {
+        self.joiner.lock().take()
     }
 
     /// A frame has arrived. Returns the letters and chunks to deliver, in order.
@@ -110,14 +201,6 @@ impl PeerLink {
         let goes_on = state.is_open();
         self.write(state);
         goes_on
-    }
-
-    /// Reads from the socket.
-    pub(super) fn read(&self, into: ReadInto<'_>) -> io::Result<usize> {
-        match self.socket.get() {
-            Some(socket) => socket.try_read(into),
-            None => Err(ErrorKind::WouldBlock.into()),
-        }
     }
 
     /// The task's timer has fired. Performs what is due.
@@ -154,18 +237,16 @@ impl PeerLink {
 
     /// Ends the link. Returns the fates of the letters that the peer has not acknowledged; `None` if it has ended before.
     pub(super) fn end(&self) -> Option<Fates> {
-        let fates = self.state.lock().end();
-        if let Some(socket) = self.socket.get() {
+        let (fates, socket) = {
+            let mut state = self.state.lock();
+            (state.end(), self.socket.write().take())
+        };
+        if let Some(socket) = socket {
             socket.close();
         }
+        let unused = self.next.lock().take();
+        drop(unused);
         fates
-    }
-
-    /// Ends the waits of the thread that leads for this link.
-    pub(super) fn leave(&self, poll: &LeadPoll) {
-        if let Some(socket) = self.socket.get() {
-            socket.leave(poll);
-        }
     }
 
     /// Wakes the link's task.
@@ -188,23 +269,21 @@ impl PeerLink {
 
     /// Writes the frames that wait, unless another thread does, which then writes these too. The lock is not held during
     /// a system call.
-    fn write(&self, state: MutexGuard<'_, LinkState>) {
-        if let Some(socket) = self.socket.get() {
-            self.write_to(socket, state);
-        }
-    }
-
-    fn write_to(&self, socket: &PeerSocket, mut state: MutexGuard<'_, LinkState>) {
+    fn write(&self, mut state: MutexGuard<'_, LinkState>) {
         for _ in 0..WRITES_MAX {
+            // The socket of the connection that the state has.
+            let Some(socket) = self.socket.read().clone() else {
+                return;
+            };
             let Some(mut frames) = state.begin_write(self.now()) else {
                 if state.arm() {
                     self.wake.notify_one();
                 }
                 return;
             };
-            let written = MutexGuard::unlocked(&mut state, || write_frames(socket, &mut frames));
-            state.end_write(frames);
-            if let Err(error) = written {
+            let written = MutexGuard::unlocked(&mut state, || write_frames(&socket, &mut frames));
+            let is_present = state.end_write(frames);
+            if let (Err(error), true) = (written, is_present) {
                 // The reader still delivers what the peer has sent before.
                 state.close(error);
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use selvedge_cluster::frame::{Class, Decoder, Frame, Joiner};
+use selvedge_cluster::frame::{Class, Decoder, Frame, FrameLimits, Joiner};
 
 use super::lead::LedLink;
 use super::link_end::LinkEnd;
@@ -19,7 +19,7 @@ use super::wire::ArrivedFrame;
 use crate::body::BodyMemory;
 use crate::failure::panic_message;
 use crate::platform::lead_poll::LeadPoll;
-use crate::platform::peer_socket::ReadInto;
+use crate::platform::peer_socket::{PeerSocket, ReadInto};
 
 /// The bytes of one read, unless it goes straight into a body that lacks more.
 const READ_BYTES: usize = 64 << 10;
@@ -30,6 +30,7 @@ const LAST_READS_MAX: usize = 1024;
 /// The reader of a link, shared by all threads that may have the turn.
 pub(super) struct PeerReader {
     link: Arc<PeerLink>,
+    socket: Arc<PeerSocket>,
     services: Arc<Services>,
     turn: Mutex<ReadTurn>,
     /// Locked by whoever has the turn, so nobody waits for this lock.
@@ -37,6 +38,7 @@ pub(super) struct PeerReader {
 }
 
 struct ReadState {
+    settings: FrameLimits,
     decoder: Decoder<BodyMemory>,
     joiner: Joiner<BodyMemory>,
     /// The bytes of the last read, unless it went straight into a body.
@@ -62,18 +64,22 @@ impl PeerReader {
     /// The reader of a link. `beyond` are bytes of the stream that were read before.
     pub(super) fn new(
         link: Arc<PeerLink>,
+        socket: Arc<PeerSocket>,
         services: Arc<Services>,
         settings: LinkSettings,
         beyond: Vec<u8>,
     ) -> Arc<Self> {
         let is_begun = !beyond.is_empty();
+        let joiner = link.take_joiner();
         let reader = PeerReader {
             link,
+            socket,
             services,
             turn: Mutex::default(),
             reading: Mutex::new(ReadState {
+                settings: settings.frame(),
                 decoder: Decoder::new(settings.frame()),
-                joiner: Joiner::new(settings.body_bytes_max),
+                joiner: joiner.unwrap_or_else(|| Joiner::new(settings.body_bytes_max)),
                 buffer: beyond,
                 is_begun,
                 is_broken: false,
@@ -142,6 +148,21 @@ impl PeerReader {
         }
     }
 
+    /// Leaves the message that is unfinished to the reader of the link's next connection.
+    pub(super) fn hand_over(&self) {
+        let mut reading = self.reading.lock();
+        let ReadState {
+            settings,
+            decoder,
+            joiner,
+            ..
+        } = &mut *reading;
+        let decoder = std::mem::replace(decoder, Decoder::new(*settings));
+        let mut joiner = std::mem::replace(joiner, Joiner::new(0));
+        joiner.interrupted(decoder.into_part());
+        self.link.keep(joiner);
+    }
+
     /// Reads once, and delivers the letters.
     fn deliver(&self) -> Result<ReadResult, LinkEnd> {
         let mut reading = self.reading.lock();
@@ -158,7 +179,8 @@ impl PeerReader {
         let ReadState { decoder, buffer, .. } = reading;
         let into = read_into(decoder, buffer);
         let most = into.most;
-        let read = match self.link.read(into) {
+        let read = match self.socket.try_read(into) {
+            Ok(0) if self.link.is_resumable() && self.socket.is_reset() => return Err(LinkEnd::Reset),
             Ok(0) => return Err(LinkEnd::Closed),
             Ok(read) => read,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(ReadResult::Nothing),
@@ -221,7 +243,7 @@ impl LedLink for PeerReader {
     }
 
     fn leave(&self, poll: &LeadPoll) {
-        self.link.leave(poll);
+        self.socket.leave(poll);
     }
 }
 

@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 
 use super::link_end::LinkEnd;
 use super::notice::Notice;
+use super::peer_table::PeerStatus;
 use super::reactor::start_reactor;
 use super::settings::LinkSettings;
 use super::{Hub, Role};
@@ -48,8 +49,13 @@ impl Hub {
     }
 
     fn linked(&self, peer: Peer, end: Option<PeerEnd>) {
+        let PeerStatus::Linked(link) = self.expect(peer) else {
+            return;
+        };
         let adopted = match end {
-            Some(end) => self.adopt(peer, end, Vec::new()),
+            Some(end) => self
+                .worker_reactor()
+                .and_then(|_| self.connect(&link, end, Vec::new())),
             None => Err(io::Error::other(
                 "its descriptor did not arrive: are too many open?",
             )),

@@ -14,6 +14,9 @@ pub trait PartMemory: Sized {
     /// The number of bytes that are there.
     fn len(&self) -> usize;
 
+    /// Removes the bytes behind the first `bytes`.
+    fn truncate(&mut self, bytes: usize);
+
     /// The number of bytes of memory in use.
     fn held_bytes(&self) -> usize;
 
@@ -35,6 +38,10 @@ impl PartMemory for Vec<u8> {
 
     fn len(&self) -> usize {
         self.len()
+    }
+
+    fn truncate(&mut self, bytes: usize) {
+        self.truncate(bytes);
     }
 
     fn held_bytes(&self) -> usize {
@@ -130,6 +137,14 @@ impl<P: PartMemory> Decoder<P> {
     pub fn filled(&mut self, bytes: usize) {
         if let Section::Part(_, missing, _) = &mut self.section {
             *missing = missing.saturating_sub(bytes);
+        }
+    }
+
+    /// Ends the decoding. Returns the memory of the part that was being read.
+    pub fn into_part(self) -> Option<P> {
+        match self.section {
+            Section::Part(part, ..) => Some(part),
+            _ => None,
         }
     }
 

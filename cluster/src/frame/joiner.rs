@@ -45,6 +45,8 @@ struct Begun<P> {
     /// The length of the whole body, and of what has come of it.
     total: usize,
     joined: usize,
+    /// Whether the first chunk was delivered.
+    is_delivered: bool,
 }
 
 impl<P: PartMemory> Joiner<P> {
@@ -111,10 +113,26 @@ impl<P: PartMemory> Joiner<P> {
                 begun
             }
         };
+        begun.is_delivered = true;
         if begun.joined < begun.total {
             return Ok(None);
         }
         Ok(self.begun.take().and_then(Begun::complete))
+    }
+
+    /// The stream has ended, perhaps within a frame. The stream that follows begins with that frame or an earlier one. `part` is
+    /// the memory of the part that was being read, of which the decoder was asked by [`Decoder::into_part`](super::Decoder::into_part).
+    pub fn interrupted(&mut self, part: Option<P>) {
+        self.placed = None;
+        let Some(begun) = self.begun.as_mut().filter(|begun| begun.is_delivered) else {
+            // The first chunk comes again.
+            self.begun = None;
+            return;
+        };
+        if let (None, Some(mut part)) = (&begun.body, part) {
+            part.truncate(begun.joined);
+            begun.body = Some(part);
+        }
     }
 
     /// The number of bytes of memory that the unfinished message takes.
@@ -163,6 +181,7 @@ impl<P: PartMemory> Begun<P> {
             body: Some(body),
             total,
             joined: 0,
+            is_delivered: false,
         })
     }
 
@@ -222,6 +241,51 @@ mod tests {
             let (service, head, body) = (SERVICE, b"head".to_vec(), b"abcdef".to_vec());
             assert_eq!(whole, Some(LongMessage { service, head, body }));
             assert_eq!(joiner.held_bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn a_message_goes_on_after_a_stream_that_ended_anywhere() {
+        let frames = [
+            chunk(1, chunk_head(6, b"head"), b"ab"),
+            chunk(2, Vec::new(), b"cd"),
+            chunk(3, Vec::new(), b"ef"),
+        ];
+        let bytes = |frame: &Frame<Vec<u8>>| {
+            [
+                frame.prefix(&FrameLimits::default()).unwrap(),
+                frame.parts.concat(),
+            ]
+            .concat()
+        };
+        let whole: Vec<u8> = frames.iter().flat_map(bytes).collect();
+        for end in 0..=whole.len() {
+            let mut joiner = Joiner::new(6);
+            let (mut delivered, mut messages) = (0, Vec::new());
+            // The first stream ends there; the second one begins with what was not delivered.
+            for stream in [&whole[..end], &whole[..]] {
+                let mut decoder = Decoder::new(FrameLimits::default());
+                let mut rest = stream;
+                loop {
+                    let place = |frame: &Frame<Vec<u8>>, bytes| joiner.place(frame, bytes);
+                    let Some(mut frame) = decoder.decode_with(&mut rest, place).unwrap() else {
+                        break;
+                    };
+                    joiner.store(&mut frame);
+                    if frame.sequence <= delivered {
+                        continue;
+                    }
+                    delivered = frame.sequence;
+                    messages.extend(joiner.join(SERVICE, &frame.head, &frame.parts.concat()).unwrap());
+                }
+                joiner.interrupted(decoder.into_part());
+            }
+            let bodies: Vec<_> = messages.into_iter().map(|message| message.body).collect();
+            assert_eq!(
+                bodies,
+                [b"abcdef".to_vec()],
+                "the first stream ends after {end} bytes"
+            );
         }
     }
 

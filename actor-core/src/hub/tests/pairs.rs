@@ -75,7 +75,7 @@ fn everybody_knows_everybody_else_and_nobody_is_linked_before_the_first_letter()
     assert_eq!(two.peers(), [trio.driver.me(), one.me()]);
     let none = trio.driver.link(one.me());
     assert!(
-        none.is_ok_and(|link| link.is_linked()),
+        none.is_ok_and(|link| link.is_made()),
         "it is linked when it is needed"
     );
     assert!(trio.driver.traffic(two.me()).is_empty());

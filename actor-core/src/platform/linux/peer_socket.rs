@@ -8,9 +8,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 
-use rustix::event::epoll;
-use rustix::net::sockopt::set_socket_send_buffer_size;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 use tokio::io::Interest;
 use tokio::runtime::Handle;
@@ -39,6 +40,17 @@ pub(crate) fn pair() -> io::Result<(PeerEnd, PeerEnd)> {
 #[cfg(feature = "hosts")]
 pub(crate) fn of_link(link: selvedge_cluster::net::Link) -> io::Result<(PeerEnd, Vec<u8>)> {
     link.into_socket()
+}
+
+/// Drops a connection that is not used. Its other end sees a reset, and no end of the stream.
+#[cfg(any(test, feature = "hosts"))]
+pub(crate) fn drop_unused(end: PeerEnd) {
+    abandon(&end);
+}
+
+fn abandon(socket: &OwnedFd) {
+    // An error means that the connection has ended already.
+    let _ = set_socket_linger(socket, Some(Duration::ZERO));
 }
 
 /// Gives an end to a reactor. [`PeerSource::begin`] begins to watch it.
@@ -82,6 +94,28 @@ impl PeerSocket {
     /// Ends what [`PeerSource::begin`] has begun for the thread that leads.
     pub(crate) fn leave(&self, lead: &LeadPoll) {
         lead.remove(&self.0);
+    }
+
+    /// Has the other end see a reset, and no end of the stream, once the last owner of the socket drops it.
+    pub(crate) fn abandon(&self) {
+        abandon(&self.0);
+    }
+
+    /// Whether the connection was reset, which a read tells only once, and to one thread: later ones find the end of the stream.
+    pub(crate) fn is_reset(&self) -> bool {
+        let mut polled = [PollFd::new(&self.0, PollFlags::empty())];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let found = poll(&mut polled, Some(&now));
+        found.is_ok() && polled.iter().any(|it| it.revents().contains(PollFlags::HUP))
+    }
+
+    /// Resets the connection, which must be one of TCP.
+    #[cfg(test)]
+    pub(crate) fn reset(&self) -> io::Result<()> {
+        Ok(rustix::net::connect_unspec(&self.0)?)
     }
 
     /// Ends both directions, which the other end sees as the end of the stream.

@@ -20,6 +20,12 @@ pub(crate) fn of_link(_: selvedge_cluster::net::Link) -> io::Result<(PeerEnd, Ve
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Drops an end.
+#[cfg(any(test, feature = "hosts"))]
+pub(crate) fn drop_unused(end: PeerEnd) {
+    match end {}
+}
+
 /// An end.
 pub(crate) enum PeerSocket {}
 
@@ -64,6 +70,14 @@ impl PeerSocket {
     }
 
     pub(crate) fn leave(&self, _: &LeadPoll) {
+        match *self {}
+    }
+
+    pub(crate) fn abandon(&self) {
+        match *self {}
+    }
+
+    pub(crate) fn is_reset(&self) -> bool {
         match *self {}
     }
 

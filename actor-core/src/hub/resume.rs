@@ -1,0 +1,107 @@
+//! Links that outlive their connection: a link between hosts goes on over another connection when its own has broken. The
+//! session sends again what was not acknowledged, so no letter is lost or doubled.
+//!
+//! One side dials again, for as long as a new connection may take; the other one waits that long. If nobody listens at the
+//! peer's place any more, the peer has died. A peer that is reported dead meanwhile is dead at once.
+
+use std::io;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::Hub;
+use super::connection::{Connection, NoConnection, Redial, Resume};
+use super::link_end::LinkEnd;
+use super::peer_link::PeerLink;
+use super::peer_reader::PeerReader;
+use crate::platform::peer_socket::PeerEnd;
+
+/// The time that a broken link may take to get another connection.
+const RESUME_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The pause before the first attempt; it doubles after each one.
+const PAUSE: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+impl Hub {
+    /// The connection of a link has ended. The link goes on over another one, or ends too.
+    pub(super) fn connection_ended(&self, reader: &PeerReader, why: LinkEnd) {
+        let link = reader.link();
+        let Some(broken) = link.disconnect(&why) else {
+            return self.finish(link, why);
+        };
+        reader.hand_over();
+        if let Some(next) = broken.next {
+            return self.go_on(link, next);
+        }
+        let (hub, waiting) = (self.myself.clone(), Arc::clone(link));
+        match (broken.resume, self.reactor.get()) {
+            (Resume::Dials(redial), Some(reactor)) => drop(reactor.spawn(dial_again(hub, waiting, redial))),
+            (Resume::Waits, Some(reactor)) => {
+                drop(reactor.spawn(wait_for_peer(hub, waiting, broken.connection)));
+            }
+            (_, None) => self.finish(link, why),
+        }
+    }
+
+    /// Puts another connection under a link.
+    fn go_on(&self, link: &Arc<PeerLink>, (end, beyond): Connection) {
+        if let Err(error) = self.connect(link, end, beyond) {
+            self.lost(link, &error.to_string());
+        }
+    }
+
+    /// Ends a link that gets no other connection.
+    fn lost(&self, link: &Arc<PeerLink>, why: &str) {
+        let end = LinkEnd::Lost(why.to_owned());
+        link.close(end.clone());
+        self.finish(link, end);
+    }
+
+    /// Gives an end to the reactor and the link, and begins to read. Returns whether the end is used: not if the link has
+    /// another one, or has ended.
+    pub(super) fn connect(&self, link: &Arc<PeerLink>, end: PeerEnd, beyond: Vec<u8>) -> io::Result<bool> {
+        let reactor = self.reactor.get().ok_or(io::ErrorKind::NotConnected)?;
+        let (source, socket) = self.watch(end, reactor)?;
+        let is_used = link.connect(&socket);
+        match is_used {
+            true => self.read(link, source, socket, beyond, reactor),
+            false => socket.abandon(),
+        }
+        Ok(is_used)
+    }
+}
+
+/// Dials until there is a connection, the peer has ended, or the time is over.
+async fn dial_again(hub: Weak<Hub>, link: Arc<PeerLink>, redial: Arc<dyn Redial>) {
+    let deadline = Instant::now() + RESUME_TIMEOUT;
+    let (mut pause, mut why) = (PAUSE, "nobody answers".to_owned());
+    loop {
+        sleep_until(deadline.min(Instant::now() + pause)).await;
+        pause = PAUSE_MAX.min(pause * 2);
+        if !link.is_broken() {
+            return;
+        }
+        let dialled = timeout_at(deadline, redial.dial()).await;
+        let Some(hub) = hub.upgrade() else { return };
+        match dialled {
+            Ok(Ok(connection)) => return hub.go_on(&link, connection),
+            Ok(Err(NoConnection::Gone(why))) => return hub.lost(&link, &why),
+            Ok(Err(NoConnection::Failed(failed))) => why = failed,
+            Err(_) => return hub.lost(&link, &why),
+        }
+    }
+}
+
+/// Waits until the peer has dialled, or the time is over.
+async fn wait_for_peer(hub: Weak<Hub>, link: Arc<PeerLink>, connection: u64) {
+    // The peer may have noticed later than this process.
+    tokio::time::sleep(RESUME_TIMEOUT + RESUME_TIMEOUT / 5).await;
+    if let Some(hub) = hub.upgrade()
+        && link.is_broken()
+        && link.connection() == connection
+    {
+        hub.lost(&link, "the peer has not connected again");
+    }
+}

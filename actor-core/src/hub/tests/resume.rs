@@ -1,0 +1,205 @@
+//! Links that go on over another connection, over real TCP connections that are reset at random.
+
+use std::future::Future;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::pin::Pin;
+use std::sync::atomic::AtomicU64;
+
+use super::*;
+use crate::hub::connection::{Connection, NoConnection, Redial, Resume};
+use crate::hub::link_end::LinkEnd;
+use crate::hub::post::Post;
+use crate::hub::queue::CHUNK_BYTES_MAX;
+
+/// The place where a worker's hub takes connections.
+struct TestPlace(SocketAddr);
+
+impl TestPlace {
+    fn connect(&self) -> Result<Connection, std::io::Error> {
+        let stream = TcpStream::connect(self.0)?;
+        stream.set_nonblocking(true)?;
+        Ok((stream.into(), Vec::new()))
+    }
+}
+
+impl Redial for TestPlace {
+    fn dial(&self) -> Pin<Box<dyn Future<Output = Result<Connection, NoConnection>> + Send + '_>> {
+        Box::pin(async {
+            self.connect().map_err(|error| match error.kind() {
+                std::io::ErrorKind::ConnectionRefused => NoConnection::Gone(error.to_string()),
+                _ => NoConnection::Failed(error.to_string()),
+            })
+        })
+    }
+}
+
+/// A driver and a worker with a link between them, over TCP.
+struct Hosts {
+    hubs: [Arc<Hub>; 2],
+    seen: [mpsc::Receiver<Seen>; 2],
+    /// The driver's connections so far.
+    dialled: Arc<AtomicU64>,
+    is_closed: Arc<AtomicBool>,
+    place: SocketAddr,
+    _reactors: [Reactor; 2],
+}
+
+impl Hosts {
+    fn new(settings: LinkSettings) -> Self {
+        let reactors = [Reactor::start(), Reactor::start()];
+        let driver = Hub::of_driver(settings);
+        let worker = Hub::of_worker(peer(2, 1), driver.me(), settings, |_| {});
+        for (hub, reactor) in [&driver, &worker].into_iter().zip(&reactors) {
+            hub.set_reactor(reactor.handle.clone());
+        }
+        let seen = [&driver, &worker].map(|hub| Recorder::register(hub));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = listener.local_addr().unwrap();
+        let (dialled, is_closed) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+        let (taking, of_driver) = (Arc::clone(&worker), driver.me());
+        let (count, closed) = (Arc::clone(&dialled), Arc::clone(&is_closed));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if closed.load(Ordering::Acquire) {
+                    return;
+                }
+                let stream = stream.unwrap();
+                stream.set_nonblocking(true).unwrap();
+                count.fetch_add(1, Ordering::AcqRel);
+                taking
+                    .adopt(of_driver, (stream.into(), Vec::new()), Resume::Waits)
+                    .unwrap();
+            }
+        });
+        let (courier, _) = ToTest::new();
+        let first = TestPlace(place).connect().unwrap();
+        driver
+            .adopt(worker.me(), first, Resume::Dials(Arc::new(TestPlace(place))))
+            .unwrap();
+        driver.joined(worker.me(), courier, Some(String::new()));
+        Hosts {
+            hubs: [driver, worker],
+            seen,
+            dialled,
+            is_closed,
+            place,
+            _reactors: reactors,
+        }
+    }
+
+    /// Resets the present connection from one side. The other side may notice first or last.
+    fn reset(&self, side: usize) -> bool {
+        let [one, other] = [side, 1 - side].map(|side| &self.hubs[side]);
+        let socket = one.link(other.me()).ok().and_then(|link| link.socket());
+        socket.is_some_and(|socket| socket.reset().is_ok())
+    }
+
+    fn next_letter(&self, side: usize) -> Letter {
+        match next(&self.seen[side]) {
+            Seen::Letter(_, letter) => letter,
+            Seen::Died(peer, _) => panic!("{peer} has died: {:?}", self.hubs[side].end_of(peer)),
+        }
+    }
+
+    /// Nobody listens any more.
+    fn stop_listening(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        // Wakes the thread that accepts.
+        drop(TcpStream::connect(self.place));
+        while TcpStream::connect(self.place).is_ok() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        self.hubs.iter().for_each(|hub| hub.close());
+        self.stop_listening();
+    }
+}
+
+/// SplitMix64.
+fn dice(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut mixed = *state;
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ mixed >> 31
+}
+
+#[test]
+fn jrem_10_rref_28_letters_of_all_lengths_arrive_once_and_in_order_however_often_the_connection_is_reset() {
+    const LETTERS: u64 = 2_000;
+    let length = |count: u64| match count % 97 {
+        0 => 3 * CHUNK_BYTES_MAX + count as usize,
+        1 => CHUNK_BYTES_MAX / 2,
+        _ => count as usize % 700,
+    };
+    for settings in [LinkSettings::default(), narrow(8)] {
+        let hosts = Hosts::new(settings);
+        let senders = [0, 1].map(|side| {
+            let (from, to) = (Arc::clone(&hosts.hubs[side]), hosts.hubs[1 - side].me());
+            std::thread::spawn(move || {
+                for count in 0..LETTERS {
+                    let body = vec![count as u8; length(count)];
+                    assert_eq!(from.send(to, letter(count, body)), Ok(count + 1));
+                }
+            })
+        });
+        let (mut state, mut resets) = (7, 0);
+        for count in 0..LETTERS {
+            for side in [0, 1] {
+                let letter = hosts.next_letter(side);
+                assert_eq!((number(&letter), letter.body.len()), (count, length(count)));
+                assert!(letter.body.to_bytes().iter().all(|byte| *byte == count as u8));
+                if dice(&mut state).is_multiple_of(50) {
+                    resets += u64::from(hosts.reset(dice(&mut state) as usize % 2));
+                }
+            }
+        }
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+        assert!(resets > 20, "{resets}");
+        assert!(hosts.dialled.load(Ordering::Acquire) > 1);
+    }
+}
+
+#[test]
+fn a_peer_that_listens_no_more_has_died() {
+    let hosts = Hosts::new(LinkSettings::default());
+    let [driver, worker] = &hosts.hubs;
+    driver.send(worker.me(), letter(0, Vec::new())).unwrap();
+    next_letter(&hosts.seen[1]);
+    hosts.stop_listening();
+    assert!(hosts.reset(0));
+    let (died, _) = next_death(&hosts.seen[0]);
+    assert_eq!(died, worker.me());
+    assert!(matches!(driver.end_of(died), Some(LinkEnd::Lost(_))));
+}
+
+#[test]
+fn a_peer_that_is_reported_dead_while_its_connection_is_broken_is_dead_at_once() {
+    let hosts = Hosts::new(LinkSettings::default());
+    let [driver, worker] = &hosts.hubs;
+    driver.send(worker.me(), letter(0, Vec::new())).unwrap();
+    next_letter(&hosts.seen[1]);
+    let link = driver.link(worker.me()).unwrap();
+    // The other side is told before it can answer the next dial.
+    worker.close_link(driver.me(), LinkEnd::Buried);
+    hosts.reset(0);
+    driver.buried(worker.me());
+    let (died, _) = next_death(&hosts.seen[0]);
+    assert_eq!(died, worker.me());
+    assert!(!link.is_open());
+}
+
+#[test]
+fn the_end_of_the_stream_is_the_death_of_the_peer() {
+    let hosts = Hosts::new(LinkSettings::default());
+    let [driver, worker] = &hosts.hubs;
+    driver.send(worker.me(), letter(0, Vec::new())).unwrap();
+    next_letter(&hosts.seen[1]);
+    worker.close_link(driver.me(), LinkEnd::Buried);
+    let (died, _) = next_death(&hosts.seen[0]);
+    assert_eq!(died, worker.me());
+}
