@@ -9,6 +9,10 @@ pub mod async_methods {}
 #[doc = include_str!("../docs/guide/remote.md")]
 pub mod remote_functions {}
 
+#[cfg(feature = "hosts")]
+#[doc = include_str!("../docs/guide/hosts.md")]
+pub mod hosts {}
+
 #[doc = include_str!("../docs/guide/from-pytorch-rpc.md")]
 pub mod from_pytorch_rpc {}
 
