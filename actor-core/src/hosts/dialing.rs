@@ -11,7 +11,7 @@ use selvedge_cluster::peer::Peer;
 
 use super::identity::{COOKIE, identity};
 use crate::hub::Hub;
-use crate::hub::connection::{Connection, NoConnection, Redial, Resume};
+use crate::hub::connection::{Connection, NoConnection, Redial, Resume, dial_until};
 use crate::hub::notice::Secret;
 use crate::hub::post::Post;
 use crate::platform::peer_socket::of_link;
@@ -63,6 +63,11 @@ impl PlaceOfPeer {
     pub(crate) async fn connect(self, hub: &Hub) -> Result<bool, String> {
         let connection = self.link().await.map_err(|error| error.to_string())?;
         let connection = of_link(connection).map_err(|error| error.to_string())?;
+        self.adopted(hub, connection)
+    }
+
+    /// Puts a connection under the link to the worker.
+    fn adopted(self, hub: &Hub, connection: Connection) -> Result<bool, String> {
         let adopted = hub.adopt(self.to, connection, Resume::Dials(Arc::new(self)));
         adopted.map_err(|error| error.to_string())
     }
@@ -106,7 +111,12 @@ pub(crate) fn dial_peer(
     };
     let dialling = Arc::clone(hub);
     let task = async move {
-        if let Err(why) = place.connect(&dialling).await {
+        let dialled = dial_until(&place, || !dialling.is_buried(peer)).await;
+        let adopted = dialled.and_then(|connection| match connection {
+            Some(connection) => place.adopted(&dialling, connection),
+            None => Ok(false),
+        });
+        if let Err(why) = adopted {
             dialling.unreachable(peer, why.clone());
             failed(why);
         }

@@ -127,7 +127,8 @@ async fn hear_driver(interface: IpAddr, cookie: Cookie) -> Result<(Listener, Lin
 async fn hear_peers(mut listener: Listener, hub: Arc<Hub>, driver: Peer) {
     loop {
         if let Ok(arrival) = listener.next().await {
-            hear_peer(arrival, &hub, driver).await;
+            let hub = Arc::clone(&hub);
+            tokio::spawn(async move { hear_peer(arrival, &hub, driver).await });
         }
     }
 }

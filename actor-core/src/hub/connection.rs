@@ -3,6 +3,9 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::platform::peer_socket::PeerEnd;
 
@@ -31,4 +34,36 @@ pub(crate) enum Resume {
     Dials(Arc<dyn Redial>),
     /// By waiting, because the peer dials.
     Waits,
+}
+
+/// The time that a link may take to get a connection.
+pub(crate) const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The pause before the first attempt; it doubles after each one.
+const PAUSE: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// Dials until there is a connection. `None` if it is not wanted any more.
+///
+/// # Errors
+/// A text: the peer has ended, or the time is over.
+pub(crate) async fn dial_until(
+    redial: &dyn Redial,
+    is_wanted: impl Fn() -> bool,
+) -> Result<Option<Connection>, String> {
+    let deadline = Instant::now() + DIAL_TIMEOUT;
+    let (mut pause, mut why) = (PAUSE, "nobody answers".to_owned());
+    loop {
+        sleep_until(deadline.min(Instant::now() + pause)).await;
+        pause = PAUSE_MAX.min(pause * 2);
+        if !is_wanted() {
+            return Ok(None);
+        }
+        match timeout_at(deadline, redial.dial()).await {
+            Ok(Ok(connection)) => return Ok(Some(connection)),
+            Ok(Err(NoConnection::Gone(why))) => return Err(why),
+            Ok(Err(NoConnection::Failed(failed))) => why = failed,
+            Err(_) => return Err(why),
+        }
+    }
 }

@@ -6,23 +6,13 @@
 
 use std::io;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
-
-use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Hub;
-use super::connection::{Connection, NoConnection, Redial, Resume};
+use super::connection::{Connection, DIAL_TIMEOUT, Redial, Resume, dial_until};
 use super::link_end::LinkEnd;
 use super::peer_link::PeerLink;
 use super::peer_reader::PeerReader;
 use crate::platform::peer_socket::PeerEnd;
-
-/// The time that a broken link may take to get another connection.
-const RESUME_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The pause before the first attempt; it doubles after each one.
-const PAUSE: Duration = Duration::from_millis(5);
-const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 impl Hub {
     /// The connection of a link has ended. The link goes on over another one, or ends too.
@@ -75,29 +65,19 @@ impl Hub {
 
 /// Dials until there is a connection, the peer has ended, or the time is over.
 async fn dial_again(hub: Weak<Hub>, link: Arc<PeerLink>, redial: Arc<dyn Redial>) {
-    let deadline = Instant::now() + RESUME_TIMEOUT;
-    let (mut pause, mut why) = (PAUSE, "nobody answers".to_owned());
-    loop {
-        sleep_until(deadline.min(Instant::now() + pause)).await;
-        pause = PAUSE_MAX.min(pause * 2);
-        if !link.is_broken() {
-            return;
-        }
-        let dialled = timeout_at(deadline, redial.dial()).await;
-        let Some(hub) = hub.upgrade() else { return };
-        match dialled {
-            Ok(Ok(connection)) => return hub.go_on(&link, connection),
-            Ok(Err(NoConnection::Gone(why))) => return hub.lost(&link, &why),
-            Ok(Err(NoConnection::Failed(failed))) => why = failed,
-            Err(_) => return hub.lost(&link, &why),
-        }
+    let dialled = dial_until(&*redial, || link.is_broken()).await;
+    let Some(hub) = hub.upgrade() else { return };
+    match dialled {
+        Ok(Some(connection)) => hub.go_on(&link, connection),
+        Ok(None) => {}
+        Err(why) => hub.lost(&link, &why),
     }
 }
 
 /// Waits until the peer has dialled, or the time is over.
 async fn wait_for_peer(hub: Weak<Hub>, link: Arc<PeerLink>, connection: u64) {
     // The peer may have noticed later than this process.
-    tokio::time::sleep(RESUME_TIMEOUT + RESUME_TIMEOUT / 5).await;
+    tokio::time::sleep(DIAL_TIMEOUT + DIAL_TIMEOUT / 5).await;
     if let Some(hub) = hub.upgrade()
         && link.is_broken()
         && link.connection() == connection
