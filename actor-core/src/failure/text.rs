@@ -1,0 +1,56 @@
+//! The texts of errors, of limited length.
+
+use std::any::Any;
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use selvedge_channels::dispose;
+
+/// The maximum number of sources in a report: a cyclic `source` must not hang the thread that reports.
+const SOURCES_MAX: usize = 16;
+
+/// The texts of an error's sources that `said` and the texts before do not contain.
+pub(super) fn sources(error: &(dyn Error + 'static), said: &str) -> Box<[String]> {
+    let mut texts: Vec<String> = Vec::new();
+    let mut next = error.source();
+    for _ in 0..SOURCES_MAX {
+        let Some(source) = next else { break };
+        let text = text(source);
+        if !said.contains(&text) && !texts.iter().any(|before| before.contains(&text)) {
+            texts.push(text);
+        }
+        next = source.source();
+    }
+    texts.into()
+}
+
+/// Returns the message of an error. `Display` is user code, so a panic in it is caught.
+pub(super) fn text(error: &(dyn Error + 'static)) -> String {
+    let said = catch_unwind(AssertUnwindSafe(|| error.to_string()));
+    cut(said.unwrap_or_else(|_| "an error whose Display panicked".to_owned()))
+}
+
+/// The maximum length of a text in a report; a longer text is cut.
+const TEXT_BYTES_MAX: usize = 16 * 1024;
+
+pub(super) fn cut(mut text: String) -> String {
+    if text.len() > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+        text.push('…');
+    }
+    text
+}
+
+/// Returns the text of a panic's payload and drops the payload. Panics of that drop are caught.
+#[must_use]
+pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
+    let message = if let Some(text) = payload.downcast_ref::<&'static str>() {
+        (*text).to_owned()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "a panic whose payload is not text".to_owned()
+    };
+    dispose(payload);
+    message
+}
