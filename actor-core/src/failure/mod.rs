@@ -1,11 +1,13 @@
 //! Failures: the reasons that a method gave no value, and their form for other processes.
 //!
 //! - `report.rs`: a failure as plain data, which travels;
+//! - `reading.rs`: reports of other processes, which are cut while they are read;
 //! - `place.rs`: the functions whose values were not made because of a failure;
 //! - `text.rs`: the texts of errors;
 //! - `wake.rs`: wakers, whose panics are caught.
 
 mod place;
+mod reading;
 mod report;
 mod text;
 mod wake;

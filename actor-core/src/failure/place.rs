@@ -5,10 +5,13 @@ use std::fmt;
 use selvedge_cluster::peer::ProcessId;
 use serde::{Deserialize, Serialize};
 
+use super::text::read_text;
+
 /// A remote function, and the process in which it ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionPlace {
     /// The function's path.
+    #[serde(deserialize_with = "read_text")]
     pub path: String,
     /// The process.
     pub process: ProcessId,

@@ -2,12 +2,14 @@
 
 use std::any::Any;
 use std::error::Error;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use selvedge_channels::dispose;
+use serde::de::{Deserializer, Visitor};
 
 /// The maximum number of sources in a report: a cyclic `source` must not hang the thread that reports.
-const SOURCES_MAX: usize = 16;
+pub(super) const SOURCES_MAX: usize = 16;
 
 /// The texts of an error's sources that `said` and the texts before do not contain.
 pub(super) fn sources(error: &(dyn Error + 'static), said: &str) -> Box<[String]> {
@@ -33,12 +35,13 @@ pub(super) fn text(error: &(dyn Error + 'static)) -> String {
 /// The maximum length of a text in a report; a longer text is cut.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
 
-pub(super) fn cut(mut text: String) -> String {
-    if text.len() > TEXT_BYTES_MAX {
-        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
-        text.push('…');
+/// Cuts a text. One that was cut before stays as it is.
+pub(super) fn cut(text: impl AsRef<str> + Into<String>) -> String {
+    let whole = text.as_ref();
+    match whole.get(..whole.floor_char_boundary(TEXT_BYTES_MAX)) {
+        Some(start) if start.len() < whole.len() => format!("{start}…"),
+        _ => text.into(),
     }
-    text
 }
 
 /// Returns the text of a panic's payload and drops the payload. Panics of that drop are caught.
@@ -53,4 +56,23 @@ pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
     };
     dispose(payload);
     message
+}
+
+/// Reads a text of another process, and cuts it.
+pub(super) fn read_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    deserializer.deserialize_str(CutText)
+}
+
+struct CutText;
+
+impl Visitor<'_> for CutText {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<String, E> {
+        Ok(cut(text))
+    }
 }
