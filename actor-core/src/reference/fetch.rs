@@ -123,7 +123,7 @@ impl FetchMessage {
 }
 
 /// The answer to a question for a value.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Fetched {
     /// The encoded value, and the references that came beside it.
     Value { bytes: Bytes, handles: Vec<Arc<Handle>> },

@@ -123,7 +123,7 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThre
                 .into_iter()
                 .for_each(|it| table.keep_promise(it, is_listed));
         }
-        Effect::Tell(asker, fetched) => table.keep_promise(asker, fetched),
+        Effect::Tell(askers, fetched) => table.tell(askers, fetched),
         Effect::Settle(waiting, content) => {
             for waiter in waiting {
                 match place {

@@ -12,13 +12,13 @@ use super::fetch::{FetchMessage, Fetched, Wish};
 use super::handle::{Handle, ReferenceTable};
 use super::letters::say;
 use super::references::References;
-use super::table::{FetchQuestion, ObjectCell};
+use super::table::ObjectCell;
 use crate::body::Body;
 use crate::failure::Failure;
 use crate::promise::{Answer, promise, promise_by_letter};
 
 impl References {
-    /// Takes note of a question to the owner; `None` if there is nobody to ask, with the answer.
+    /// Takes note of a question to the owner; `None` if there is nobody to ask, or nothing to ask anew, with the answer.
     fn question(&self, id: RefId, wish: Wish) -> (Option<u64>, Answer<Fetched>) {
         let (asker, answer) = promise_by_letter(self.post.lead());
         let mut table = self.table.lock();
@@ -35,8 +35,11 @@ impl References {
             asker.keep(refused);
             return (None, answer);
         }
+        let Err(asker) = table.questions.join(id, wish, asker) else {
+            return (None, answer);
+        };
         let question = wish.question(table.next_number());
-        table.questions.insert(question, FetchQuestion { id, asker });
+        table.questions.insert(question, id, wish, asker);
         (Some(question), answer)
     }
 }

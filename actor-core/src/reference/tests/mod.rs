@@ -3,6 +3,7 @@
 mod carried;
 mod edges;
 mod into_value;
+mod joined;
 pub(crate) mod network;
 mod ready;
 mod set;
