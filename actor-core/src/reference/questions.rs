@@ -100,10 +100,17 @@ impl ReferenceTable for References {
         self.fill(id, Ok(value)).is_ok()
     }
 
-    fn ask_to_set(self: Arc<Self>, id: RefId, value: Body, references: &[Arc<Handle>]) -> Answer<Fetched> {
+    fn ask_to_set(
+        self: Arc<Self>,
+        object: Arc<Handle>,
+        value: Body,
+        mut references: Vec<Arc<Handle>>,
+    ) -> Answer<Fetched> {
+        let id = object.id();
         let (question, answer) = self.question(id, Wish::State);
         let Some(question) = question else { return answer };
-        let parcels = match self.pass(references, id.owner) {
+        references.push(object);
+        let parcels = match self.pass(&references, id.owner) {
             Ok(parcels) => parcels,
             Err(error) => {
                 let report = Failure::from_error(error).into_report();
@@ -113,7 +120,6 @@ impl ReferenceTable for References {
         };
         let message = FetchMessage::Set {
             question,
-            id,
             parcels: parcels.clone(),
         };
         if let Err(error) = say(&self, id.owner, &message, value) {

@@ -59,7 +59,8 @@ impl<T: Wire> Ref<T> {
         let (body, handles) =
             transit::leaving(|| Failure::catch(|| Body::encoded(&value, const { &Traits::WIRE })));
         let body = body.map_err(|failure| SetError::Unwritable { id, failure })?;
-        let answered = self.asked(CALL_TIMEOUT, |table| table.ask_to_set(id, body, &handles));
+        let object = Arc::clone(&self.handle);
+        let answered = self.asked(CALL_TIMEOUT, |table| table.ask_to_set(object, body, handles));
         match answered.map_err(SetError::NoAnswer)? {
             Ok(Fetched::Ready(true)) => Ok(()),
             Ok(Fetched::Ready(false)) => Err(SetError::AlreadySet { id }),
