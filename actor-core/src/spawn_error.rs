@@ -27,6 +27,14 @@ pub enum SpawnError {
         /// The reason.
         reason: String,
     },
+    /// A concurrency of 0 was named.
+    #[error(
+        "actor `{actor}` with `concurrency(0)` could run no async method: set it to 1 or more, or leave it out"
+    )]
+    Concurrency {
+        /// The actor's name.
+        actor: String,
+    },
     /// The constructor's arguments cannot be encoded.
     #[error("the arguments of actor `{actor}` cannot be encoded: {reason}")]
     Arguments {
