@@ -16,6 +16,7 @@ use super::functions::{
 use super::network::{BODY_MAX, Network, TOLD, id, wait_until_told};
 use crate::call::remote_error::{Ran, RemoteError};
 use crate::call::{Call, CallError};
+use crate::cancel::{CallCancel, Cancellation, Scope, within};
 use crate::current::as_async;
 use crate::remote::message::CALLS;
 use crate::remote::remote_call::RemoteCall;
@@ -293,6 +294,24 @@ fn a_dropped_call_is_cancelled_there() {
         network.sent().iter().all(|(from, ..)| *from == 1),
         "nobody answers a cancelled call"
     );
+}
+
+#[test]
+fn a_cancelled_function_waits_for_no_new_call_and_its_casts_go_on() {
+    let (network, processes) = Network::of(3);
+    let runtime = &processes[0].runtime;
+    network.hold(2);
+    let cancel = Arc::new(CallCancel::default());
+    cancel.cancel();
+    within(&Scope::Of(Cancellation::of_call(cancel)), || {
+        let waited = runtime.call(half::remote(8).on_process(id(2))).wait();
+        assert!(matches!(reason(waited), RemoteError::Cancelled));
+        runtime.cast(telling::remote(420).on_process(id(3))).unwrap();
+        runtime.call(telling::remote(421).on_process(id(3))).detach();
+    });
+    wait_until_told(420);
+    wait_until_told(421);
+    drop(network);
 }
 
 #[test]
