@@ -19,7 +19,7 @@
 //! - `transit.rs`: how references leave and enter encoded values;
 //! - `edge.rs`: how references leave and enter values that graphs send from process to process;
 //! - `timer.rs`: repeats what was not answered;
-//! - `error.rs`: [`FetchError`].
+//! - `error.rs`: [`FetchError`]; `name.rs`: the name of a reference in errors.
 
 mod answers;
 pub(crate) mod content;
@@ -30,6 +30,7 @@ pub(crate) mod fetch;
 pub(crate) mod handle;
 mod into_value;
 pub(crate) mod letters;
+mod name;
 mod open_questions;
 mod questions;
 mod ready;
@@ -47,5 +48,6 @@ pub(crate) mod tests;
 
 pub use error::FetchError;
 pub use into_value::IntoValueError;
+pub use name::NamedRef;
 pub use ref_type::Ref;
 pub use set::SetError;
