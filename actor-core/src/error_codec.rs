@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The maximum number of bytes of an encoded error. A larger error travels as its texts only.
-const ERROR_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const ERROR_BYTES_MAX: usize = 64 * 1024;
 
 /// A user's error, shared by everybody who sees it.
 pub type SharedError = Arc<dyn Error + Send + Sync>;

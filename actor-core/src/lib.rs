@@ -36,6 +36,7 @@ mod fnv;
 mod id;
 mod promise;
 mod runtime;
+mod short_name;
 mod sleeper;
 mod spawn;
 mod spawn_error;
@@ -84,7 +85,7 @@ pub use lease::{Lease, LeaseError, Loading};
 pub use promise::{Answer, NoAnswer, Promise, promise};
 #[doc(hidden)] // for the compiler
 pub use reference::edge::{EdgePeers, EdgeReferences};
-pub use reference::{FetchError, IntoValueError, Ref, SetError};
+pub use reference::{FetchError, IntoValueError, NamedRef, Ref, SetError};
 pub use remote::argument::{Argument, IntoArgument};
 pub use remote::composite::Composite;
 pub use remote::function::{

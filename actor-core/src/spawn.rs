@@ -136,7 +136,7 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
 
     /// Lets up to `n` of the actor's `async fn(&self, ..)` methods be in flight at a time, in place of the number that
     /// `#[actor(concurrency = n)]` says; by default 1. A method with `&mut self` waits until none is in flight. An inline
-    /// actor runs one method after the other in any case.
+    /// actor runs one method after the other in any case. With 0 the actor is refused ([`SpawnError::Concurrency`]).
     pub fn concurrency(mut self, n: u32) -> Self {
         self.concurrency = Some(n);
         self
@@ -147,7 +147,7 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
     /// method that awaits is dropped when the graph's timeout has passed.
     ///
     /// # Errors
-    /// [`SpawnError::Constructor`]; [`SpawnError::Core`] if a core was named.
+    /// [`SpawnError::Constructor`]; [`SpawnError::Core`] if a core was named; [`SpawnError::Concurrency`].
     pub fn inline(self) -> Result<A::Handle, SpawnError> {
         let (runtime, restart) = (self.runtime, self.restart);
         let blueprint = self.blueprint()?;
@@ -204,6 +204,10 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
     fn blueprint(self) -> Result<Blueprint, SpawnError> {
         // The worker runs the same program with the same registry: a type that is missing here would be missing there.
         let entry = registered::<A>()?;
+        let concurrency = self.concurrency.unwrap_or(entry.concurrency);
+        if concurrency == 0 {
+            return Err(SpawnError::Concurrency { actor: self.name });
+        }
         let name: Arc<str> = self.name.into();
         Ok(Blueprint {
             id: ActorId::next(),
@@ -213,7 +217,7 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
             on_panic: self.on_panic,
             device: self.device,
             core: self.core,
-            concurrency: self.concurrency.unwrap_or(entry.concurrency).max(1),
+            concurrency,
             build_limit: self.runtime.inner().directory.limits().build,
         })
     }

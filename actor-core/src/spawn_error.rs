@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::actor::registry::UnknownActorType;
 use crate::cores::CoreError;
 use crate::failure::FailureReport;
+use crate::short_name::short;
 use crate::worker::launch::NotAllowed;
 
 /// The reason that an actor or a worker was not spawned.
@@ -26,6 +27,14 @@ pub enum SpawnError {
         actor: String,
         /// The reason.
         reason: String,
+    },
+    /// A concurrency of 0 was named.
+    #[error(
+        "actor `{actor}` with `concurrency(0)` could run no async method: set it to 1 or more, or leave it out"
+    )]
+    Concurrency {
+        /// The actor's name.
+        actor: String,
     },
     /// The constructor's arguments cannot be encoded.
     #[error("the arguments of actor `{actor}` cannot be encoded: {reason}")]
@@ -159,15 +168,6 @@ fn place(place: &str) -> &str {
     } else {
         place
     }
-}
-
-/// The name of a type without the modules in front of it, in its arguments too.
-fn short(type_name: &str) -> String {
-    let mut short = String::new();
-    for part in type_name.split_inclusive(|c: char| !c.is_alphanumeric() && c != '_' && c != ':') {
-        short.push_str(part.rsplit("::").next().unwrap_or(part));
-    }
-    short
 }
 
 fn tail(lines: &[String]) -> String {

@@ -1,6 +1,5 @@
 //! The batcher: the handle of clients and owners, and the life of its thread.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
@@ -11,7 +10,7 @@ use selvedge_compiler::{ExecError, Graph};
 
 use crate::continuous::Continuous;
 use crate::dynamic::Dynamic;
-use crate::error::{BatchError, Refused};
+use crate::error::{BatchError, BatcherError, Refused};
 use crate::graph_slot::GraphSlot;
 use crate::options::{Batching, SubmitOptions};
 use crate::queue::Moment;
@@ -71,8 +70,8 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
     /// `Result`s, a bad item fails alone; otherwise see [`Batching::retries`].
     ///
     /// # Errors
-    /// The error of the system if it cannot start a thread.
-    pub fn new(graph: Graph<Vec<I>, Vec<O>>, options: Batching) -> io::Result<Self> {
+    /// [`BatcherError`]: an option is 0, or the system cannot start a thread.
+    pub fn new(graph: Graph<Vec<I>, Vec<O>>, options: Batching) -> Result<Self, BatcherError> {
         Batcher::with_cost(graph, options, |_| 1)
     }
 
@@ -85,7 +84,7 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
         graph: Graph<Vec<I>, Vec<O>>,
         options: Batching,
         cost_of: impl Fn(&I) -> usize + Send + Sync + 'static,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, BatcherError> {
         let inflight = inflight(&options, 2);
         let work = move |shared: &Shared<I, O>| Dynamic::new(inflight, Arc::clone(shared.sleeper()).into());
         Batcher::start(graph, options, Box::new(cost_of), work)
@@ -97,7 +96,7 @@ impl<S: Sequence> Batcher<S, S::Output, S::Step, S::Answers> {
     ///
     /// # Errors
     /// The errors of [`new`](Batcher::new).
-    pub fn continuous(graph: Graph<S::Step, S::Answers>, options: Batching) -> io::Result<Self> {
+    pub fn continuous(graph: Graph<S::Step, S::Answers>, options: Batching) -> Result<Self, BatcherError> {
         let inflight = inflight(&options, 1);
         let options = options.max_delay(Duration::ZERO);
         let work = move |shared: &Shared<S, S::Output>| {
@@ -128,7 +127,8 @@ where
         options: Batching,
         cost_of: CostOf<I>,
         work: impl FnOnce(&Shared<I, O>) -> W + Send + 'static,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, BatcherError> {
+        options.check()?;
         let name = options.name.clone();
         let (shared, graph) = (Arc::new(Shared::new(options)), Arc::new(GraphSlot::new(graph)));
         let (its, its_graph) = (Arc::clone(&shared), Arc::clone(&graph));

@@ -1,6 +1,7 @@
-//! Errors: the reasons why an item has no answer.
+//! Errors: the reasons why an item has no answer, and why there is no batcher.
 
 use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -88,6 +89,25 @@ impl BatchError {
         })
     }
 }
+
+/// The reason why there is no batcher.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum BatcherError {
+    /// An option lets no item through.
+    #[error(
+        "`Batching::{option}(0)` lets no item through: set it to 1 or more, or leave it out for its default"
+    )]
+    Zero {
+        /// The name of the option, a method of [`Batching`](crate::Batching).
+        option: &'static str,
+    },
+    /// The system could not start the batcher's thread.
+    #[error("the thread of the batcher could not be started: {0}")]
+    Thread(#[from] io::Error),
+}
+
+selvedge_compiler::debug_is_report!(BatcherError);
 
 /// Drops values of user-defined types, one by one: a drop that panics does not keep the others from being dropped.
 pub(crate) fn discard<T>(values: impl IntoIterator<Item = T>) {

@@ -128,7 +128,7 @@ mod batcher;
 mod stats;
 
 pub use batcher::{Batcher, ContinuousBatcher};
-pub use error::{BatchError, Refused};
+pub use error::{BatchError, BatcherError, Refused};
 pub use options::{Batching, OnBroken, SubmitOptions};
 pub use sequence::{Grant, Sequence};
 pub use stats::{Histogram, Stats};

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::error::BatcherError;
+
 /// The treatment of waiting items when the graph has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnBroken {
@@ -67,7 +69,7 @@ impl Batching {
     /// Sets the maximum number of items in one execution; default 32, at least 1. For sequences: the maximum number of
     /// members at once, which is the number of slots.
     pub fn max_size(mut self, items: usize) -> Self {
-        self.max_size = items.max(1);
+        self.max_size = items;
         self
     }
 
@@ -78,10 +80,10 @@ impl Batching {
         self
     }
 
-    /// Sets the maximum cost of one execution; default without limit. An item above it is refused. For sequences: the
+    /// Sets the maximum cost of one execution; default without limit, at least 1. An item above it is refused. For sequences: the
     /// budget of a step, at least 1 for each slot; a sequence that costs more is cut into pieces.
     pub fn max_cost(mut self, cost: usize) -> Self {
-        self.max_cost = cost.max(1);
+        self.max_cost = cost;
         self
     }
 
@@ -97,7 +99,7 @@ impl Batching {
     /// Sets the maximum number of waiting items; default 1024, at least 1. An item that finds the queue full is refused
     /// at once.
     pub fn queue(mut self, items: usize) -> Self {
-        self.queue = items.max(1);
+        self.queue = items;
         self
     }
 
@@ -149,6 +151,19 @@ impl Batching {
     pub fn on_broken(mut self, on_broken: OnBroken) -> Self {
         self.on_broken = on_broken;
         self
+    }
+
+    /// Refuses limits that would let no item through.
+    pub(crate) fn check(&self) -> Result<(), BatcherError> {
+        let limits = [
+            ("max_size", self.max_size),
+            ("max_cost", self.max_cost),
+            ("queue", self.queue),
+        ];
+        match limits.into_iter().find(|(_, limit)| *limit == 0) {
+            Some((option, _)) => Err(BatcherError::Zero { option }),
+            None => Ok(()),
+        }
     }
 }
 

@@ -117,6 +117,26 @@ fn chan_18_a_reader_without_descriptors_or_memory_fails_one_execution() -> Resul
 }
 
 #[test]
+fn a_reader_without_descriptors_says_so_though_the_writer_has_closed_the_channel() {
+    alone(|| {
+        let channel = ChannelOptions::new().shared::<Vec<u8>>().unwrap();
+        let (mut writer, mut reader) = (channel.writer().unwrap(), channel.reader(0).unwrap());
+        writer.send(vec![7; 4 << 20]).unwrap();
+        drop(writer);
+        starve("descriptors");
+        let refused = reader.try_recv().map(drop);
+        starve("no more");
+        let error = refused.unwrap_err();
+        assert!(matches!(error, ChannelError::Segment(_)), "{error}");
+        assert!(error.to_string().contains("RLIMIT_NOFILE"), "{error}");
+        // The memory of the message has gone with the writer.
+        assert!(matches!(reader.try_recv(), Err(ChannelError::Closed)));
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
 fn a_message_with_references_that_cannot_be_mapped_ends_its_graph_and_leaves_no_reference() -> Result<()> {
     alone(|| {
         let runtime = Runtime::new();

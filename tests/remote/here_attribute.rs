@@ -147,6 +147,7 @@ fn a_call_for_another_process_names_both_and_the_way_out() {
         for part in [
             at_a.owner().process.to_string(),
             at_b.owner().process.to_string(),
+            "`Ref<Session>`".to_owned(),
             "help".to_owned(),
         ] {
             assert!(text.contains(&part), "{text}");

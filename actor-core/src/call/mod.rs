@@ -211,7 +211,18 @@ impl<R: Payload> Call<R> {
     /// # Errors
     /// [`CallError`].
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<R, CallError> {
-        match self.answered(timeout) {
+        let answered = self.answered(timeout);
+        self.outcome(answered)
+    }
+
+    /// Waits like [`wait`](Self::wait), in a function that has given its place back already.
+    pub(crate) fn wait_in_place(mut self) -> Result<R, CallError> {
+        let answered = WaitPermit::in_place(self.limit).wait_for(&mut self.answer);
+        self.outcome(answered)
+    }
+
+    fn outcome(&self, answered: Result<Answered, Unanswered>) -> Result<R, CallError> {
+        match answered {
             Ok(Ok(answer)) => self.value(answer),
             Ok(Err(reason)) => Err(self.unanswered(reason)),
             Err(reason) => Err(self.callee.not_awaited(reason)),

@@ -6,6 +6,7 @@ use selvedge_cluster::peer::ProcessId;
 
 use crate::current::NoBlocking;
 use crate::failure::{Failure, FailureReport};
+use crate::reference::NamedRef;
 use crate::waiting::Unanswered;
 
 /// The reason that a call of a remote function gave no value. [`CallError::Remote`](crate::CallError::Remote) adds the
@@ -30,25 +31,25 @@ pub enum RemoteError {
     },
     /// The call names another process than the one where its `#[here]` value lives.
     #[error(
-        "the `#[here]` value of the call lives in {lives}, and the call is for {called} (help: leave `.on(..)` out, and the call goes \
+        "the call is for {called}, and its `#[here]` value lives elsewhere: {value} (help: leave `.on(..)` out, and the call goes \
          there; or take the value without `#[here]`, and it is fetched)"
     )]
     Elsewhere {
-        /// The process where the value lives.
-        lives: ProcessId,
+        /// The reference to the value.
+        value: NamedRef,
         /// The process that the call is for.
         called: ProcessId,
     },
     /// Two `#[here]` values of the call live in two processes, and a function runs in one.
     #[error(
-        "the `#[here]` values of the call live in {first} and in {second} (help: keep both in one process, or take one of them \
-         without `#[here]`, and it is fetched)"
+        "two `#[here]` values of the call live in two processes: {first} and {second} (help: keep both in one process, or take one \
+         of them without `#[here]`, and it is fetched)"
     )]
     Apart {
-        /// The process where the first of them lives.
-        first: ProcessId,
-        /// The process where another one lives.
-        second: ProcessId,
+        /// The reference to the first of them.
+        first: NamedRef,
+        /// The reference to another one.
+        second: NamedRef,
     },
     /// The process has no function with this path and signature.
     #[error(

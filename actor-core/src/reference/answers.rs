@@ -11,7 +11,7 @@ use crate::promise::NoAnswer;
 impl<T> Ref<T> {
     /// The content of an object of this process, as its waiters see it.
     pub(super) fn made(&self, content: Result<Content, NoAnswer>) -> Result<ObjectValue, FetchError> {
-        let id = self.id();
+        let id = self.named();
         match content {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(failure)) => Err(FetchError::Failed {
@@ -24,7 +24,7 @@ impl<T> Ref<T> {
 
     /// The error of a question that was not answered as was asked.
     pub(super) fn unanswered(&self, answer: Result<Fetched, NoAnswer>) -> FetchError {
-        let id = self.id();
+        let id = self.named();
         match answer {
             Ok(Fetched::Failed(report)) => FetchError::Failed {
                 id,
@@ -40,7 +40,7 @@ impl<T> Ref<T> {
             Ok(Fetched::CreateTimedOut) => FetchError::CreateTimedOut { id },
             Ok(Fetched::Unreachable(error)) => FetchError::Unreachable {
                 id,
-                owner: id.owner,
+                owner: self.owner(),
                 reason: error.to_string(),
             },
             Ok(Fetched::Value { .. } | Fetched::Ready(_)) => FetchError::Unreadable {

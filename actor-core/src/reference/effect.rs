@@ -5,6 +5,7 @@ use selvedge_objects::refs::{Bundle, Leak, RefError};
 
 use super::content::Content;
 use super::fetch::Fetched;
+use super::open_questions::Askers;
 use super::waiting_letter::WaitingLetter;
 use crate::hub::delivering::is_delivering;
 use crate::promise::Promise;
@@ -42,7 +43,7 @@ pub(super) enum Effect {
     /// Tells whether an owner has listed this process.
     Confirm(Vec<Promise<bool>>, bool),
     /// Answers a question that was asked here.
-    Tell(Promise<Fetched>, Fetched),
+    Tell(Askers, Fetched),
     /// Gives those who wait here the content of an object.
     Settle(Vec<Promise<Content>>, Content),
     /// Answers a question of another process.

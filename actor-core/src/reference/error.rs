@@ -4,8 +4,8 @@ use std::error::Error;
 use std::time::Duration;
 
 use selvedge_cluster::peer::Peer;
-use selvedge_objects::refs::RefId;
 
+use super::name::NamedRef;
 use crate::failure::Failure;
 
 /// The reason that a reference gave no value.
@@ -16,7 +16,7 @@ pub enum FetchError {
     #[error("the value of {id} was not made: {failure}")]
     Failed {
         /// The reference.
-        id: RefId,
+        id: NamedRef,
         /// The failure: [`Failure::Unmade`] with the function, its process, and its own failure, in which [`Failure::Error`]
         /// holds the user's own error, if serde knows the error's type.
         #[source]
@@ -26,7 +26,7 @@ pub enum FetchError {
     #[error("the value of {id} cannot be fetched: {failure}")]
     Unreadable {
         /// The reference.
-        id: RefId,
+        id: NamedRef,
         /// The failure.
         #[source]
         failure: Failure,
@@ -35,19 +35,19 @@ pub enum FetchError {
     #[error("{id} is lost: its owner, or the process that passed it on, has died")]
     OwnerLost {
         /// The reference.
-        id: RefId,
+        id: NamedRef,
     },
     /// The owner has not confirmed in time that it makes the value.
     #[error("the creation of {id} timed out, and the value may not exist: see whether its owner runs")]
     CreateTimedOut {
         /// The reference.
-        id: RefId,
+        id: NamedRef,
     },
     /// The value was dropped by its owner.
     #[error("{id} was freed by its owner")]
     Freed {
         /// The reference.
-        id: RefId,
+        id: NamedRef,
     },
     /// The reference holds a value of another type, or one that another process has set and that nobody has fetched yet
     /// in the process where it lives.
@@ -57,7 +57,7 @@ pub enum FetchError {
     )]
     WrongType {
         /// The reference.
-        id: RefId,
+        id: NamedRef,
         /// The type that was asked for.
         wanted: &'static str,
     },
@@ -65,7 +65,7 @@ pub enum FetchError {
     #[error("{id} has no value after {waited:?} (help: `fetch_timeout` and `ready_timeout` set this time)")]
     Timeout {
         /// The reference.
-        id: RefId,
+        id: NamedRef,
         /// The time that the wait lasted.
         waited: Duration,
     },
@@ -73,19 +73,19 @@ pub enum FetchError {
     #[error("{id} was not fetched: the call that waited for it was cancelled: end the function")]
     Cancelled {
         /// The reference.
-        id: RefId,
+        id: NamedRef,
     },
     /// The runtime was shut down.
     #[error("{id} was not fetched: the runtime was shut down")]
     Shutdown {
         /// The reference.
-        id: RefId,
+        id: NamedRef,
     },
     /// An async remote function waited by blocking, which would stop all other async functions of its process.
     #[error("{id} was not fetched: an async remote function cannot block (help: write `(&reference).await`)")]
     WouldBlock {
         /// The reference.
-        id: RefId,
+        id: NamedRef,
     },
     /// The wait is refused, because many remote functions of this process wait already.
     #[error(
@@ -93,7 +93,7 @@ pub enum FetchError {
     )]
     TooManyBlocked {
         /// The reference.
-        id: RefId,
+        id: NamedRef,
         /// The number of functions of a process that may wait at a time.
         limit: usize,
     },
@@ -101,7 +101,7 @@ pub enum FetchError {
     #[error("{id} cannot be fetched from {owner}: {reason}")]
     Unreachable {
         /// The reference.
-        id: RefId,
+        id: NamedRef,
         /// The owner.
         owner: Peer,
         /// The reason.

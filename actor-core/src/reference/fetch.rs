@@ -59,13 +59,11 @@ pub(super) enum FetchMessage {
         /// The creator's reference to it.
         parcel: Parcel,
     },
-    /// The body is a value for an object of the receiver. The answer says whether it is the first one.
+    /// The body is a value for an object of the receiver, the last one of the parcels. The answer says whether it is the first one.
     Set {
         /// The asker's name for the question.
         question: u64,
-        /// The reference.
-        id: RefId,
-        /// The references in the value.
+        /// The references in the value, and one to the object, which has the letter wait for a creation that it has overtaken.
         parcels: Vec<Parcel>,
     },
     /// Whether the value, or a failure in its place, is there; or whether a value was set.
@@ -123,7 +121,7 @@ impl FetchMessage {
 }
 
 /// The answer to a question for a value.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Fetched {
     /// The encoded value, and the references that came beside it.
     Value { bytes: Bytes, handles: Vec<Arc<Handle>> },

@@ -34,7 +34,12 @@ pub(super) trait ReferenceTable: Send + Sync {
     fn set(self: Arc<Self>, id: RefId, value: ObjectValue) -> bool;
 
     /// Asks the owner to set the value of an object.
-    fn ask_to_set(self: Arc<Self>, id: RefId, value: Body, references: &[Arc<Handle>]) -> Answer<Fetched>;
+    fn ask_to_set(
+        self: Arc<Self>,
+        object: Arc<Handle>,
+        value: Body,
+        references: Vec<Arc<Handle>>,
+    ) -> Answer<Fetched>;
 
     /// Sends what waits to be said to the owner of an object.
     fn flush(self: Arc<Self>, id: RefId);

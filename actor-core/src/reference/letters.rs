@@ -5,11 +5,12 @@ use std::sync::Arc;
 use selvedge_channels::dispose;
 use selvedge_cluster::frame::Class;
 use selvedge_cluster::peer::Peer;
-use selvedge_objects::refs::{Bundle, Event, Parcel, REFERENCES, RefError, RefId};
+use selvedge_objects::refs::{Bundle, Event, Parcel, REFERENCES, RefError};
 
 use super::content::Content;
 use super::effect::{Effect, EffectThread};
 use super::fetch::{FETCHES, FetchMessage, Fetched, Wish};
+use super::handle::Handle;
 use super::references::References;
 use super::set_value::SetValue;
 use super::transit;
@@ -62,19 +63,14 @@ fn fetch_message(references: &Arc<References>, from: Peer, message: FetchMessage
                 references.post().cut(from, why);
             }
         },
-        FetchMessage::Set {
-            question,
-            id,
-            parcels,
-        } => {
+        FetchMessage::Set { question, parcels } => {
+            if !matches!(parcels.last(), Some(Parcel::Lent { .. })) {
+                let why = "it sets a value without a reference to the object".to_owned();
+                return references.post().cut(from, why);
+            }
             let table = Arc::clone(references);
             references.arrived(from, parcels, move |handles| match handles {
-                Ok(handles) => set(
-                    &table,
-                    (from, question),
-                    id,
-                    SetValue::new(body.to_bytes(), handles),
-                ),
+                Ok(handles) => set(&table, (from, question), body, handles),
                 Err(error) => tell(&table, from, &unreadable(question, Failure::from_error(error))),
             });
         }
@@ -123,7 +119,7 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThre
                 .into_iter()
                 .for_each(|it| table.keep_promise(it, is_listed));
         }
-        Effect::Tell(asker, fetched) => table.keep_promise(asker, fetched),
+        Effect::Tell(askers, fetched) => table.tell(askers, fetched),
         Effect::Settle(waiting, content) => {
             for waiter in waiting {
                 match place {
@@ -195,10 +191,12 @@ fn answer(table: &Arc<References>, to: Peer, question: u64, content: Content) {
 }
 
 /// Sets a value for another process, and answers. Whoever waits for the value is woken: user code.
-fn set(table: &Arc<References>, (to, question): (Peer, u64), id: RefId, value: SetValue) {
+fn set(table: &Arc<References>, (to, question): (Peer, u64), body: Body, mut references: Vec<Arc<Handle>>) {
+    let Some(object) = references.pop() else { return };
     let refs = Arc::clone(table);
     let errand = move || {
-        let message = match refs.fill(id, Ok(value.into_object())) {
+        let value = SetValue::new(body.to_bytes(), references);
+        let message = match refs.fill(object.id(), Ok(value.into_object())) {
             Err(RefError::Freed(_)) => FetchMessage::Freed { question },
             set => FetchMessage::Ready {
                 question,

@@ -11,6 +11,7 @@
 //! - `handle.rs`: one handle of the table, and the value that was fetched by way of it;
 //! - `references.rs`: the references of this process, and their lock; `table.rs`: what is behind the lock; `effect.rs`: the
 //!   work that follows when it is let go; `waiting_letter.rs`: letters that wait for their references;
+//! - `open_questions.rs`: the questions of this process that wait for their answers;
 //! - `questions.rs`: the references of this process as handles see them;
 //! - `letters.rs`: letters that arrive, and effects that send some;
 //! - `content.rs`: the content of an object: a value or a failure;
@@ -18,7 +19,7 @@
 //! - `transit.rs`: how references leave and enter encoded values;
 //! - `edge.rs`: how references leave and enter values that graphs send from process to process;
 //! - `timer.rs`: repeats what was not answered;
-//! - `error.rs`: [`FetchError`].
+//! - `error.rs`: [`FetchError`]; `name.rs`: the name of a reference in errors.
 
 mod answers;
 pub(crate) mod content;
@@ -29,6 +30,8 @@ pub(crate) mod fetch;
 pub(crate) mod handle;
 mod into_value;
 pub(crate) mod letters;
+mod name;
+mod open_questions;
 mod questions;
 mod ready;
 mod ref_type;
@@ -45,5 +48,6 @@ pub(crate) mod tests;
 
 pub use error::FetchError;
 pub use into_value::IntoValueError;
+pub use name::NamedRef;
 pub use ref_type::Ref;
 pub use set::SetError;

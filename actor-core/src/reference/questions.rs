@@ -12,13 +12,13 @@ use super::fetch::{FetchMessage, Fetched, Wish};
 use super::handle::{Handle, ReferenceTable};
 use super::letters::say;
 use super::references::References;
-use super::table::{FetchQuestion, ObjectCell};
+use super::table::ObjectCell;
 use crate::body::Body;
 use crate::failure::Failure;
 use crate::promise::{Answer, promise, promise_by_letter};
 
 impl References {
-    /// Takes note of a question to the owner; `None` if there is nobody to ask, with the answer.
+    /// Takes note of a question to the owner; `None` if there is nobody to ask, or nothing to ask anew, with the answer.
     fn question(&self, id: RefId, wish: Wish) -> (Option<u64>, Answer<Fetched>) {
         let (asker, answer) = promise_by_letter(self.post.lead());
         let mut table = self.table.lock();
@@ -35,8 +35,11 @@ impl References {
             asker.keep(refused);
             return (None, answer);
         }
+        let Err(asker) = table.questions.join(id, wish, asker) else {
+            return (None, answer);
+        };
         let question = wish.question(table.next_number());
-        table.questions.insert(question, FetchQuestion { id, asker });
+        table.questions.insert(question, id, wish, asker);
         (Some(question), answer)
     }
 }
@@ -97,10 +100,17 @@ impl ReferenceTable for References {
         self.fill(id, Ok(value)).is_ok()
     }
 
-    fn ask_to_set(self: Arc<Self>, id: RefId, value: Body, references: &[Arc<Handle>]) -> Answer<Fetched> {
+    fn ask_to_set(
+        self: Arc<Self>,
+        object: Arc<Handle>,
+        value: Body,
+        mut references: Vec<Arc<Handle>>,
+    ) -> Answer<Fetched> {
+        let id = object.id();
         let (question, answer) = self.question(id, Wish::State);
         let Some(question) = question else { return answer };
-        let parcels = match self.pass(references, id.owner) {
+        references.push(object);
+        let parcels = match self.pass(&references, id.owner) {
             Ok(parcels) => parcels,
             Err(error) => {
                 let report = Failure::from_error(error).into_report();
@@ -110,7 +120,6 @@ impl ReferenceTable for References {
         };
         let message = FetchMessage::Set {
             question,
-            id,
             parcels: parcels.clone(),
         };
         if let Err(error) = say(&self, id.owner, &message, value) {

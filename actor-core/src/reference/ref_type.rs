@@ -18,6 +18,7 @@ use super::content::{AnyShared, Content, ObjectValue, decoded};
 use super::error::FetchError;
 use super::fetch::{Fetched, Wish};
 use super::handle::{Handle, ReferenceTable};
+use super::name::NamedRef;
 use super::set_value::SetValue;
 use super::transit::{self, CARRIED_BYTES_MAX};
 use crate::call::request::CALL_TIMEOUT;
@@ -78,6 +79,11 @@ impl<T> Ref<T> {
         self.handle.id()
     }
 
+    /// The reference, as errors name it.
+    pub(crate) fn named(&self) -> NamedRef {
+        NamedRef::of::<T>(self.id())
+    }
+
     /// The process that holds the value.
     #[must_use]
     pub fn owner(&self) -> Peer {
@@ -106,7 +112,7 @@ impl<T> Ref<T> {
 
     /// The table of this process. A made-up reference has none, and nothing to fetch.
     pub(super) fn table(&self) -> Result<&Arc<dyn ReferenceTable>, FetchError> {
-        self.handle.table().ok_or(FetchError::Freed { id: self.id() })
+        self.handle.table().ok_or(FetchError::Freed { id: self.named() })
     }
 
     /// Waits for an answer, as remote functions wait.
@@ -132,7 +138,7 @@ impl<T> Ref<T> {
 
     /// The error of a wait that ended without its answer.
     fn not_awaited(&self, reason: Unanswered) -> FetchError {
-        let id = self.id();
+        let id = self.named();
         match reason {
             Unanswered::Cancelled => FetchError::Cancelled { id },
             Unanswered::TimedOut { waited } => FetchError::Timeout { id, waited },
@@ -186,7 +192,7 @@ impl<T: Send + Sync + 'static> Ref<T> {
 
     fn wrong_type(&self) -> FetchError {
         FetchError::WrongType {
-            id: self.id(),
+            id: self.named(),
             wanted: type_name::<T>(),
         }
     }
@@ -205,7 +211,7 @@ impl<T: Wire> Ref<T> {
             Some(set) => set.read(),
             None => Ok(value.get()),
         };
-        let id = self.id();
+        let id = self.named();
         let read = read.map_err(|failure| FetchError::Unreadable { id, failure })?;
         read.ok_or_else(|| self.wrong_type())
     }
@@ -245,7 +251,7 @@ impl<T: Wire> Ref<T> {
 
     /// Decodes what the owner has answered, and keeps it. User code runs here: `Deserialize`.
     fn read(&self, fetched: Result<Fetched, NoAnswer>) -> Result<Arc<T>, FetchError> {
-        let id = self.id();
+        let id = self.named();
         match fetched {
             Ok(Fetched::Value { bytes, handles }) => {
                 let is_short = handles.is_empty() && bytes.len() <= CARRIED_BYTES_MAX;

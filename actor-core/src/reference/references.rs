@@ -17,7 +17,8 @@ use super::effect::{Effect, EffectThread};
 use super::fetch::{FetchMessage, Fetched};
 use super::handle::{Handle, ReferenceTable};
 use super::letters::{perform, say};
-use super::table::{FetchQuestion, ObjectCell, ReferenceState};
+use super::open_questions::Askers;
+use super::table::{ObjectCell, ReferenceState};
 use super::timer::ReferenceTimer;
 use super::waiting_letter::{WaitingLetter, handles};
 use crate::body::Body;
@@ -368,14 +369,15 @@ impl References {
 
     /// Ends a question, if it was asked of this process.
     pub(super) fn answered(&self, owner: Peer, question: u64, fetched: Fetched) {
-        let mut table = self.table.lock();
-        let is_asked = |asked: &FetchQuestion| asked.id.owner == owner;
-        let asked = table.questions.get(&question).is_some_and(is_asked);
-        let asked = asked.then(|| table.questions.remove(&question)).flatten();
-        drop(table);
-        match asked {
-            Some(asked) => self.keep_promise(asked.asker, fetched),
-            None => drop(fetched),
+        let askers = self.table.lock().questions.end(owner, question);
+        self.tell(askers, fetched);
+    }
+
+    /// Gives each of those who have asked the answer.
+    pub(super) fn tell(&self, askers: Askers, fetched: Fetched) {
+        let answers = std::iter::repeat_n(fetched, askers.len());
+        for (asker, answer) in askers.into_iter().zip(answers) {
+            self.keep_promise(asker, answer);
         }
     }
 }

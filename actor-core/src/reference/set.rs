@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use selvedge_channels::{Traits, Wire};
-use selvedge_objects::refs::RefId;
 
 use super::content::ObjectValue;
 use super::error::FetchError;
 use super::fetch::Fetched;
+use super::name::NamedRef;
 use super::ref_type::Ref;
 use super::transit;
 use crate::body::Body;
@@ -22,13 +22,13 @@ pub enum SetError {
     #[error("{id} was set already: a value is set only once")]
     AlreadySet {
         /// The reference.
-        id: RefId,
+        id: NamedRef,
     },
     /// The value cannot be encoded for the process that is to hold it.
     #[error("the value of {id} cannot be passed: {failure}")]
     Unwritable {
         /// The reference.
-        id: RefId,
+        id: NamedRef,
         /// The failure.
         #[source]
         failure: Failure,
@@ -48,10 +48,10 @@ impl<T: Wire> Ref<T> {
     /// # Errors
     /// [`SetError::AlreadySet`] if there is a value or a failure: the first one counts.
     pub fn set(&self, value: T) -> Result<(), SetError> {
-        let id = self.id();
+        let id = self.named();
         if let Some(table) = self.handle.owner_table() {
             let content = ObjectValue::new(value, const { &Traits::WIRE });
-            return match Arc::clone(table).set(id, content) {
+            return match Arc::clone(table).set(self.id(), content) {
                 true => Ok(()),
                 false => Err(SetError::AlreadySet { id }),
             };
@@ -59,7 +59,8 @@ impl<T: Wire> Ref<T> {
         let (body, handles) =
             transit::leaving(|| Failure::catch(|| Body::encoded(&value, const { &Traits::WIRE })));
         let body = body.map_err(|failure| SetError::Unwritable { id, failure })?;
-        let answered = self.asked(CALL_TIMEOUT, |table| table.ask_to_set(id, body, &handles));
+        let object = Arc::clone(&self.handle);
+        let answered = self.asked(CALL_TIMEOUT, |table| table.ask_to_set(object, body, handles));
         match answered.map_err(SetError::NoAnswer)? {
             Ok(Fetched::Ready(true)) => Ok(()),
             Ok(Fetched::Ready(false)) => Err(SetError::AlreadySet { id }),

@@ -9,6 +9,7 @@ use selvedge_objects::refs::{Action, Leak, RefId, RefSettings, Refs};
 use super::content::{Content, creator_lost};
 use super::effect::Effect;
 use super::fetch::Fetched;
+use super::open_questions::OpenQuestions;
 use super::waiting_letter::WaitingLetter;
 use crate::promise::Promise;
 
@@ -25,18 +26,12 @@ impl Default for ObjectCell {
     }
 }
 
-/// A question to another process.
-pub(super) struct FetchQuestion {
-    pub(super) id: RefId,
-    pub(super) asker: Promise<Fetched>,
-}
-
 /// The table of references, without its lock.
 pub(super) struct ReferenceState {
     pub(super) refs: Refs,
     pub(super) cells: IdMap<RefId, ObjectCell>,
-    /// Questions to other processes, by their numbers.
-    pub(super) questions: IdMap<u64, FetchQuestion>,
+    /// Questions to other processes.
+    pub(super) questions: OpenQuestions,
     /// The promises to tell whether an owner has listed this process.
     pub(super) confirmations: IdMap<RefId, Vec<Promise<bool>>>,
     /// Letters that wait for their references.
@@ -53,7 +48,7 @@ impl ReferenceState {
         ReferenceState {
             refs: Refs::new(me, RefSettings::default()),
             cells: IdMap::new(),
-            questions: IdMap::new(),
+            questions: OpenQuestions::default(),
             confirmations: IdMap::new(),
             calls: IdMap::new(),
             ending: None,
@@ -82,8 +77,8 @@ impl ReferenceState {
                 Action::Overloaded { .. } => {}
                 Action::TimedOut(id) => {
                     effects.extend(self.confirm(id, false));
-                    let askers = self.questions_of(id);
-                    effects.extend(askers.map(|asker| Effect::Tell(asker, Fetched::CreateTimedOut)));
+                    let askers = self.questions.end_all_about(id);
+                    effects.push(Effect::Tell(askers, Fetched::CreateTimedOut));
                 }
                 Action::Ended { leaks } => {
                     effects.extend(self.ending.take().map(|end| Effect::End(end, leaks)))
@@ -91,10 +86,8 @@ impl ReferenceState {
                 Action::Confirmed(id) => effects.extend(self.confirm(id, true)),
                 Action::Lost(id) => {
                     effects.extend(self.confirm(id, false));
-                    effects.extend(
-                        self.questions_of(id)
-                            .map(|asker| Effect::Tell(asker, Fetched::OwnerLost)),
-                    );
+                    let askers = self.questions.end_all_about(id);
+                    effects.push(Effect::Tell(askers, Fetched::OwnerLost));
                 }
                 Action::Failed(id) => effects.extend(self.settle(id, Err(Arc::new(creator_lost())))),
                 Action::Answer { to, question, id } => {
@@ -124,12 +117,6 @@ impl ReferenceState {
     fn confirm(&mut self, id: RefId, is_listed: bool) -> Option<Effect> {
         let waiting = self.confirmations.remove(&id)?;
         Some(Effect::Confirm(waiting, is_listed))
-    }
-
-    fn questions_of(&mut self, id: RefId) -> impl Iterator<Item = Promise<Fetched>> + use<> {
-        let lost = self.questions.extract(|_, question| question.id == id);
-        let askers: Vec<_> = lost.into_iter().map(|(_, question)| question.asker).collect();
-        askers.into_iter()
     }
 
     /// Takes the promises of contents that are not there yet.

@@ -16,6 +16,7 @@ use crate::cancel::CallCancel;
 use crate::failure::{Failure, FunctionPlace, wake};
 use crate::hub::post::PostError;
 use crate::promise::Answer;
+use crate::reference::NamedRef;
 use crate::reference::content::Content;
 use crate::reference::handle::Handle;
 use crate::remote::calls::CallId;
@@ -83,11 +84,11 @@ impl Remote {
 
     /// The process for a call: the one that it names, or the one where its `#[here]` values live, or a worker. Workers are all
     /// processes but the first; if there is none, this process is the worker.
-    pub(crate) fn choose(&self, destination: Destination, homes: &[RefId]) -> ProcessId {
+    pub(crate) fn choose(&self, destination: Destination, homes: &[NamedRef]) -> ProcessId {
         let me = self.me();
         match (destination, homes) {
             (Destination::Process(process), _) => return process,
-            (Destination::Any, [first, ..]) => return first.owner.process,
+            (Destination::Any, [first, ..]) => return first.id().owner.process,
             (Destination::Any, []) => {}
         }
         let mut workers: Vec<ProcessId> = self.post.peers().iter().map(|peer| peer.process).collect();

@@ -12,7 +12,6 @@ use std::task::{Context, Poll, Waker};
 use linkme::distributed_slice;
 use selvedge_channels::{Payload, Traits, Wire};
 use selvedge_cluster::id_map::{IdKey, IdMap};
-use selvedge_objects::refs::RefId;
 use serde::{Deserialize, Serialize};
 
 use crate::actor::arguments::{Arguments, ArgumentsKind, Returned};
@@ -20,6 +19,7 @@ use crate::body::Body;
 use crate::error_codec::ErrorCodec;
 use crate::failure::Failure;
 use crate::fnv::{FNV_OFFSET, fnv1a};
+use crate::reference::NamedRef;
 use crate::reference::content::ObjectValue;
 use crate::reference::handle::Handle;
 use crate::reference::transit::{arriving, leaving};
@@ -140,7 +140,7 @@ pub(crate) enum Running {
 pub struct TypedEntry<A, P> {
     entry: FunctionEntry,
     pass: fn(P) -> Arguments,
-    homes: fn(&P) -> Vec<RefId>,
+    homes: fn(&P) -> Vec<NamedRef>,
     arguments: PhantomData<fn(A)>,
 }
 
@@ -183,7 +183,7 @@ impl<A, P> TypedEntry<A, P> {
     }
 
     /// The references whose owner the function has to run in.
-    pub(crate) fn homes(&self, arguments: &P) -> Vec<RefId> {
+    pub(crate) fn homes(&self, arguments: &P) -> Vec<NamedRef> {
         (self.homes)(arguments)
     }
 }

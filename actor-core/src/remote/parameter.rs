@@ -4,10 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use selvedge_channels::Wire;
-use selvedge_objects::refs::RefId;
 
 use crate::failure::Failure;
-use crate::reference::{FetchError, Ref};
+use crate::reference::{FetchError, NamedRef, Ref};
 use crate::remote::argument::Argument;
 use crate::remote::here::ValueHere;
 
@@ -26,7 +25,7 @@ pub trait Parameter: Send + Sized + 'static {
     fn resolved(passed: Self::Passed) -> impl Future<Output = Result<Self, Failure>> + Send + 'static;
 
     /// The reference whose owner the function has to run in.
-    fn home(_: &Self::Passed) -> Option<RefId> {
+    fn home(_: &Self::Passed) -> Option<NamedRef> {
         None
     }
 }
@@ -56,8 +55,8 @@ impl<T: Send + Sync + 'static> Parameter for ValueHere<T> {
         }
     }
 
-    fn home(passed: &Ref<T>) -> Option<RefId> {
-        Some(passed.id())
+    fn home(passed: &Ref<T>) -> Option<NamedRef> {
+        Some(passed.named())
     }
 }
 
@@ -87,7 +86,7 @@ pub trait ArgumentTuple: Send + Sized {
     fn resolved(passed: Self::Passed) -> impl Future<Output = Result<Self, Failure>> + Send + 'static;
 
     /// The references whose owner the function has to run in.
-    fn homes(passed: &Self::Passed) -> Vec<RefId>;
+    fn homes(passed: &Self::Passed) -> Vec<NamedRef>;
 }
 
 macro_rules! tuples {
@@ -101,8 +100,8 @@ macro_rules! tuples {
                 Ok(($($name::resolved($name).await?,)*))
             }
 
-            fn homes(($($name,)*): &Self::Passed) -> Vec<RefId> {
-                let homes: [Option<RefId>; _] = [$($name::home($name)),*];
+            fn homes(($($name,)*): &Self::Passed) -> Vec<NamedRef> {
+                let homes: [Option<NamedRef>; _] = [$($name::home($name)),*];
                 homes.into_iter().flatten().collect()
             }
         }

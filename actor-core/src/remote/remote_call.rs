@@ -4,10 +4,10 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use selvedge_cluster::peer::ProcessId;
-use selvedge_objects::refs::RefId;
 
 use crate::actor::arguments::Arguments;
 use crate::home::handles::Worker;
+use crate::reference::NamedRef;
 use crate::remote::function::{FunctionEntry, TypedEntry};
 
 /// A described call of a remote function, whose value is a `T`. Nothing happens until it is handed to one of
@@ -23,7 +23,7 @@ pub struct RemoteCall<T> {
     pub(crate) function: &'static FunctionEntry,
     pub(crate) arguments: Arguments,
     /// The references whose owner the function has to run in.
-    pub(crate) homes: Vec<RefId>,
+    pub(crate) homes: Vec<NamedRef>,
     pub(crate) destination: Destination,
     pub(crate) deadline: Option<Duration>,
     pub(crate) is_copied: bool,

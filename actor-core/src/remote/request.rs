@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_cluster::peer::ProcessId;
-use selvedge_objects::refs::RefId;
 
 use crate::actor::arguments::Arguments;
 use crate::body::Body;
 use crate::call::remote_error::RemoteError;
 use crate::failure::Failure;
+use crate::reference::NamedRef;
 use crate::reference::handle::Handle;
 use crate::remote::function::{FunctionEntry, Invocation, Wants};
 
@@ -18,7 +18,7 @@ pub(crate) struct Request {
     pub(crate) function: &'static FunctionEntry,
     pub(crate) arguments: Arguments,
     /// The references whose owner the function has to run in.
-    pub(crate) homes: Vec<RefId>,
+    pub(crate) homes: Vec<NamedRef>,
     pub(crate) deadline: Option<Duration>,
     pub(crate) is_copied: bool,
 }
@@ -33,21 +33,18 @@ pub(super) struct EncodedArguments {
 impl Request {
     /// Whether the function may run in this process: all its `#[here]` values live there.
     pub(super) fn check(&self, process: ProcessId) -> Result<(), RemoteError> {
-        let mut lives = self.homes.iter().map(|home| home.owner);
-        let Some(first) = lives.next() else { return Ok(()) };
-        if let Some(second) = lives.find(|other| *other != first) {
-            return Err(RemoteError::Apart {
-                first: first.process,
-                second: second.process,
-            });
+        let mut homes = self.homes.iter().copied();
+        let Some(first) = homes.next() else { return Ok(()) };
+        if let Some(second) = homes.find(|other| other.id().owner != first.id().owner) {
+            return Err(RemoteError::Apart { first, second });
         }
-        if first.process != process {
-            return Err(RemoteError::Elsewhere {
-                lives: first.process,
+        match first.id().owner.process == process {
+            true => Ok(()),
+            false => Err(RemoteError::Elsewhere {
+                value: first,
                 called: process,
-            });
+            }),
         }
-        Ok(())
     }
 
     pub(super) fn encode(&self) -> Result<EncodedArguments, RemoteError> {

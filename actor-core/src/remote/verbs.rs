@@ -119,15 +119,13 @@ impl Runtime {
     /// [`Composite`], with the errors of all calls that failed.
     pub fn everywhere<T: Wire>(&self, call: RemoteCall<T>) -> Result<Vec<T>, Composite> {
         let (function, deadline) = (call.function, call.deadline);
-        // Asked for first, so that a function that must not wait calls nobody.
-        let refused = match WaitPermit::begin(CALL_TIMEOUT) {
-            Err(reason) => Some(RemoteError::from(reason)),
-            Ok(_) if !self.is_open() => Some(RemoteError::Shutdown),
-            Ok(_) => None,
-        };
-        let askings = match refused {
-            Some(error) => vec![Asking::failed(self.remote().me(), error)],
-            None => self.remote().ask_everywhere(request(call)),
+        // Asked for first, so that a function that must not wait calls nobody; one that may has given its place back until all
+        // calls have ended.
+        let waiting = WaitPermit::begin(CALL_TIMEOUT);
+        let askings = match &waiting {
+            Err(reason) => vec![Asking::failed(self.remote().me(), RemoteError::from(*reason))],
+            Ok(_) if !self.is_open() => vec![Asking::failed(self.remote().me(), RemoteError::Shutdown)],
+            Ok(_) => self.remote().ask_everywhere(request(call)),
         };
         let calls = askings.len();
         let (mut values, mut errors) = (Vec::new(), Vec::new());
@@ -136,11 +134,12 @@ impl Runtime {
             .map(|asking| made::<T>(function, asking, deadline, const { &Traits::WIRE }))
             .collect();
         for call in made {
-            match call.wait() {
+            match call.wait_in_place() {
                 Ok(value) => values.push(value),
                 Err(error) => errors.push(error),
             }
         }
+        drop(waiting);
         if errors.is_empty() {
             return Ok(values);
         }

@@ -1,6 +1,7 @@
 //! The side of the process that asks: requests begin, and end with their answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::channel::{Answer, Request, Wish};
@@ -8,7 +9,7 @@ use selvedge_objects::refs::{RefError, RefId};
 
 use super::error::RemoteChannelError;
 use super::message::{ChannelMessage, ChannelRefusal};
-use super::operation::ChannelOperation;
+use super::operation::{ChannelOperation, permit};
 use super::requests::{ChannelRequests, NoRequest, NumberedRequest, User};
 use super::service::RemoteChannels;
 use super::value::{EncodedValue, SharedValue, deferring};
@@ -18,6 +19,7 @@ use crate::hub::post::PostError;
 use crate::promise::{promise, promise_by_letter};
 use crate::reference::effect::EffectThread;
 use crate::reference::handle::Handle;
+use crate::waiting::WaitPermit;
 
 impl RemoteChannels {
     /// Begins a request.
@@ -43,6 +45,32 @@ impl RemoteChannels {
             number,
             answer,
         ))
+    }
+
+    /// Begins a request to a channel of this process, and the wait for its answer, which is over already if there is nothing
+    /// to wait for.
+    ///
+    /// # Errors
+    /// [`RemoteChannelError`]; nothing was asked for then.
+    pub(super) fn begin_here(
+        self: &Arc<Self>,
+        handle: &Arc<Handle>,
+        ask: impl FnOnce(&mut User) -> NumberedRequest,
+        timeout: Duration,
+    ) -> Result<(ChannelOperation, WaitPermit), RemoteChannelError> {
+        let (channel, (asker, answer)) = (handle.id(), promise());
+        let request = self.enter(channel, |requests| requests.begin(channel, ask, asker))?;
+        let (service, handle) = (Arc::clone(self), Arc::clone(handle));
+        let operation = ChannelOperation::new(service, handle, request.number, answer);
+        let waiting = match self.ask_here_at_once(channel, request) {
+            None => WaitPermit::in_place(timeout),
+            Some(unanswered) => {
+                let waiting = permit(channel, timeout)?;
+                self.ask_here(channel, unanswered);
+                waiting
+            }
+        };
+        Ok((operation, waiting))
     }
 
     /// Closes a channel.

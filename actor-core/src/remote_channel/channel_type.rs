@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::RemoteChannelError;
 use super::iteration::{ChannelIter, ChannelStream};
-use super::operation::{ChannelOperation, ChannelWait};
+use super::operation::{ChannelOperation, permit};
 use super::requests::{NumberedRequest, User};
 use super::service::RemoteChannels;
 use super::value::{ChannelValue, SharedValue, read};
@@ -135,14 +135,21 @@ impl<T> RemoteChannel<T> {
         self.asked(User::take, None)
     }
 
-    /// Waits for a request. Without a timeout, the wait ends as the documentation of the type says.
+    /// Waits for a request. Without a timeout, the wait ends as the documentation of the type says. A function that must not
+    /// wait asks for nothing elsewhere, and here for nothing that it would have to wait for.
     fn asked(
         &self,
         ask: impl FnOnce(&mut User) -> NumberedRequest,
         timeout: Option<Duration>,
     ) -> Result<(ChannelOperation, Outcome<SharedValue>), RemoteChannelError> {
-        let waiting = ChannelWait::begin(&self.handle, timeout.unwrap_or(Duration::MAX))?;
-        let mut operation = self.begin(ask)?;
+        let timeout = timeout.unwrap_or(Duration::MAX);
+        let (mut operation, waiting) = match self.is_home() {
+            true => self.service()?.begin_here(&self.handle, ask, timeout)?,
+            false => {
+                let waiting = permit(self.id(), timeout)?;
+                (self.begin(ask)?, waiting)
+            }
+        };
         let outcome = operation.wait(waiting)?;
         Ok((operation, outcome))
     }

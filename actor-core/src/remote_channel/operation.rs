@@ -17,7 +17,7 @@ use crate::current::NoBlocking;
 use crate::failure::Failure;
 use crate::promise::{Answer, NoAnswer};
 use crate::reference::handle::Handle;
-use crate::waiting::{Unanswered, WaitPermit, wait_for};
+use crate::waiting::{Unanswered, WaitPermit};
 
 /// A request without an end, or a value that is not acknowledged. The drop cancels the request: a value that was taken
 /// goes back.
@@ -29,26 +29,9 @@ pub(super) struct ChannelOperation {
     answer: Answer<Settled>,
 }
 
-/// The wait for a request that is about to begin.
-pub(super) enum ChannelWait {
-    /// The channel lives in another process. A function that must not wait asks for nothing there.
-    Begun(WaitPermit),
-    /// The channel lives here.
-    Home(Duration),
-}
-
-impl ChannelWait {
-    /// Begins a wait of at most `timeout`.
-    ///
-    /// # Errors
-    /// The reason that this function must not wait.
-    pub(super) fn begin(handle: &Handle, timeout: Duration) -> Result<Self, RemoteChannelError> {
-        if handle.is_owned() {
-            return Ok(ChannelWait::Home(timeout));
-        }
-        let waiting = WaitPermit::begin(timeout).map_err(|reason| not_awaited(handle.id(), reason))?;
-        Ok(ChannelWait::Begun(waiting))
-    }
+/// Begins a wait of at most `timeout` for a request that is about to begin, if this function may wait.
+pub(super) fn permit(channel: RefId, timeout: Duration) -> Result<WaitPermit, RemoteChannelError> {
+    WaitPermit::begin(timeout).map_err(|reason| not_awaited(channel, reason))
 }
 
 impl ChannelOperation {
@@ -70,13 +53,9 @@ impl ChannelOperation {
         self.handle.id()
     }
 
-    /// Waits for the end of the request, as remote functions wait. In the channel's home the request is over already if it
-    /// had nothing to wait for.
-    pub(super) fn wait(&mut self, waiting: ChannelWait) -> Result<Outcome<SharedValue>, RemoteChannelError> {
-        let waited = match waiting {
-            ChannelWait::Begun(waiting) => waiting.wait_for(&mut self.answer),
-            ChannelWait::Home(timeout) => wait_for(&mut self.answer, timeout),
-        };
+    /// Waits for the end of the request, as remote functions wait.
+    pub(super) fn wait(&mut self, waiting: WaitPermit) -> Result<Outcome<SharedValue>, RemoteChannelError> {
+        let waited = waiting.wait_for(&mut self.answer);
         let channel = self.channel();
         match waited {
             Ok(settled) => ended(channel, settled),

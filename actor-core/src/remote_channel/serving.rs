@@ -230,6 +230,40 @@ impl RemoteChannels {
             Err(_) => self.follow(key, serve_one(Found::Nothing, key.1, Ok(request))),
         }
     }
+
+    /// A request of this process to a channel of this process, which comes back unless it is answered at once. User code may
+    /// run on this thread.
+    pub(super) fn ask_here_at_once(
+        &self,
+        channel: RefId,
+        request: Request<SharedValue>,
+    ) -> Option<Request<SharedValue>> {
+        let cell = match self.find(channel) {
+            Found::Channel(cell) => cell,
+            Found::ToCome => return Some(request),
+            Found::Nothing => {
+                self.ask_here(channel, request);
+                return None;
+            }
+        };
+        let (me, number, unanswered) = (self.me(), request.number, request.clone());
+        let mut is_answered = false;
+        let stepped = cell.step(|home| {
+            let mut replies = home.request(me, request);
+            is_answered = replies
+                .iter()
+                .any(|reply| (reply.to, reply.number) == (me, number));
+            if !is_answered {
+                let wish = Wish::Cancel;
+                replies.extend(home.request(me, Request { number, wish }));
+            }
+            replies
+        });
+        // Whoever takes the value has it alone.
+        let unanswered = (!is_answered).then_some(unanswered);
+        self.after_step(&cell, stepped, EffectThread::Caller);
+        unanswered
+    }
 }
 
 /// Has a channel take a request.

@@ -210,6 +210,21 @@ fn a_worker_gets_its_environment_and_none_of_ours() {
 }
 
 #[test]
+fn an_actor_that_could_run_no_async_method_is_refused_by_its_name() {
+    let runtime = Runtime::new();
+    let spawn = || runtime.spawn::<Toy>("toy", FINE).concurrency(0);
+    for refused in [spawn().inline(), spawn().in_thread()] {
+        let error = refused.map(drop).unwrap_err();
+        assert!(matches!(error, SpawnError::Concurrency { .. }), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("`toy`") && text.contains("concurrency(0)"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn a_lane_of_another_runtime_is_refused() {
     let (one, other) = (Runtime::new(), Runtime::new());
     let refused = one.spawn::<Toy>("toy", FINE).in_lane(&other.lane("foreign"));

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::doubling::{Model, PANICS, batcher, one_by_one, spawn};
+use crate::doubling::{Model, PANICS, batcher, graph, one_by_one, spawn};
 use crate::gate::{Gate, LONG, until};
-use selvedge::batching::{BatchError, Batcher, Batching, SubmitOptions};
+use selvedge::batching::{BatchError, Batcher, BatcherError, Batching, SubmitOptions};
 use selvedge::prelude::*;
 
 #[test]
@@ -21,6 +21,22 @@ fn what_comes_while_an_execution_runs_is_in_the_next() {
     assert_eq!(gate.sizes(), [1, 9]);
     let stats = batcher.stats();
     assert_eq!((stats.executions, stats.answered, stats.queued), (2, 10, 0));
+}
+
+#[test]
+fn a_limit_that_lets_no_item_through_is_refused_by_its_name() {
+    let runtime = Runtime::new();
+    let refused = [
+        ("max_size", Batching::new().max_size(0)),
+        ("max_cost", Batching::new().max_cost(0)),
+        ("queue", Batching::new().queue(0)),
+    ];
+    for (option, options) in refused {
+        let (_, graph) = graph(&runtime, &Gate::opened(), Placement::Thread);
+        let error = Batcher::new(graph, options).map(drop).unwrap_err();
+        assert!(matches!(error, BatcherError::Zero { .. }), "{error}");
+        assert!(error.to_string().contains(&format!("{option}(0)")), "{error}");
+    }
 }
 
 #[test]

@@ -305,8 +305,11 @@ impl SharedReader {
         };
         let opened = Generation::open(number, self.place.spec.slots, word(slot::STRIDE)?, id);
         // The segments of a writer that has closed or died are gone. The error is then that cause, not the failed
-        // mapping.
-        opened.or_else(|error| self.place.check_open().and(Err(error)))
+        // mapping. A shortage in this process is none of the writer's, and says nothing about its segments.
+        opened.or_else(|error| match self.place.check_open() {
+            Err(ChannelError::Closed) if error.is_shortage() => Err(error),
+            open => open.and(Err(error)),
+        })
     }
 
     /// Passes the next message, read or not, if it has arrived, and releases its slot.

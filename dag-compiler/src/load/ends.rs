@@ -139,7 +139,8 @@ impl LoadSite<'_> {
                     SharedReader::attach(region, &shared_spec(channel), u32::from(value.reader), bell)?;
                 let writer = channel.writer.address().process;
                 if let Some(references) = self.references_of(channel) {
-                    reader.take_records(references.reader(writer).map_err(LoadError::NoProcess)?);
+                    let records = references.reader(writer);
+                    reader.take_records(records.map_err(|gone| self.no_process(gone))?);
                 }
                 Ok(Inlet::Shared(reader))
             }
@@ -172,7 +173,8 @@ impl LoadSite<'_> {
                     let mut writer = SharedWriter::attach(region, &shared_spec(channel), bell, readers)?;
                     let readers = channel.readers.iter().map(|reader| reader.process);
                     if let Some(references) = self.references_of(channel) {
-                        writer.make_records(references.writer(readers).map_err(LoadError::NoProcess)?);
+                        let records = references.writer(readers);
+                        writer.make_records(records.map_err(|gone| self.no_process(gone))?);
                     }
                     routes.channels.push(Route::Shared(writer));
                 }

@@ -74,10 +74,8 @@ pub(crate) enum LoadError {
     #[cfg(feature = "cuda")]
     #[error(transparent)]
     Device(#[from] selvedge_channels::device::DeviceError),
-    #[error(
-        "an edge that may hold references ends in {0}, which is not among the living processes of the graph: compile it again"
-    )]
-    NoProcess(ProcessId),
+    #[error("an edge that may hold references ends in {0}, which has ended: compile the graph again")]
+    NoProcess(String),
     #[error(transparent)]
     NoRuntime(#[from] NoRuntime),
     #[error("the plan is inconsistent: {0}")]
@@ -189,6 +187,21 @@ impl LoadSite<'_> {
             }
         }
         Ok(Built { lanes, inputs })
+    }
+
+    /// The error for a process that is not among the living ones of the graph, by the names of its actors.
+    fn no_process(&self, process: ProcessId) -> LoadError {
+        let there = self
+            .plan
+            .ir
+            .actors
+            .iter()
+            .filter(|actor| actor.home.process == process);
+        let actors: Vec<_> = there.map(|actor| format!("`{}`", actor.name)).collect();
+        LoadError::NoProcess(match actors.is_empty() {
+            true => "the process that runs the graph".to_owned(),
+            false => format!("the worker process of {}", actors.join(", ")),
+        })
     }
 
     fn written_by(&self, writer: Writer) -> Vec<ValueId> {

@@ -3,6 +3,7 @@
 mod carried;
 mod edges;
 mod into_value;
+mod joined;
 pub(crate) mod network;
 mod ready;
 mod set;
@@ -211,6 +212,31 @@ fn rref_29_a_failure_is_fetched_again_and_again() {
     drop(x);
     network.settle();
     assert_empty(&[&a, &b]);
+}
+
+#[test]
+fn an_error_of_a_reference_names_the_type_of_its_value() {
+    let (_network, a, b, _) = three();
+    let at_home: Ref<Vec<String>> = Ref::of(a.table.create());
+    let elsewhere: Ref<Album> = a.keep_at(&b);
+    let fetched = [
+        at_home.fetch_timeout(AT_ONCE).unwrap_err(),
+        at_home.ready_timeout(AT_ONCE).unwrap_err(),
+        elsewhere.fetch_timeout(AT_ONCE).map(drop).unwrap_err(),
+    ];
+    for (error, name) in fetched
+        .iter()
+        .zip(["`Ref<Vec<String>>`", "`Ref<Vec<String>>`", "`Ref<Album>`"])
+    {
+        let text = error.to_string();
+        assert!(
+            text.starts_with(&format!("{name} (reference 1 of process 1")),
+            "{text}"
+        );
+    }
+    at_home.set(Vec::new()).unwrap();
+    let again = at_home.set(Vec::new()).unwrap_err().to_string();
+    assert!(again.starts_with("`Ref<Vec<String>>` (reference 1 "), "{again}");
 }
 
 #[test]

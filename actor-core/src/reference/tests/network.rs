@@ -32,12 +32,15 @@ use crate::remote_channel::service::RemoteChannels;
 /// Letters that a test sends with parcels.
 const GIFTS: Service = Service(99);
 
+/// A letter on its way, with its sender and its receiver.
+type SentLetter = (Peer, Peer, Letter);
+
 #[derive(Default)]
 struct Wires {
     processes: BTreeMap<Peer, Arc<References>>,
     channels: BTreeMap<Peer, Arc<RemoteChannels>>,
     gifts: BTreeMap<Peer, Arc<Gifts>>,
-    queue: VecDeque<(Peer, Peer, Letter)>,
+    queue: VecDeque<SentLetter>,
     held: Option<(Peer, Peer)>,
     /// The process for which no more letters are taken.
     full: Option<Peer>,
@@ -184,6 +187,16 @@ impl TestNetwork {
     /// Keeps back what goes from one process to another.
     pub(crate) fn hold(&self, from: &TestMember, to: &TestMember) {
         self.state.lock().held = Some((from.peer, to.peer));
+    }
+
+    /// Takes the last letter out of the queue.
+    pub(crate) fn take_last(&self) -> SentLetter {
+        self.state.lock().queue.pop_back().unwrap()
+    }
+
+    /// Puts a letter behind all others.
+    pub(crate) fn put_back(&self, letter: SentLetter) {
+        self.state.lock().queue.push_back(letter);
     }
 
     /// Takes no more letters for a process, or for all again.

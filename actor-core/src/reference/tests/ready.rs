@@ -74,7 +74,7 @@ fn a_wait_for_a_value_leaves_it_where_it_is() {
         let x = x.clone();
         std::thread::spawn(move || x.ready())
     };
-    network.run_until(|| network.questions_at(&b) == 2);
+    network.settle();
     b.fill(&x, ObjectValue::moved(Model));
     network.run_until(|| waiting.is_finished());
     waiting.join().unwrap().unwrap();

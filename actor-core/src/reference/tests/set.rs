@@ -119,11 +119,9 @@ fn a_value_of_another_type_and_a_lost_owner_are_errors() {
     let x: Ref<Vec<u64>> = unset(&a, &b);
     network.settle();
     // What a process of another build may send.
-    let message = FetchMessage::Set {
-        question: 2,
-        id: x.id(),
-        parcels: Vec::new(),
-    };
+    let parcels = a.table.pass(&[Arc::clone(x.handle())], b.peer).unwrap();
+    let question = 2;
+    let message = FetchMessage::Set { question, parcels };
     let letter = Letter::new(FETCHES, Class::Ordered, &message, Bytes::from_static(&[200, 1]));
     ReferenceService(&b.table).received(a.peer, letter);
     network.settle();
@@ -137,6 +135,49 @@ fn a_value_of_another_type_and_a_lost_owner_are_errors() {
     drop(x);
     network.settle();
     assert_empty(&[&a]);
+}
+
+#[test]
+fn a_value_that_overtakes_the_creation_of_its_object_is_set_once_the_object_exists() {
+    let (network, a, b, _) = three();
+    let x: Ref<u64> = a.keep_at(&b);
+    let creation = network.take_last();
+    let setting = {
+        let x = x.clone();
+        std::thread::spawn(move || x.set(7))
+    };
+    network.run_until(|| network.questions_at(&b) == 1);
+    network.settle();
+    assert!(
+        !setting.is_finished(),
+        "the call that creates the object is on its way"
+    );
+    network.put_back(creation);
+    network.run_until(|| setting.is_finished());
+    setting.join().unwrap().unwrap();
+    assert_eq!(*fetched(&network, &x).unwrap(), 7);
+    drop(x);
+    network.settle();
+    assert_empty(&[&a, &b]);
+}
+
+#[test]
+fn a_value_is_set_only_by_way_of_a_reference() {
+    let (network, a, b, c) = three();
+    let x: Ref<u64> = unset(&a, &b);
+    network.settle();
+    for parcels in [vec![], vec![Parcel::Keep { id: x.id() }]] {
+        let question = 2;
+        let message = FetchMessage::Set { question, parcels };
+        let letter = Letter::new(FETCHES, Class::Ordered, &message, Bytes::from_static(&[7]));
+        ReferenceService(&b.table).received(c.peer, letter);
+    }
+    network.settle();
+    assert_eq!(network.cuts().len(), 2);
+    set(&network, &x, 8).unwrap();
+    drop(x);
+    network.settle();
+    assert_empty(&[&a, &b, &c]);
 }
 
 #[test]

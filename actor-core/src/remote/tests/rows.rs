@@ -16,7 +16,8 @@ use super::functions::{
 use super::network::{BODY_MAX, Network, TOLD, id, wait_until_told};
 use crate::call::remote_error::{Ran, RemoteError};
 use crate::call::{Call, CallError};
-use crate::current::as_async;
+use crate::cancel::{CallCancel, Cancellation, Scope, within};
+use crate::current::{Current, NoBlocking, Place, as_async, within_current};
 use crate::remote::message::CALLS;
 use crate::remote::remote_call::RemoteCall;
 use crate::remote::request::Request;
@@ -296,6 +297,24 @@ fn a_dropped_call_is_cancelled_there() {
 }
 
 #[test]
+fn a_cancelled_function_waits_for_no_new_call_and_its_casts_go_on() {
+    let (network, processes) = Network::of(3);
+    let runtime = &processes[0].runtime;
+    network.hold(2);
+    let cancel = Arc::new(CallCancel::default());
+    cancel.cancel();
+    within(&Scope::Of(Cancellation::of_call(cancel)), || {
+        let waited = runtime.call(half::remote(8).on_process(id(2))).wait();
+        assert!(matches!(reason(waited), RemoteError::Cancelled));
+        runtime.cast(telling::remote(420).on_process(id(3))).unwrap();
+        runtime.call(telling::remote(421).on_process(id(3))).detach();
+    });
+    wait_until_told(420);
+    wait_until_told(421);
+    drop(network);
+}
+
+#[test]
 fn the_calls_of_a_process_that_dies_are_cancelled() {
     let (network, processes) = Network::of(3);
     let call = processes[2]
@@ -450,6 +469,40 @@ fn a_deadline_of_any_length_is_one() {
         let call = half::remote(8).deadline(deadline);
         assert_eq!(processes[0].runtime.call(call).wait().unwrap(), 4);
     }
+}
+
+/// The place of a function that may give it back once, and what it was asked: `block`, and the letters sent by `resume`.
+struct GivenOnce(Network, Mutex<Vec<Option<usize>>>);
+
+impl Place for GivenOnce {
+    fn block(&self) -> Result<(), NoBlocking> {
+        let mut asked = self.1.lock();
+        asked.push(None);
+        match asked.len() {
+            1 => Ok(()),
+            _ => Err(NoBlocking::TooMany { limit: 1 }),
+        }
+    }
+
+    fn resume(&self) {
+        self.1.lock().push(Some(self.0.sent().len()));
+    }
+}
+
+#[test]
+fn a_function_gives_its_place_back_for_all_calls_everywhere_at_once() {
+    let (network, processes) = Network::of(3);
+    let place = Arc::new(GivenOnce(network, Mutex::default()));
+    let owner = Arc::new(());
+    let current = Current {
+        owner,
+        place: Arc::clone(&place) as Arc<dyn Place>,
+    };
+    let called = within_current(&Arc::new(current), || {
+        processes[0].runtime.everywhere(whereabouts::remote())
+    });
+    assert_eq!(called.unwrap(), [1, 2, 3]);
+    assert_eq!(*place.1.lock(), [None, Some(4)], "two questions and two answers");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde::ser::Error as _;
 use serde::{Deserializer, Serializer};
 
 use super::*;
-use crate::current::as_async;
+use crate::current::{Current, NoBlocking, Place, as_async, within_current};
 
 #[test]
 fn jchan_11_values_keep_their_order_whatever_their_references_wait_for() {
@@ -278,6 +278,31 @@ fn no_value_is_dropped_on_the_thread_that_reads_links() {
     network.settle();
     assert_eq!(DROPPED.load(Ordering::SeqCst), before + 1);
     assert_empty(&network, &[&a, &b, &c]);
+}
+
+/// The place of a function that must not block. When it is asked for, another function takes a value.
+struct TakesMeanwhile(RemoteChannel<u64>);
+
+impl Place for TakesMeanwhile {
+    fn block(&self) -> Result<(), NoBlocking> {
+        assert_eq!(self.0.take().unwrap(), 1);
+        Err(NoBlocking::Async)
+    }
+
+    fn resume(&self) {}
+}
+
+#[test]
+fn a_put_that_is_refused_stores_nothing_though_there_is_room_meanwhile() {
+    let (_network, a, _, _) = three();
+    let channel = a.channel::<u64>(1);
+    channel.put(1).unwrap();
+    let place = Arc::new(TakesMeanwhile(channel.clone()));
+    let owner = Arc::new(());
+    let refused = within_current(&Arc::new(Current { owner, place }), || channel.put(2));
+    assert!(matches!(refused, Err(Error::WouldBlock { .. })));
+    assert!(channel.snapshot().unwrap().is_empty());
+    assert_eq!(a.channels.figures(), (1, 0, 0), "nothing is open");
 }
 
 #[test]

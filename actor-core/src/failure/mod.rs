@@ -1,17 +1,33 @@
 //! Failures: the reasons that a method gave no value, and their form for other processes.
+//!
+//! - `report.rs`: a failure as plain data, which travels;
+//! - `reading.rs`: reports of other processes, which are cut while they are read;
+//! - `place.rs`: the functions whose values were not made because of a failure;
+//! - `text.rs`: the texts of errors;
+//! - `wake.rs`: wakers, whose panics are caught.
+
+mod place;
+mod reading;
+mod report;
+mod text;
+mod wake;
 
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 
 use selvedge_channels::{ChannelError, dispose};
-use selvedge_cluster::peer::ProcessId;
-use serde::{Deserialize, Serialize};
 
+pub use self::place::FunctionPlace;
+use self::place::{keep_first_to_fail, write_functions};
+pub use self::report::{FailureKind, FailureReport};
+pub use self::text::panic_message;
+use self::text::{sources, text};
+pub(crate) use self::wake::Waking;
+pub use self::wake::wake;
 use crate::BoxError;
 use crate::error_codec::{ErrorCodec, SharedError};
 
@@ -48,21 +64,6 @@ pub enum Failure {
     },
     /// A bug in selvedge; please report it with this text.
     Internal(String),
-}
-
-/// A remote function, and the process in which it ran.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FunctionPlace {
-    /// The function's path.
-    pub path: String,
-    /// The process.
-    pub process: ProcessId,
-}
-
-impl fmt::Display for FunctionPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` on {}", self.path, self.process)
-    }
 }
 
 selvedge_channels::debug_is_report!(Failure);
@@ -203,12 +204,6 @@ impl fmt::Display for Failure {
     }
 }
 
-fn write_functions(functions: &[FunctionPlace], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    functions
-        .iter()
-        .try_for_each(|function| write!(f, "{function} failed: "))
-}
-
 impl Error for Failure {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
@@ -224,159 +219,10 @@ impl Error for Failure {
     }
 }
 
-/// The kind of a [`Failure`], as plain data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FailureKind {
-    /// The user's method returned an error.
-    Error,
-    /// The user's method panicked.
-    Panic,
-    /// A channel failed when an argument was read or a result was staged.
-    Channel,
-    /// The actor was in use, or the method was dropped because its result was no longer wanted.
-    Busy,
-    /// The method awaited for too long on the thread that waits for it.
-    TimedOut,
-    /// A bug in selvedge.
-    Internal,
-}
-
-/// A [`Failure`] as plain data, the form in which an error travels between processes. It is itself an error, with the
-/// text of the original and those texts of its sources that the original does not contain.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FailureReport {
-    /// The kind of failure.
-    pub kind: FailureKind,
-    /// The name of the error's type, for [`FailureKind::Error`]; empty for other kinds.
-    pub type_name: String,
-    /// The error's text.
-    pub message: String,
-    /// The texts of the error's sources that the texts before do not contain, nearest first.
-    pub sources: Box<[String]>,
-    /// The functions whose values were not made because of it, the last one first.
-    pub functions: Box<[FunctionPlace]>,
-    /// The error itself, encoded, if serde knows its type.
-    pub encoded: Option<Box<[u8]>>,
-}
-
-selvedge_channels::debug_is_report!(FailureReport);
-
-impl FailureReport {
-    fn new(kind: FailureKind, message: String) -> Self {
-        Self {
-            kind,
-            type_name: String::new(),
-            message: cut(message),
-            sources: Box::default(),
-            functions: Box::default(),
-            encoded: None,
-        }
-    }
-}
-
-impl fmt::Display for FailureReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_functions(&self.functions, f)?;
-        match self.kind {
-            FailureKind::Panic => write!(f, "panicked: {}", self.message)?,
-            FailureKind::Internal => write!(f, "bug in selvedge, please report: {}", self.message)?,
-            FailureKind::Error | FailureKind::Channel | FailureKind::Busy | FailureKind::TimedOut => {
-                f.write_str(&self.message)?
-            }
-        }
-        for source in &self.sources {
-            write!(f, ": {source}")?;
-        }
-        Ok(())
-    }
-}
-
-impl Error for FailureReport {}
-
-/// The maximum number of functions that a failure names.
-const FUNCTIONS_MAX: usize = 16;
-
-/// Leaves those of the functions that have failed first, which are the last ones.
-fn keep_first_to_fail(functions: &mut Vec<FunctionPlace>) {
-    let surplus = functions.len().saturating_sub(FUNCTIONS_MAX);
-    drop(functions.drain(..surplus));
-}
-
-/// The maximum number of sources in a report: a cyclic `source` must not hang the thread that reports.
-const SOURCES_MAX: usize = 16;
-
-/// The texts of an error's sources that `said` and the texts before do not contain.
-fn sources(error: &(dyn Error + 'static), said: &str) -> Box<[String]> {
-    let mut texts: Vec<String> = Vec::new();
-    let mut next = error.source();
-    for _ in 0..SOURCES_MAX {
-        let Some(source) = next else { break };
-        let text = text(source);
-        if !said.contains(&text) && !texts.iter().any(|before| before.contains(&text)) {
-            texts.push(text);
-        }
-        next = source.source();
-    }
-    texts.into()
-}
-
-/// Returns the message of an error. `Display` is user code, so a panic in it is caught.
-fn text(error: &(dyn Error + 'static)) -> String {
-    let said = catch_unwind(AssertUnwindSafe(|| error.to_string()));
-    cut(said.unwrap_or_else(|_| "an error whose Display panicked".to_owned()))
-}
-
-/// The maximum length of a text in a report; a longer text is cut.
-const TEXT_BYTES_MAX: usize = 16 * 1024;
-
-fn cut(mut text: String) -> String {
-    if text.len() > TEXT_BYTES_MAX {
-        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
-        text.push('…');
-    }
-    text
-}
-
-/// Wakes a waker. Wakers are user code, so panics are caught.
-pub fn wake(waker: Waker) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        dispose(payload);
-    }
-}
-
-/// A waker that is woken by the drop, wherever that happens: no waiter sleeps for ever.
-pub(crate) struct Waking(Option<Waker>);
-
-impl Waking {
-    pub(crate) fn new(waker: Waker) -> Self {
-        Waking(Some(waker))
-    }
-}
-
-impl Drop for Waking {
-    fn drop(&mut self) {
-        if let Some(waker) = self.0.take() {
-            wake(waker);
-        }
-    }
-}
-
-/// Returns the text of a panic's payload and drops the payload. Panics of that drop are caught.
-#[must_use]
-pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
-    let message = if let Some(text) = payload.downcast_ref::<&'static str>() {
-        (*text).to_owned()
-    } else if let Some(text) = payload.downcast_ref::<String>() {
-        text.clone()
-    } else {
-        "a panic whose payload is not text".to_owned()
-    };
-    dispose(payload);
-    message
-}
-
 #[cfg(test)]
 mod tests {
+    use selvedge_cluster::peer::ProcessId;
+
     use super::*;
 
     #[test]
