@@ -16,6 +16,9 @@ fn a_host_has_a_name_and_processes_of_its_own() {
             processes.iter().map(|process| process.pid).collect::<Vec<_>>(),
             [1]
         );
+        // Without an address of IPv6 its kernel sends nothing by itself.
+        let of_v6 = output(host, "sh", &["-c", "cat /proc/net/if_inet6 || true"]);
+        assert!(!of_v6.contains("tun0"), "{of_v6}");
     }
     let (a, b) = (hosts.host(0), hosts.host(1));
     let mut cat = Command::new("cat");

@@ -66,8 +66,10 @@ impl Line {
             return None;
         }
         self.bytes += copies * bytes;
-        self.free_at = self.free_at.max(now) + transmission(bytes, faults.bytes_per_second);
-        let due = |jitter| self.free_at + faults.delay + faults.jitter.mul_f64(chance(jitter));
+        let busy = transmission(bytes, faults.bytes_per_second);
+        self.free_at = self.free_at.max(now).saturating_add(busy);
+        let sent = self.free_at.saturating_add(faults.delay);
+        let due = |jitter| sent.saturating_add(faults.jitter.mul_f64(chance(jitter)));
         Some(Entry {
             number,
             due: due(Question::Jitter),
