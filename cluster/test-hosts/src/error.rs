@@ -54,4 +54,28 @@ impl HostsError {
             error: error.into(),
         }
     }
+
+    /// Returns a function that tells a missing right, or a kernel without the feature, from a failed step.
+    pub(crate) fn or_left_out<E: Into<io::Error>>(
+        what: &str,
+        left_out: fn(io::Error) -> LeftOut,
+    ) -> impl FnOnce(E) -> Self {
+        const MISSING: [i32; 8] = [
+            libc::EPERM,
+            libc::EACCES,
+            libc::ENOENT,
+            libc::ENODEV,
+            libc::ENXIO,
+            libc::ENOSYS,
+            libc::EINVAL,
+            libc::ENOSPC,
+        ];
+        move |error| {
+            let error = error.into();
+            match error.raw_os_error().is_some_and(|code| MISSING.contains(&code)) {
+                true => left_out(error).into(),
+                false => HostsError::of(what)(error),
+            }
+        }
+    }
 }

@@ -108,9 +108,9 @@ fn move_in(name: &str) -> Result<(), HostsError> {
         | UnshareFlags::NEWPID;
     // SAFETY: the flags leave the table of descriptors shared, so no descriptor that another thread owns is closed or copied.
     let moved = unsafe { unshare_unsafe(namespaces) };
-    moved.map_err(|error| LeftOut::Namespaces(error.into()))?;
+    moved.map_err(HostsError::or_left_out("namespaces", LeftOut::Namespaces))?;
     // What is mounted within the host stays there.
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(|error| LeftOut::Namespaces(error.into()))?;
+        .map_err(HostsError::or_left_out("private mounts", LeftOut::Namespaces))?;
     sethostname(name.as_bytes()).map_err(HostsError::of("a hostname"))
 }

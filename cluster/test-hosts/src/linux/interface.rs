@@ -41,9 +41,10 @@ pub(crate) fn plug_in(address: Ipv4Addr) -> Result<OwnedFd, HostsError> {
         .write(true)
         .custom_flags(libc::O_NONBLOCK)
         .open("/dev/net/tun");
-    let cable = opened.map_err(LeftOut::Tun)?;
+    let cable = opened.map_err(HostsError::or_left_out("/dev/net/tun", LeftOut::Tun))?;
     let kind = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
-    request(&cable, libc::TUNSETIFF, TUN, &kind.to_ne_bytes()).map_err(LeftOut::Tun)?;
+    request(&cable, libc::TUNSETIFF, TUN, &kind.to_ne_bytes())
+        .map_err(HostsError::or_left_out("a TUN device", LeftOut::Tun))?;
     configure(address).map_err(HostsError::of("the interface of a host"))?;
     Ok(cable.into())
 }

@@ -3,16 +3,12 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{
-    Pid, PidfdFlags, WaitId, WaitIdOptions, getpid, pidfd_open, set_child_subreaper, waitid,
-};
+use rustix::process::{getpid, set_child_subreaper};
 
-use crate::support::{PEER, hosts};
+use crate::support::{PEER, hosts, pidfds, wait_for_ends};
 
 /// The kinds of namespaces that a host has for itself.
 const KINDS: [&str; 5] = ["net", "pid", "uts", "ipc", "mnt"];
@@ -38,39 +34,6 @@ fn all_namespaces() -> BTreeSet<String> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.flat_map(namespaces).collect()
-}
-
-/// Waits for the end of these processes, and reaps those that have become children of this one.
-fn wait_for_ends(mut pidfds: Vec<OwnedFd>) {
-    let limit = Timespec {
-        tv_sec: 120,
-        tv_nsec: 0,
-    };
-    while !pidfds.is_empty() {
-        let mut watched: Vec<_> = pidfds
-            .iter()
-            .map(|pidfd| PollFd::new(pidfd, PollFlags::IN))
-            .collect();
-        assert_ne!(
-            poll(&mut watched, Some(&limit)).unwrap(),
-            0,
-            "{} are left",
-            watched.len()
-        );
-        let is_over: Vec<_> = watched
-            .iter()
-            .map(|watched| !watched.revents().is_empty())
-            .collect();
-        let mut is_over = is_over.into_iter();
-        pidfds.retain(|pidfd| {
-            let is_over = is_over.next().unwrap();
-            if is_over {
-                // An error means that it is another process's child, or nobody's.
-                let _ = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
-            }
-            !is_over
-        });
-    }
 }
 
 #[test]
@@ -113,8 +76,7 @@ fn hosts_of_a_killed_process_leave_nothing() {
         .cloned()
         .collect();
     assert_eq!(theirs.len(), 10, "five namespaces for each host: {theirs:?}");
-    let open = |pid: &u32| pidfd_open(Pid::from_raw(pid.cast_signed())?, PidfdFlags::empty()).ok();
-    let pidfds = pids.iter().filter_map(open).collect();
+    let pidfds = pidfds(&pids);
     // As long as the namespaces are open here, others do not get their names.
     let kinds = |pid| KINDS.map(|kind| File::open(format!("/proc/{pid}/ns/{kind}")).ok());
     let _kept: Vec<_> = pids.iter().map(kinds).collect();

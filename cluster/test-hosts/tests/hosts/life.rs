@@ -1,10 +1,12 @@
 //! How hosts stop, go on and end.
 
+use std::fs;
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
 use selvedge_test_hosts::{Host, SocketState};
 
-use crate::support::{hosts, linked, output};
+use crate::support::{hosts, linked, pidfds, wait_for_ends};
 
 /// The number of connections of a host that neither side has ended.
 fn established(host: &Host) -> usize {
@@ -91,13 +93,37 @@ fn a_killed_process_ends_alone() {
     );
 }
 
+/// The pid outside of hosts of the only process with this name that is in the pid namespace of another.
+fn pid_of(name: &str, neighbour: u32) -> Option<u32> {
+    let namespace = |pid| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    let wanted = namespace(neighbour)?;
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.find(|pid| {
+        let its_name = fs::read_to_string(format!("/proc/{pid}/comm"));
+        namespace(*pid).as_ref() == Some(&wanted) && its_name.is_ok_and(|its| its.trim() == name)
+    })
+}
+
 #[test]
 fn orphans_are_reaped() {
     let Some(hosts) = hosts(1) else { return };
     let host = hosts.host(0);
-    // The pipe of the output ends with the orphan, which is the last to have it.
-    let script = "(exec 2>&-; sh -c 'read line < /proc/sys/kernel/ostype; echo $line') &";
-    assert_eq!(output(host, "sh", &["-c", script]), "Linux\n");
+    let mut parent = Command::new("sh");
+    // The orphan reads until its input ends, which it has from its parent.
+    parent.args(["-c", "exec 3<&0; cat <&3 & exec 3<&-; sleep infinity"]);
+    parent.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut parent = host.spawn(parent).unwrap();
+    let mut input = parent.stdin.take().unwrap();
+    input.write_all(b"?").unwrap();
+    // It runs, since it answers.
+    let mut answer = [0];
+    parent.stdout.take().unwrap().read_exact(&mut answer).unwrap();
+    let orphan = pidfds(&[pid_of("cat", parent.pid()).unwrap()]);
+    parent.kill();
+    parent.wait().unwrap();
+    drop(input);
+    wait_for_ends(orphan);
     let left = host.processes().unwrap();
     assert!(left.iter().all(|process| process.state != 'Z'), "{left:?}");
 }

@@ -1,8 +1,13 @@
 //! What several tests need.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+};
 use selvedge_test_hosts::{Host, Hosts, Process};
 
 /// The program that tests run on their hosts.
@@ -32,6 +37,47 @@ pub(crate) fn output(host: &Host, program: &str, arguments: &[&str]) -> String {
     let text = std::io::read_to_string(process.stdout.take().unwrap()).unwrap();
     process.wait().unwrap();
     text
+}
+
+/// Opens processes, by the pids that they have outside of hosts. One that has ended is left out.
+pub(crate) fn pidfds(pids: &[u32]) -> Vec<OwnedFd> {
+    let open = |pid: &u32| pidfd_open(Pid::from_raw(pid.cast_signed())?, PidfdFlags::empty()).ok();
+    pids.iter().filter_map(open).collect()
+}
+
+/// Waits for the end of processes, and reaps those that have become children of this one. A process that lives for two minutes
+/// fails the test, and is killed.
+pub(crate) fn wait_for_ends(mut pidfds: Vec<OwnedFd>) {
+    let limit = Timespec {
+        tv_sec: 120,
+        tv_nsec: 0,
+    };
+    while !pidfds.is_empty() {
+        let mut watched: Vec<_> = pidfds
+            .iter()
+            .map(|pidfd| PollFd::new(pidfd, PollFlags::IN))
+            .collect();
+        let has_come = poll(&mut watched, Some(&limit)).unwrap() > 0;
+        let is_over: Vec<_> = watched
+            .iter()
+            .map(|watched| !watched.revents().is_empty())
+            .collect();
+        if !has_come {
+            for pidfd in &pidfds {
+                let _ = pidfd_send_signal(pidfd, Signal::KILL);
+            }
+            panic!("{} processes have not ended", pidfds.len());
+        }
+        let mut is_over = is_over.into_iter();
+        pidfds.retain(|pidfd| {
+            let is_over = is_over.next().unwrap();
+            if is_over {
+                // An error means that it is another process's child, or nobody's.
+                let _ = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
+            }
+            !is_over
+        });
+    }
 }
 
 /// A process that is told what to do, and says what happens to it, in lines.
