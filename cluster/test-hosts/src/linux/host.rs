@@ -82,7 +82,8 @@ impl Host {
     }
 
     /// Stops all processes of the host, all at one moment. Its kernel goes on: it acknowledges what arrives, until buffers are
-    /// full. Each process stops when it next leaves the kernel ([`Process::wait_for_stop`]).
+    /// full. Each process stops when it next leaves the kernel ([`Process::wait_for_stop`]), and one that is started later
+    /// runs.
     ///
     /// # Errors
     /// The host is dead.
