@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::random;
-use super::transport::{Acceptor, Halves, PeerInfo, Pending, Transport};
+use super::transport::{Accepted, Acceptor, Halves, PeerInfo, Pending, Transport};
 use crate::platform::private_directory;
 use crate::platform::unix_socket::{self, UnixAcceptor};
 
@@ -108,9 +108,10 @@ impl Acceptor for UdsAcceptor {
         &self.connect_at
     }
 
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Halves, String)>> {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
         let halves = self.acceptor.poll_accept(cx);
-        halves.map_ok(|halves| (halves, format!("a process of this user, at {}", self.connect_at)))
+        halves
+            .map_ok(|halves| Accepted::new(halves, format!("a process of this user, at {}", self.connect_at)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The platform: all that this crate takes from the operating system beyond `std` and tokio.
 //!
-//! - `file_access`: who may read a file.
+//! - `file_access`: files that hold what this process was given, and who may read them.
 //!
 //! Two folders have modules of the same names and functions for transports: `linux`, and `portable` for every other system.
 //!
