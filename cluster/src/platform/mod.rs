@@ -5,7 +5,7 @@
 //! Two folders have modules of the same names and functions for transports: `linux`, and `portable` for every other system.
 //!
 //! - `unix_socket`: sockets with paths, between processes of one host.
-//! - `private_directory`: a directory that only this user may enter.
+//! - `private_directory`: directories that only this user may enter.
 //! - `descriptors`: the number of open descriptors.
 //!
 //! `RUSTFLAGS='--cfg selvedge_portable'` chooses `portable` on Linux too, so that it can be tested there.
