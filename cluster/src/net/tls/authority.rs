@@ -11,7 +11,17 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-use super::PeerNames;
+/// The names that the certificate of a process that is dialled may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PeerNames {
+    /// The host that was dialled, by name or address: `node3.lab` or `10.0.0.3`. A member that has taken another's address
+    /// is refused.
+    #[default]
+    Dialed,
+    /// Any: the certificate is signed by the cluster's authority, and that suffices. For processes that have no stable
+    /// names, or are dialled by the entry of a tunnel. The authority has to sign for the cluster alone.
+    Any,
+}
 
 /// The certificates that may sign, and the names that they may sign for.
 #[derive(Debug)]

@@ -19,8 +19,8 @@ use crate::platform::file_access::{self, FileRefusal};
 /// The bytes of a file with certificates or a key.
 const BYTES_MAX: usize = 1 << 20;
 
-/// That by which a process shows who it is, and by which it knows others: its key, the chain of its certificate, and the
-/// certificates of the cluster's authority. The key cannot be printed.
+/// A key and the chain of its certificate, by which a process shows who it is, and the certificates of the cluster's
+/// authority, by which it knows others. The key cannot be printed.
 ///
 /// Each process listens and dials, so a certificate that limits its use allows both, `serverAuth` and `clientAuth`.
 #[derive(Clone)]
@@ -119,15 +119,15 @@ fn private_key(pem: &[u8], place: String) -> Result<PrivateKeyDer<'static>, Cred
 }
 
 /// The content of a file, which may be a key, so it is overwritten after use.
-struct Content(Vec<u8>);
+struct FileText(Vec<u8>);
 
-impl Drop for Content {
+impl Drop for FileText {
     fn drop(&mut self) {
         wipe(&mut self.0);
     }
 }
 
-fn text(path: &Path, open: fn(&Path) -> Result<File, FileRefusal>) -> Result<Content, CredentialsError> {
+fn text(path: &Path, open: fn(&Path) -> Result<File, FileRefusal>) -> Result<FileText, CredentialsError> {
     let owned = || path.to_owned();
     let file = open(path).map_err(|refusal| match refusal {
         FileRefusal::Unreadable(error) => CredentialsError::Unreadable { path: owned(), error },
@@ -135,7 +135,7 @@ fn text(path: &Path, open: fn(&Path) -> Result<File, FileRefusal>) -> Result<Con
         FileRefusal::Exposed(mode) => CredentialsError::Exposed { path: owned(), mode },
     })?;
     // The memory never grows, which would leave a copy behind.
-    let mut content = Content(Vec::with_capacity(BYTES_MAX + 1));
+    let mut content = FileText(Vec::with_capacity(BYTES_MAX + 1));
     let read = file.take(BYTES_MAX as u64 + 1).read_to_end(&mut content.0);
     read.map_err(|error| CredentialsError::Unreadable { path: owned(), error })?;
     match content.0.len() > BYTES_MAX {

@@ -14,10 +14,10 @@ use crate::net::transport::{Halves, ReadHalf, WriteHalf};
 const LABEL: &[u8] = b"EXPORTER-selvedge-handshake-1";
 
 /// A stream of the transport below.
-pub(super) type Inner = Join<ReadHalf, WriteHalf>;
+pub(super) type Below = Join<ReadHalf, WriteHalf>;
 
 /// The halves of the transport below as one stream.
-pub(super) fn joined(halves: Halves) -> Inner {
+pub(super) fn joined(halves: Halves) -> Below {
     join(halves.reader, halves.writer)
 }
 
@@ -25,7 +25,7 @@ pub(super) fn joined(halves: Halves) -> Inner {
 ///
 /// # Errors
 /// TLS gives no exporter.
-pub(super) fn secured(stream: TlsStream<Inner>) -> io::Result<Halves> {
+pub(super) fn secured(stream: TlsStream<Below>) -> io::Result<Halves> {
     let binding = match &stream {
         TlsStream::Client(stream) => stream.get_ref().1.export_keying_material([0; 32], LABEL, None),
         TlsStream::Server(stream) => stream.get_ref().1.export_keying_material([0; 32], LABEL, None),
@@ -34,24 +34,27 @@ pub(super) fn secured(stream: TlsStream<Inner>) -> io::Result<Halves> {
     let shared = Arc::new(Mutex::new(stream));
     Ok(Halves {
         binding,
-        ..Halves::new(Reader(Shared(shared.clone())), Writer(Shared(shared)))
+        ..Halves::new(
+            TlsReader(SharedSession(shared.clone())),
+            TlsWriter(SharedSession(shared)),
+        )
     })
 }
 
 /// A session has one state for both directions, so its halves take turns. Each turn is as long as the system takes or gives
 /// what it can at once.
-struct Shared(Arc<Mutex<TlsStream<Inner>>>);
+struct SharedSession(Arc<Mutex<TlsStream<Below>>>);
 
-impl Shared {
-    fn turn<T>(&self, turn: impl FnOnce(Pin<&mut TlsStream<Inner>>) -> T) -> T {
+impl SharedSession {
+    fn turn<T>(&self, turn: impl FnOnce(Pin<&mut TlsStream<Below>>) -> T) -> T {
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         turn(Pin::new(&mut stream))
     }
 }
 
-struct Reader(Shared);
+struct TlsReader(SharedSession);
 
-impl AsyncRead for Reader {
+impl AsyncRead for TlsReader {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -61,9 +64,9 @@ impl AsyncRead for Reader {
     }
 }
 
-struct Writer(Shared);
+struct TlsWriter(SharedSession);
 
-impl AsyncWrite for Writer {
+impl AsyncWrite for TlsWriter {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.0.turn(|stream| stream.poll_write(cx, bytes))
     }
@@ -91,7 +94,7 @@ impl AsyncWrite for Writer {
 
 /// The direction ends: in order if the system takes the last bytes at once, and otherwise in an error of the peer, which
 /// has not got them.
-impl Drop for Writer {
+impl Drop for TlsWriter {
     fn drop(&mut self) {
         let below = self.0.turn(|stream| {
             let stream = stream.get_mut();

@@ -20,24 +20,13 @@ use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
+pub use authority::PeerNames;
 pub use credentials::Credentials;
 pub use credentials_error::CredentialsError;
 pub use error::TlsError;
 
 use self::authority::Authority;
 use super::transport::{Accepted, Acceptor, Halves, PeerInfo, Pending, Transport};
-
-/// The names that the certificate of a process that is dialled may have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PeerNames {
-    /// The host that was dialled, by name or address: `node3.lab` or `10.0.0.3`. A member that has taken another's address
-    /// is refused.
-    #[default]
-    Dialed,
-    /// Any: the certificate is signed by the cluster's authority, and that suffices. For processes that have no stable
-    /// names, or are dialled by the entry of a tunnel. The authority has to sign for the cluster alone.
-    Any,
-}
 
 /// Streams over another transport that nobody else can read or change: TLS 1.3, with a certificate on both sides.
 ///

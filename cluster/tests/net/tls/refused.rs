@@ -215,7 +215,7 @@ async fn pass(mut from: ReadHalf, mut to: WriteHalf) {
     let _ = copy(&mut from, &mut to).await;
 }
 
-/// It ends a session of TLS with each side, by certificates that both believe. The cookie is right.
+/// The process ends a session of TLS with each side, by certificates that both believe. The cookie is right.
 #[test]
 fn a_process_in_the_middle_is_refused_although_its_certificates_are_good() {
     let lab = Lab::new();
