@@ -1,7 +1,6 @@
 //! The ways by which a process gets the cookie. None of them is its command line, which other users can read.
 
 use std::env;
-use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -9,7 +8,7 @@ use thiserror::Error;
 
 use super::cookie::Cookie;
 use super::cookie_text::CookieText;
-use crate::platform::file_access;
+use crate::platform::file_access::{self, FileRefusal};
 
 /// The place from which a process takes the cookie of its cluster (JNET-16).
 ///
@@ -121,22 +120,17 @@ impl CookieSource {
 
 fn of_file(path: &Path) -> Result<Cookie, CookieError> {
     let place = format!("`{}`", path.display());
-    let unreadable = |error| CookieError::Unreadable {
-        place: place.clone(),
-        error,
-    };
-    // A named pipe is not even opened: that would wait for a writer.
-    if !fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err(CookieError::NotAFile {
-            path: path.to_owned(),
-        });
-    }
-    let mut file = File::open(path).map_err(unreadable)?;
-    let metadata = file.metadata().map_err(unreadable)?;
-    if let Some(mode) = file_access::shared_mode(&metadata) {
+    let mut file = file_access::open_private(path).map_err(|refusal| {
         let path = path.to_owned();
-        return Err(CookieError::Exposed { path, mode });
-    }
+        match refusal {
+            FileRefusal::Unreadable(error) => CookieError::Unreadable {
+                place: place.clone(),
+                error,
+            },
+            FileRefusal::NotAFile => CookieError::NotAFile { path },
+            FileRefusal::Exposed(mode) => CookieError::Exposed { path, mode },
+        }
+    })?;
     parse(
         &first_line(&mut file, &place)?,
         format!("the first line of {place}"),

@@ -49,7 +49,7 @@ impl Drop for CookieText {
 }
 
 /// Overwrites a secret. Copies that the compiler has made of it, for example when it was moved, are not found.
-pub(super) fn wipe(secret: &mut [u8]) {
+pub(crate) fn wipe(secret: &mut [u8]) {
     secret.fill(0);
     // The zeros count as read, so the compiler writes them.
     black_box(secret);

@@ -37,7 +37,7 @@ pub enum HandshakeError {
     },
     /// The peer does not know the cookie.
     #[error(
-        "the peer does not know the cookie of this cluster: give both the same one, by file, environment or stdin"
+        "the peer does not know the cookie of this cluster: give both the same one, by file, environment or stdin; if they have it, somebody between reads the link"
     )]
     WrongCookie,
     /// The peer belongs to another cluster.

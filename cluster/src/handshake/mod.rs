@@ -46,6 +46,8 @@ use std::time::Duration;
 pub use cookie::{Cookie, NoRandomness};
 pub use cookie_source::{CookieError, CookieSource};
 pub use cookie_text::CookieText;
+#[cfg(feature = "tls")]
+pub(crate) use cookie_text::wipe;
 pub use error::HandshakeError;
 pub use message::{Hello, Role, Welcome};
 

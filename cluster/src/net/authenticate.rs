@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use super::error::{LinkCause, LinkError};
 use super::link::Link;
 use super::random;
-use super::transport::{Halves, PeerInfo, Transport};
+use super::transport::{Halves, PeerInfo, Pending, Transport};
 use crate::handshake::{BYTES_MAX, Handshake, HandshakeError, Hello, Identity, Step, TIME_MAX, Welcome};
 
 /// Connects to a process, and introduces this one. All of it is over within 5 s, or has failed. The nonce and the binding
@@ -47,8 +47,31 @@ pub async fn introduce(halves: Halves, name: &str, identity: &Identity) -> Resul
 /// # Errors
 /// [`LinkError`]: the handshake fails, or is not over within 5 s. The peer is told nothing of the reason.
 pub async fn answer(halves: Halves, name: &str, identity: &Identity) -> Result<Arrival, LinkError> {
-    let name: Arc<str> = name.into();
-    let mut talk = Talk::listen(halves, name.clone(), identity).map_err(|cause| cause.of(&name))?;
+    answer_since(Instant::now(), halves, name.into(), identity).await
+}
+
+/// Waits for a stream, and hears the introduction of the process that has made it, both before one deadline.
+pub(super) async fn answer_soon(
+    halves: Pending<'static, Halves>,
+    name: Arc<str>,
+    identity: &Identity,
+) -> Result<Arrival, LinkError> {
+    let begun = Instant::now();
+    match timeout_at(begun + TIME_MAX, halves).await {
+        Ok(Ok(halves)) => answer_since(begun, halves, name, identity).await,
+        Ok(Err(error)) => Err(LinkCause::lost(&error).of(&name)),
+        Err(_) => Err(LinkCause::from(HandshakeError::TooLate).of(&name)),
+    }
+}
+
+async fn answer_since(
+    begun: Instant,
+    halves: Halves,
+    name: Arc<str>,
+    identity: &Identity,
+) -> Result<Arrival, LinkError> {
+    let listening = Talk::listen(begun, halves, name.clone(), identity);
+    let mut talk = listening.map_err(|cause| cause.of(&name))?;
     match talk.in_time(Talk::decision).await? {
         Step::Authenticated(hello) => Ok(Arrival { hello, talk }),
         Step::Welcomed(..) | Step::Write(_) => Err(talk.failed(HandshakeError::Unexpected)),
@@ -121,6 +144,8 @@ struct Talk {
     begun: Instant,
     /// The bytes that were read and not taken yet.
     bytes: Vec<u8>,
+    /// Whether any were read.
+    has_heard: bool,
 }
 
 impl Talk {
@@ -135,9 +160,14 @@ impl Talk {
         Ok((Self::new(begun, halves, name, handshake), hello))
     }
 
-    fn listen(halves: Halves, name: Arc<str>, identity: &Identity) -> Result<Self, LinkCause> {
+    fn listen(
+        begun: Instant,
+        halves: Halves,
+        name: Arc<str>,
+        identity: &Identity,
+    ) -> Result<Self, LinkCause> {
         let handshake = Handshake::listen(Duration::ZERO, for_one_link(identity, &halves)?);
-        Ok(Self::new(Instant::now(), halves, name, handshake))
+        Ok(Self::new(begun, halves, name, handshake))
     }
 
     fn new(begun: Instant, halves: Halves, name: Arc<str>, handshake: Handshake) -> Self {
@@ -147,6 +177,7 @@ impl Talk {
             handshake,
             begun,
             bytes: Vec::new(),
+            has_heard: false,
         }
     }
 
@@ -184,6 +215,9 @@ impl Talk {
         let mut limited = (&mut self.halves.reader).take(BYTES_MAX as u64);
         match limited.read_buf(&mut self.bytes).await {
             Ok(0) => Err(LinkCause::HungUp),
+            Ok(_) if !std::mem::replace(&mut self.has_heard, true) && is_tls(&self.bytes) => {
+                Err(LinkCause::SpeaksTls)
+            }
             Ok(_) => Ok(()),
             Err(error) => Err(LinkCause::lost(&error)),
         }
@@ -211,6 +245,11 @@ impl Talk {
             beyond: self.bytes,
         }
     }
+}
+
+/// Whether a stream begins with a record of TLS: an alert or a hello, of a version 3.x.
+fn is_tls(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x15 | 0x16, 3, ..])
 }
 
 /// The identity with a fresh nonce and the stream's binding.

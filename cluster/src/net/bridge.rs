@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use tokio::io::duplex;
 use tokio::sync::mpsc;
 
-use super::transport::{Acceptor, Halves, PeerInfo, Pending, Transport};
+use super::transport::{Accepted, Acceptor, Halves, PeerInfo, Pending, Transport};
 
 /// Streams that are made and not yet accepted, at one listener.
 const WAITING_MAX: usize = 128;
@@ -118,14 +118,12 @@ impl Acceptor for BridgeAcceptor {
         &self.connect_at
     }
 
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Halves, String)>> {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
         // The table holds a sender as long as this listener lives.
-        let ended = || io::ErrorKind::NotConnected.into();
         let halves = self.receiver.poll_recv(cx);
         halves.map(|halves| {
-            halves
-                .ok_or_else(ended)
-                .map(|halves| (halves, "this process".into()))
+            let halves = halves.ok_or(io::ErrorKind::NotConnected)?;
+            Ok(Accepted::new(halves, "this process"))
         })
     }
 }

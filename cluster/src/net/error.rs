@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+#[cfg(feature = "tls")]
+use super::tls::TlsError;
 use crate::frame::FrameError;
 use crate::handshake::HandshakeError;
 
@@ -46,6 +48,15 @@ pub enum LinkCause {
         "the peer closed the link during the handshake; it says nothing about the reason, and its own error does: another cookie, cluster or build?"
     )]
     HungUp,
+    /// The peer speaks TLS, and this side of the link does not.
+    #[error(
+        "the peer speaks TLS, and this process does not: give all processes of the cluster the transport `Tls`"
+    )]
+    SpeaksTls,
+    /// TLS refuses the link.
+    #[cfg(feature = "tls")]
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A younger link took the place of this one.
     #[error(
         "too many links wait for their handshake, and the oldest was closed: does another program use this address?"
@@ -83,10 +94,10 @@ impl LinkCause {
     }
 
     pub(super) fn unreachable(error: &io::Error) -> Self {
-        LinkCause::Unreachable {
+        Self::of_tls(error).unwrap_or_else(|| LinkCause::Unreachable {
             kind: error.kind(),
             text: error.to_string(),
-        }
+        })
     }
 
     pub(super) fn not_accepted(error: &io::Error) -> Self {
@@ -97,9 +108,20 @@ impl LinkCause {
     }
 
     pub(super) fn lost(error: &io::Error) -> Self {
-        LinkCause::Lost {
+        Self::of_tls(error).unwrap_or_else(|| LinkCause::Lost {
             kind: error.kind(),
             text: error.to_string(),
-        }
+        })
+    }
+
+    /// The cause, if TLS has refused the stream.
+    #[cfg(feature = "tls")]
+    fn of_tls(error: &io::Error) -> Option<Self> {
+        TlsError::within(error).map(LinkCause::Tls)
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn of_tls(_: &io::Error) -> Option<Self> {
+        None
     }
 }

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use tokio::time::{Sleep, sleep};
 
-use super::authenticate::{Arrival, answer};
+use super::authenticate::{Arrival, answer_soon};
 use super::error::{LinkCause, LinkError};
-use super::transport::{Acceptor, Halves, Transport};
+use super::transport::{Accepted, Acceptor, Transport};
 use crate::handshake::Identity;
 
 /// The strangers that are heard at once, unless [`Listener::strangers_max`] says otherwise.
@@ -95,7 +95,7 @@ impl Listener {
                 self.pause = None;
             }
             let refused = match ready!(self.acceptor.poll_accept(cx)) {
-                Ok((halves, from)) => self.hear(halves, &from),
+                Ok(accepted) => self.hear(accepted),
                 Err(error) => Some(self.not_accepted(&error)),
             };
             if let Some(refused) = refused {
@@ -119,10 +119,11 @@ impl Listener {
     }
 
     /// Begins to hear a stranger. Returns the error of the one whose place it takes.
-    fn hear(&mut self, halves: Halves, from: &str) -> Option<LinkError> {
+    fn hear(&mut self, accepted: Accepted) -> Option<LinkError> {
+        let Accepted { from, halves } = accepted;
         let name: Arc<str> = format!("{} from {from}", self.transport).into();
         let (identity, link) = (self.identity.clone(), name.clone());
-        let answer = Box::pin(async move { answer(halves, &link, &identity).await });
+        let answer = Box::pin(async move { answer_soon(halves, link, &identity).await });
         self.strangers.push_back(Stranger { name, answer });
         match self.strangers.len() > self.strangers_max {
             true => self.close_oldest(LinkCause::CrowdedOut),

@@ -4,7 +4,8 @@
 //! [README](https://github.com/selvedge-rs/selvedge/tree/main/cluster/src/net) of this folder has the invariants `NET-1` to
 //! `NET-5`, and [`Link::frames`] an example.
 //!
-//! - [`Transport`] makes streams: [`Tcp`], [`Uds`], [`Bridge`], and the user's own.
+//! - [`Transport`] makes streams: [`Tcp`], [`Uds`], [`Bridge`], and the user's own. `Tls` encrypts those of another (feature
+//!   `tls`).
 //! - [`dial`] and [`Listener`] make links: streams to processes that have proved that they know the cookie.
 //! - [`Link::frames`] sends and receives frames over a link.
 //!
@@ -18,6 +19,8 @@ mod link;
 mod listener;
 mod random;
 mod tcp;
+#[cfg(feature = "tls")]
+mod tls;
 mod transport;
 mod uds;
 
@@ -31,8 +34,10 @@ pub use frames::{FrameReader, FrameSender, FrameSettings, FrameWriter, Refused, 
 pub use link::Link;
 pub use listener::Listener;
 pub use tcp::Tcp;
+#[cfg(feature = "tls")]
+pub use tls::{Credentials, CredentialsError, PeerNames, Tls, TlsError};
 pub use transport::{
-    Acceptor, ByteReader, ByteWriter, Halves, PeerInfo, Pending, ReadHalf, Transport, WriteHalf,
+    Accepted, Acceptor, ByteReader, ByteWriter, Halves, PeerInfo, Pending, ReadHalf, Transport, WriteHalf,
 };
 pub use uds::Uds;
 

@@ -6,9 +6,9 @@ use std::task::{Context, Poll, ready};
 
 use tokio::net::{TcpListener, TcpStream};
 
-use super::transport::{Acceptor, Halves, PeerInfo, Pending, Transport};
+use super::transport::{Accepted, Acceptor, Halves, PeerInfo, Pending, Transport};
 
-/// Streams over TCP, without encryption. A listener binds one interface, and a port that the system chooses.
+/// Streams over TCP, without encryption; `Tls` over it encrypts. A listener binds one interface, and a port that the system chooses.
 ///
 /// Small frames leave at once (`TCP_NODELAY`). The keepalive of TCP stays off, because a stream says nothing about whether a
 /// process works: heartbeats do.
@@ -68,9 +68,9 @@ impl Acceptor for TcpAcceptor {
         &self.connect_at
     }
 
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Halves, String)>> {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
         let (stream, from) = ready!(self.listener.poll_accept(cx))?;
-        Poll::Ready(halves(stream).map(|halves| (halves, from.to_string())))
+        Poll::Ready(halves(stream).map(|halves| Accepted::new(halves, from.to_string())))
     }
 }
 

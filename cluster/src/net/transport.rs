@@ -29,7 +29,7 @@ pub trait ByteWriter: AsyncWrite + Any + Send + Unpin {}
 impl<T: AsyncWrite + Any + Send + Unpin> ByteWriter for T {}
 
 /// A way to make streams of bytes between processes: [`Tcp`](super::Tcp), [`Uds`](super::Uds), [`Bridge`](super::Bridge),
-/// or a type of the user's.
+/// `Tls` over one of them, or a type of the user's.
 ///
 /// A transport promises what [`transport_contract!`](crate::transport_contract) tests: bytes arrive completely and in order
 /// in each direction, and the death of the other process ends every wait of a stream. It need not be secret, and need
@@ -56,12 +56,38 @@ pub trait Acceptor: Send {
     /// The text by which other processes connect to this place. It means something to the transport alone.
     fn connect_at(&self) -> &str;
 
-    /// Takes the next stream that another process has made, and a text that says where it comes from.
+    /// Takes the next stream that another process has made. Nothing waits for that process here: what a transport agrees on
+    /// with it belongs into [`Accepted::halves`].
     ///
     /// # Errors
     /// No stream could be taken; the listening goes on. The kinds of [`io::ErrorKind`] with "connection" in their name are
     /// about one stream. Every other one is a shortage, after which the caller waits a while before it asks again.
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Halves, String)>>;
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>>;
+}
+
+/// A stream that another process has made.
+pub struct Accepted {
+    /// A text that says where the stream comes from.
+    pub from: String,
+    /// The stream, once the transport has agreed on it with the other process, as TLS does. The future need not end by itself;
+    /// whoever listens has a deadline. Dropping the future closes the stream.
+    pub halves: Pending<'static, Halves>,
+}
+
+impl Accepted {
+    /// A stream that is ready.
+    pub fn new(halves: Halves, from: impl Into<String>) -> Self {
+        let (from, halves) = (from.into(), Box::pin(std::future::ready(Ok(halves))));
+        Accepted { from, halves }
+    }
+}
+
+impl fmt::Debug for Accepted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Accepted")
+            .field("from", &self.from)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A process, and the place where it listens.

@@ -1,12 +1,13 @@
 //! Unix domain sockets.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::random;
-use super::transport::{Acceptor, Halves, PeerInfo, Pending, Transport};
+use super::transport::{Accepted, Acceptor, Halves, PeerInfo, Pending, Transport};
 use crate::platform::private_directory;
 use crate::platform::unix_socket::{self, UnixAcceptor};
 
@@ -20,13 +21,20 @@ pub struct Uds {
 }
 
 impl Uds {
-    /// Makes a directory of its own within the system's directory for temporary files. The last clone removes it.
+    /// Makes a directory of its own within the system's directory for temporary files. The last clone removes it; if the
+    /// process is killed before, the next call of a process of this user does.
     ///
     /// # Errors
     /// The directory cannot be made, or its path is too long for sockets: choose another by `TMPDIR`.
     pub fn new() -> io::Result<Self> {
-        let path = std::env::temp_dir().join(format!("selvedge-{}", random::name()?));
-        Self::at(path, true)
+        let (path, used) = private_directory::make_own(&std::env::temp_dir(), &random::name()?)?;
+        let directory = Directory {
+            path,
+            is_own: true,
+            _used: used,
+        };
+        unix_socket::check_path(&directory.path.join(random::name()?))?;
+        Ok(Self::at(directory))
     }
 
     /// Puts the sockets into this directory, which is made if it is not there, and is not removed: it belongs to the
@@ -35,15 +43,19 @@ impl Uds {
     /// # Errors
     /// The directory cannot be made, others may enter it, or its path is too long for sockets.
     pub fn within(directory: impl Into<PathBuf>) -> io::Result<Self> {
-        Self::at(directory.into(), false)
+        let path = directory.into();
+        unix_socket::check_path(&path.join(random::name()?))?;
+        let used = private_directory::make(&path)?;
+        Ok(Self::at(Directory {
+            path,
+            is_own: false,
+            _used: used,
+        }))
     }
 
-    fn at(path: PathBuf, is_own: bool) -> io::Result<Self> {
-        unix_socket::check_path(&path.join(random::name()?))?;
-        private_directory::make(&path, !is_own)?;
-        Ok(Uds {
-            directory: Arc::new(Directory { path, is_own }),
-        })
+    fn at(directory: Directory) -> Self {
+        let directory = Arc::new(directory);
+        Uds { directory }
     }
 
     /// The directory of the sockets.
@@ -86,6 +98,8 @@ struct Directory {
     path: PathBuf,
     /// Whether the directory is removed in the end.
     is_own: bool,
+    /// While this is open, nobody takes the directory for one that a dead process has left.
+    _used: File,
 }
 
 impl Drop for Directory {
@@ -108,9 +122,10 @@ impl Acceptor for UdsAcceptor {
         &self.connect_at
     }
 
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Halves, String)>> {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
         let halves = self.acceptor.poll_accept(cx);
-        halves.map_ok(|halves| (halves, format!("a process of this user, at {}", self.connect_at)))
+        halves
+            .map_ok(|halves| Accepted::new(halves, format!("a process of this user, at {}", self.connect_at)))
     }
 }
 

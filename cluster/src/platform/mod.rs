@@ -1,12 +1,12 @@
 //! The platform: all that this crate takes from the operating system beyond `std` and tokio.
 //!
-//! - `file_access`: who may read a file.
+//! - `file_access`: files that hold what this process was given, and who may read them.
 //!
 //! Two folders have modules of the same names and functions for transports: `linux`, and `portable` for every other system.
 //!
 //! - `stream_socket`: the sockets under streams.
 //! - `unix_socket`: sockets with paths, between processes of one host.
-//! - `private_directory`: a directory that only this user may enter.
+//! - `private_directory`: directories that only this user may enter.
 //! - `descriptors`: the number of open descriptors.
 //!
 //! `RUSTFLAGS='--cfg selvedge_portable'` chooses `portable` on Linux too, so that it can be tested there.

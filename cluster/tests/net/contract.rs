@@ -15,6 +15,22 @@ mod uds {
     transport_contract!(|| Uds::new().unwrap());
 }
 
+mod tls_over_tcp {
+    use selvedge_cluster::transport_contract;
+
+    transport_contract!(crate::tls::tls);
+}
+
+/// The writer of TLS waits in the middle of a record.
+mod tls_over_bridge {
+    use selvedge_cluster::net::{Bridge, PeerNames};
+    use selvedge_cluster::transport_contract;
+
+    use crate::tls::Lab;
+
+    transport_contract!(|| Lab::new().transport(Bridge::new(500), PeerNames::Any));
+}
+
 mod bridge {
     use selvedge_cluster::net::Bridge;
     use selvedge_cluster::transport_contract;

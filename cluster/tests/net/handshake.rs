@@ -8,8 +8,8 @@ use tokio::io::AsyncReadExt;
 use tokio::join;
 
 use crate::support::{
-    accept, at, first_arrival, identity, listener, refusal, run, run_in_virtual_time, stranger, transports,
-    welcome,
+    accept, at, first_arrival, identity, listener, refusal, run, run_in_virtual_time, stranger,
+    transports_and_tls, welcome,
 };
 
 /// The errors of the listener and of the dialer.
@@ -34,7 +34,7 @@ fn is_closed(cause: &LinkCause) -> bool {
 
 #[test]
 fn jnet_13_a_dialer_without_the_cookie_is_refused_and_others_are_admitted() {
-    for transport in transports() {
+    for transport in transports_and_tls() {
         run(async {
             let (there, here) = refused(&*transport, &stranger()).await;
             assert_eq!(there, LinkCause::Handshake(HandshakeError::WrongCookie));
@@ -59,7 +59,7 @@ fn jnet_17_another_protocol_cluster_or_build_is_refused_by_name() {
         (changed(|it| it.hello.build = "two".into()), "build two"),
         (changed(|it| it.hello.registry = 8), "0000000000000008"),
     ];
-    for transport in transports() {
+    for transport in transports_and_tls() {
         for (dialer, name) in &cases {
             run(async {
                 let (there, here) = refused(&*transport, dialer).await;
@@ -73,7 +73,7 @@ fn jnet_17_another_protocol_cluster_or_build_is_refused_by_name() {
 #[test]
 fn a_nonce_is_used_for_one_handshake() {
     run(async {
-        for transport in transports() {
+        for transport in transports_and_tls() {
             let mut acceptor = transport.listen().await.unwrap();
             let to = at(acceptor.connect_at());
             let mut hellos = Vec::new();
@@ -130,7 +130,7 @@ fn jtopo_08_a_dial_that_nobody_answers_ends_with_an_error_that_names_the_process
         );
     });
     run(async {
-        for transport in transports() {
+        for transport in transports_and_tls() {
             let to = at(transport.listen().await.unwrap().connect_at());
             let refused = dial(&*transport, &to, &identity(Role::Worker)).await.unwrap_err();
             assert!(

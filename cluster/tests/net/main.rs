@@ -17,4 +17,5 @@ mod messages;
 mod mutants;
 mod shortage;
 mod support;
+mod tls;
 mod transports;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use selvedge_cluster::handshake::Role;
 use selvedge_cluster::net::{
-    Acceptor, Halves, Link, PeerInfo, Pending, ReadHalf, Transport, WriteHalf, bridge, dial,
+    Accepted, Acceptor, Halves, Link, PeerInfo, Pending, ReadHalf, Transport, WriteHalf, bridge, dial,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -88,9 +88,14 @@ impl Acceptor for Mail {
         &self.connect_at
     }
 
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Halves, String)>> {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
         let halves = self.halves.poll_recv(cx);
-        halves.map(|halves| Ok((halves.ok_or(io::ErrorKind::NotConnected)?, "a mailbox".into())))
+        halves.map(|halves| {
+            Ok(Accepted::new(
+                halves.ok_or(io::ErrorKind::NotConnected)?,
+                "a mailbox",
+            ))
+        })
     }
 }
 

@@ -8,7 +8,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use selvedge_cluster::handshake::Role;
-use selvedge_cluster::net::{Acceptor, Halves, LinkCause, PeerInfo, Pending, Transport, bridge, introduce};
+use selvedge_cluster::net::{
+    Accepted, Acceptor, Halves, LinkCause, PeerInfo, Pending, Transport, bridge, introduce,
+};
 use tokio::time::Instant;
 
 use crate::support::{first_arrival, identity, listener, refusal, run_in_virtual_time, welcome};
@@ -45,10 +47,10 @@ impl Acceptor for Turns {
         "a script"
     }
 
-    fn poll_accept(&mut self, _: &mut Context<'_>) -> Poll<io::Result<(Halves, String)>> {
+    fn poll_accept(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         match self.turns.pop_front() {
-            Some(turn) => Poll::Ready(turn.map(|halves| (halves, "a page".into()))),
+            Some(turn) => Poll::Ready(turn.map(|halves| Accepted::new(halves, "a page"))),
             None => Poll::Pending,
         }
     }

@@ -38,6 +38,13 @@ pub(crate) fn transports() -> Vec<Box<dyn Transport>> {
     all
 }
 
+/// All transports, the encrypted one too.
+pub(crate) fn transports_and_tls() -> Vec<Box<dyn Transport>> {
+    let mut all = transports();
+    all.push(Box::new(crate::tls::tls()));
+    all
+}
+
 pub(crate) fn identity(role: Role) -> Identity {
     Identity {
         hello: Hello {
@@ -102,7 +109,8 @@ pub(crate) async fn refusal(listener: &mut Listener) -> LinkError {
 
 /// Accepts a stream without a handshake.
 pub(crate) async fn accept(acceptor: &mut dyn Acceptor) -> Halves {
-    poll_fn(|cx| acceptor.poll_accept(cx)).await.unwrap().0
+    let accepted = poll_fn(|cx| acceptor.poll_accept(cx)).await.unwrap();
+    accepted.halves.await.unwrap()
 }
 
 pub(crate) fn frame(number: u64, part: Vec<u8>) -> Frame {

@@ -61,8 +61,10 @@ fn a_listener_on_every_interface_is_refused() {
 #[cfg(target_os = "linux")]
 mod unix_sockets {
     use std::fs;
-    use std::io::ErrorKind;
+    use std::io::{BufRead, BufReader, ErrorKind};
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::path::PathBuf;
+    use std::process::{Child, Command, Stdio};
 
     use selvedge_cluster::net::{Transport, Uds};
 
@@ -110,5 +112,61 @@ mod unix_sockets {
         assert_eq!(refused.kind(), ErrorKind::InvalidInput);
         assert!(refused.to_string().contains("107"), "{refused}");
         assert!(!long.exists());
+    }
+
+    /// In a child: uses a directory until it is killed, and says which.
+    fn use_directory(within: &str) {
+        let transport = match within {
+            "" => Uds::new().unwrap(),
+            path => Uds::within(path).unwrap(),
+        };
+        println!("\nuses {}", transport.directory().display());
+        let _ = std::io::stdin().read_line(&mut String::new());
+    }
+
+    const WITHIN: &str = "SELVEDGE_UDS_WITHIN";
+
+    /// A process with this directory, or one of its own among those of `home`, and its path.
+    fn user_of(within: &str, home: &Uds) -> (Child, PathBuf) {
+        let test = std::thread::current().name().unwrap().to_owned();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([&*test, "--exact", "--nocapture"])
+            .env(WITHIN, within)
+            .env("TMPDIR", home.directory())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap())
+            .lines()
+            .map(Result::unwrap);
+        let directory = lines.find_map(|line| line.strip_prefix("uses ").map(PathBuf::from));
+        (child, directory.expect("the child says which directory it uses"))
+    }
+
+    fn kill((mut child, _): (Child, PathBuf)) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn jtran_09_the_directory_of_a_killed_process_is_removed_by_the_next_one_once_nobody_uses_it() {
+        if let Ok(within) = std::env::var(WITHIN) {
+            return use_directory(&within);
+        }
+        let home = Uds::new().unwrap();
+        let owner = user_of("", &home);
+        let directory = owner.1.clone();
+        let other = user_of(directory.to_str().unwrap(), &home);
+        assert_eq!(other.1, directory);
+        kill(owner);
+        let second = user_of("", &home);
+        assert!(directory.exists(), "a process uses it");
+        kill(other);
+        let third = user_of("", &home);
+        assert!(!directory.exists(), "nobody uses it");
+        assert!(second.1.exists() && third.1.exists(), "they live");
+        kill(second);
+        kill(third);
     }
 }

@@ -33,8 +33,12 @@ pub(super) fn place(acceptor: &dyn Acceptor) -> PeerInfo {
 /// The two ends of a new stream, that of the dialer first.
 pub(super) async fn connected(transport: &impl Transport, acceptor: &mut dyn Acceptor) -> (Halves, Halves) {
     let to = place(acceptor);
-    let (near, far) = join!(transport.connect(&to), poll_fn(|cx| acceptor.poll_accept(cx)));
-    (near.unwrap(), far.unwrap().0)
+    let accept = async {
+        let accepted = poll_fn(|cx| acceptor.poll_accept(cx)).await.unwrap();
+        accepted.halves.await.unwrap()
+    };
+    let (near, far) = join!(transport.connect(&to), accept);
+    (near.unwrap(), far)
 }
 
 /// The two ends of a stream whose listener is gone already.
@@ -128,9 +132,11 @@ pub fn the_end_of_one_direction_leaves_the_other<T: Transport>(make: &impl Fn() 
     let transport = make();
     run(async {
         let bytes = sample(1 << 20, 4);
-        for is_dropped in [false, true] {
+        for (is_shut_down, is_dropped) in [(true, false), (true, true), (false, true)] {
             let (mut near, far) = stream(&transport).await;
-            near.writer.shutdown().await.unwrap();
+            if is_shut_down {
+                near.writer.shutdown().await.unwrap();
+            }
             let kept = (!is_dropped).then_some(near.writer);
             assert!(read(far.reader).await.is_empty());
             let ((), read_here) = join!(write(far.writer, &bytes), read(near.reader));
