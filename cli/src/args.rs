@@ -168,6 +168,8 @@ pub enum Case {
     Calls,
     /// A remote function in a worker process, beside a bare socket and a server of tokio and postcard.
     Call,
+    /// A worker that is reached over TCP, as those of other hosts are, beside bare TCP.
+    Host,
 }
 
 /// A loop that `waiting` starts.
@@ -401,6 +403,7 @@ impl fmt::Display for Case {
             Case::Waiting => "waiting",
             Case::Calls => "calls",
             Case::Call => "call",
+            Case::Host => "host",
         })
     }
 }

@@ -265,6 +265,25 @@ fn remote_calls_stand_beside_a_bare_socket() {
 }
 
 #[test]
+fn a_worker_over_tcp_stands_beside_bare_tcp() {
+    let args = [
+        "bench",
+        "host",
+        "--payload",
+        "100000",
+        "--seconds",
+        "0.1",
+        "--json",
+    ];
+    let rows = rows(&args);
+    let modes: Vec<_> = rows.iter().map(|row| row["mode"].as_str().unwrap()).collect();
+    assert_eq!(modes, ["one", "in_flight", "large", "spawn", "join"]);
+    let limits: Vec<_> = rows.iter().map(|row| row["limit"].as_str()).collect();
+    assert_eq!(limits, [Some("tcp"), None, Some("tcp"), None, None]);
+    assert!(rows.iter().all(|row| row["p50_ns"].as_f64().unwrap() > 0.0));
+}
+
+#[test]
 fn idle_inputs_stand_beside_one() {
     let rows = rows(&["bench", "idle", "--wait", "park", "--seconds", "0.05", "--json"]);
     let inputs: Vec<u64> = rows.iter().filter_map(|row| row["inputs"].as_u64()).collect();

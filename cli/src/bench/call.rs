@@ -25,19 +25,19 @@ use super::versus::median_ratio;
 use crate::args::{BenchArgs, Placement, Wait};
 
 /// The calls of `in_flight`.
-const IN_FLIGHT: usize = 256;
+pub(super) const IN_FLIGHT: usize = 256;
 /// The tensor of `large` if the command line names no payload.
-const LARGE_BYTES: u64 = 64 << 20;
+pub(super) const LARGE_BYTES: u64 = 64 << 20;
 /// The time that a server may take to connect.
 const CONNECT_MAX: Duration = Duration::from_secs(60);
 
 #[remote]
-fn returns(x: u64) -> u64 {
+pub(super) fn returns(x: u64) -> u64 {
     x
 }
 
 #[remote]
-fn counts(bytes: Tensor) -> u64 {
+pub(super) fn counts(bytes: Tensor) -> u64 {
     bytes.len() as u64
 }
 
@@ -219,7 +219,7 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         })?));
     }
     for (mode, found) in [("one", &one), ("tokio_postcard", &tokio)] {
-        report.row(&row(args, mode, 8, found, Some(&limit))?)?;
+        report.row(&row(args, mode, 8, found, Some(("socket", &limit)))?)?;
     }
     let mut many = row(args, "in_flight", 8, &in_flight, None)?;
     many.inflight = Some(IN_FLIGHT as u32);
@@ -235,11 +235,11 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
             Ok(())
         })?);
     }
-    report.row(&row(args, "large", large, &found, Some(&limit))?)
+    report.row(&row(args, "large", large, &found, Some(("socket", &limit)))?)
 }
 
 /// The summary of one of [`IN_FLIGHT`] calls.
-fn each(all: Summary) -> Summary {
+pub(super) fn each(all: Summary) -> Summary {
     let many = IN_FLIGHT as f64;
     Summary {
         iterations: all.iterations * IN_FLIGHT as u64,
@@ -251,19 +251,20 @@ fn each(all: Summary) -> Summary {
     }
 }
 
-fn row(
+/// A row of calls, with its limit and the name of that.
+pub(super) fn row(
     args: &BenchArgs,
     mode: &str,
     bytes: u64,
     found: &[Summary],
-    limit: Option<&[Summary]>,
+    limit: Option<(&'static str, &[Summary])>,
 ) -> anyhow::Result<Record> {
     let nothing = || anyhow::anyhow!("nothing was measured");
     let summary = Summary::median(found).ok_or_else(nothing)?;
     let mut record = Record::new(args.case, bytes, &summary).placed(Placement::Process, Wait::Park);
-    if let Some(limit) = limit {
+    if let Some((name, limit)) = limit {
         let best = Summary::median(limit).ok_or_else(nothing)?;
-        record = record.against("socket", best.p50_ns, median_ratio(found, limit));
+        record = record.against(name, best.p50_ns, median_ratio(found, limit));
     }
     record.mode = Some(mode.to_owned());
     Ok(record)

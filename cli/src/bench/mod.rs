@@ -5,7 +5,7 @@
 //! - [`limits`]: the machine alone.
 //! - `versus`: a graph and its limit, alternating.
 //! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`, `idle`, `allreduce`, `waiting`, `calls`,
-//!   `call`: one case each.
+//!   `call`, `host`: one case each.
 
 pub mod measure;
 
@@ -23,6 +23,7 @@ pub mod channel;
 mod compile;
 mod echo;
 mod fanout;
+mod host;
 mod idle;
 mod mpi;
 mod payload;
@@ -53,6 +54,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         Case::Waiting => waiting::run(args, &mut report),
         Case::Calls => calls::run(args, &mut report),
         Case::Call => call::run(args, &mut report),
+        Case::Host => host::run(args, &mut report),
     }
 }
 
