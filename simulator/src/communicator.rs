@@ -19,6 +19,7 @@ use crate::host;
 use crate::memory::Use;
 use crate::point::Point;
 use crate::process::Watch;
+use crate::settings;
 use crate::shared::{self, Address};
 
 pub(crate) const UNHANDLED_CUDA: u32 = 1;
@@ -184,8 +185,10 @@ impl Communicator {
         }
     }
 
-    /// Whether the process of another rank has died.
-    fn has_lost_a_rank(&self) -> bool {
+    /// Returns the code of every call if the process of another rank has died; with `SELVEDGE_SIM_LOST`, as soon as it
+    /// begins to die.
+    fn lost(&self) -> Cu {
+        let early = settings::get().lost;
         let pids: HashSet<u32> = {
             let _guard = self.board.lock();
             (0..self.ranks).map(|rank| self.board.pid(rank)).collect()
@@ -194,19 +197,23 @@ impl Communicator {
             .into_iter()
             .filter(|pid| *pid != 0 && *pid != std::process::id());
         let mut state = self.state.lock();
-        others.into_iter().any(|pid| {
-            state
-                .watches
-                .entry(pid)
-                .or_insert_with(|| Watch::new(pid))
-                .is_dead()
-        })
+        let is_lost = |pid| {
+            let watch = state.watches.entry(pid).or_insert_with(|| Watch::new(pid));
+            match early {
+                Some(_) => watch.is_ending(pid),
+                None => watch.is_dead(),
+            }
+        };
+        if others.into_iter().any(is_lost) {
+            return Err(early.unwrap_or(REMOTE));
+        }
+        Ok(())
     }
 
     /// Returns the result of `ncclCommGetAsyncError`.
     pub(crate) fn condition(&self) -> u32 {
-        if self.has_lost_a_rank() {
-            return REMOTE;
+        if let Err(code) = self.lost() {
+            return code;
         }
         if !self.is_complete() {
             return IN_PROGRESS;
@@ -217,8 +224,9 @@ impl Communicator {
         if state.finalizing && busy { IN_PROGRESS } else { 0 }
     }
 
-    /// Refuses a call that comes before the last one is done, as the library does.
+    /// Refuses a call that comes before the last one is done or after the loss of a rank, as the library does.
     fn ready(&self) -> Cu {
+        self.lost()?;
         let complete = self.is_complete();
         let state = self.state.lock();
         if !complete || state.unasked || state.finalizing {

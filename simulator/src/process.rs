@@ -17,6 +17,20 @@ impl Watch {
         Watch(fd.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
+    /// Whether the process has died, or the kernel has begun to end it: its connections break then, and everybody else
+    /// learns of its death only when all its memory and files are gone.
+    pub(crate) fn is_ending(&self, pid: u32) -> bool {
+        /// `PF_EXITING`.
+        const EXITING: u64 = 4;
+        let flags = || {
+            let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+            let name_end = stat.windows(2).rposition(|bytes| bytes == b") ")?;
+            let fields = String::from_utf8(stat.get(name_end + 2..)?.to_vec()).ok()?;
+            fields.split(' ').nth(6)?.parse::<u64>().ok()
+        };
+        self.is_dead() || flags().is_none_or(|flags| flags & EXITING != 0)
+    }
+
     /// Whether the process has died.
     pub(crate) fn is_dead(&self) -> bool {
         let Some(pidfd) = &self.0 else {

@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) report: Option<PathBuf>,
     /// The file to which every executed operation is written.
     pub(crate) timeline: Option<PathBuf>,
+    /// The code that NCCL returns as soon as the process of another rank begins to end.
+    pub(crate) lost: Option<u32>,
     failures: Vec<Failure>,
     calls: Mutex<HashMap<&'static str, u64>>,
 }
@@ -63,6 +65,7 @@ impl Settings {
             seed: number("SELVEDGE_SIM_SEED"),
             report: path("SELVEDGE_SIM_REPORT"),
             timeline: path("SELVEDGE_SIM_TIMELINE"),
+            lost: number("SELVEDGE_SIM_LOST").and_then(|code| u32::try_from(code).ok()),
             failures: failures(&env::var("SELVEDGE_SIM_FAIL").unwrap_or_default()),
             calls: Mutex::new(HashMap::new()),
         }

@@ -474,6 +474,8 @@ fn a_killed_rank_is_a_remote_error() {
         assert_eq!(SIMULATOR.settle(), 2);
         peer.kill();
         assert_eq!(one.communicator.condition(), REMOTE);
+        let refused = one.communicator.receive(one.to, FLOATS, 1 - index, &one.stream);
+        assert_eq!(refused, REMOTE);
         assert_eq!(SIMULATOR.settle(), 2);
         assert_eq!(one.communicator.abort(), SUCCESS);
         assert_eq!(SIMULATOR.settle(), 1);

@@ -49,6 +49,18 @@ impl Process {
         }
     }
 
+    /// Whether the process has ended, or the kernel has begun to end it: from then on its user code stops, and others see
+    /// that its files are closed, which can be long before it has ended. `false` if the system reports nothing.
+    pub fn is_ending(self) -> bool {
+        match look(self.pid) {
+            Look::Alive {
+                started, is_exiting, ..
+            } => is_exiting || (self.started != 0 && self.started != started),
+            Look::Ended => true,
+            Look::Unseen => false,
+        }
+    }
+
     /// Encodes the process as a word. The word is never 0 and its highest bit is free, because process numbers are
     /// below 2^22.
     pub fn to_word(self) -> u64 {
@@ -73,6 +85,8 @@ pub(crate) enum Look {
         started: u32,
         /// True if a signal or a debugger has stopped the process.
         is_stopped: bool,
+        /// True if the kernel has begun to end it.
+        is_exiting: bool,
     },
     /// No process has this number, or the process has ended and waits to be reaped by its parent.
     Ended,
@@ -102,11 +116,11 @@ mod tests {
             started: own.started - 1,
             ..own
         };
-        assert!(!earlier.is_current());
+        assert!(!earlier.is_current() && earlier.is_ending() && !own.is_ending());
         let nobody = Process {
             pid: u32::MAX,
             started: 0,
         };
-        assert!(!nobody.is_current());
+        assert!(!nobody.is_current() && nobody.is_ending());
     }
 }

@@ -23,6 +23,7 @@ use super::call::{IN_FLIGHT, LARGE_BYTES, counts, each, returns, row};
 use super::measure::{REPEATS, measure};
 use super::record::Report;
 use crate::args::BenchArgs;
+use crate::shapes::actors::Echo;
 
 /// The time that a server may take to connect.
 const CONNECT_MAX: Duration = Duration::from_secs(60);
@@ -39,17 +40,6 @@ fn serves_tcp(port: u16, bytes: u64) -> Result<()> {
         peer.write_all(message.get(..8).unwrap_or_default())?;
     }
     Ok(())
-}
-
-/// An actor without state.
-struct Nothing;
-
-#[actor]
-impl Nothing {
-    /// Builds it.
-    pub(crate) fn new() -> Self {
-        Nothing
-    }
 }
 
 /// A client of the blocking server.
@@ -136,7 +126,7 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
     let (mut spawn, mut join) = (Vec::new(), Vec::new());
     for _ in 0..REPEATS {
         spawn.push(measure(budget, || {
-            drop(runtime.spawn::<Nothing>("nothing", ()).in_worker(&worker)?);
+            drop(runtime.spawn::<Echo>("echo", ()).in_worker(&worker)?);
             Ok(())
         })?);
         join.push(measure(budget, || Ok(add()?.end(END_GRACE)?))?);

@@ -120,6 +120,11 @@ impl Comm {
         }
     }
 
+    /// Whether another rank cannot be reached.
+    pub(super) fn is_unreachable(&self) -> bool {
+        matches!(self.state(), Ok(CommState::Unreachable))
+    }
+
     /// Launches all calls that `issue` makes as one operation on `stream`.
     pub(super) fn group<'c>(
         &'c self,

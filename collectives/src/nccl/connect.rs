@@ -36,11 +36,21 @@ pub(super) struct Link {
     pub(super) stream: Stream,
 }
 
+impl Link {
+    /// Whether NCCL cannot reach a rank.
+    pub(super) fn is_unreachable(&self) -> bool {
+        self.comm.is_unreachable()
+    }
+}
+
 /// A rank on the host, and its link to the devices of the other ranks.
 pub(super) type Linked = (Participant, Link);
 
 /// The time limit for a connection whose outcome is not wanted any more.
 const PARTING: Duration = Duration::from_secs(1);
+
+/// The time limit for the report of a death that may be the cause of an error.
+const REPORT: Duration = Duration::from_secs(10);
 
 /// A rank that connects. Dropping it makes the rank leave soon.
 pub(super) struct Connecting {
@@ -58,6 +68,11 @@ impl ConnectState {
     fn is_unwanted(&self) -> bool {
         // Relaxed: the flag publishes nothing else; a late look only prolongs the connection.
         self.unwanted.load(Ordering::Relaxed)
+    }
+
+    /// Returns the time limit for the connection, as it is now.
+    fn time_limit(&self) -> Duration {
+        if self.is_unwanted() { PARTING } else { TIME_LIMIT }
     }
 }
 
@@ -97,43 +112,68 @@ impl Connecting {
     }
 }
 
-fn connect(host: Participant, gpu: &Gpu, state: &ConnectState) -> Result<Linked, CommError> {
-    let mut rank = Rank::new(host);
-    let link = begin(&mut rank, gpu, state);
-    let host = rank.into_participant();
-    match link {
-        Ok(link) => Ok((host, link)),
-        Err(error) => {
-            // The group tells all live ranks that the connection has failed.
-            let gone = host.find_gone();
-            // If the outcome is not wanted, the rank only leaves, and its leaving tells the others.
-            if gone.is_none() && !state.is_unwanted() {
-                host.give_up();
-            }
-            Err(gone.unwrap_or(error))
-        }
-    }
+/// A connection under way. Fields are dropped in this order: the memory is needed until the communicator is gone, because
+/// NCCL may be about to enqueue work with it (NCCL-2).
+struct Attempt {
+    link: Link,
+    own: DeviceMemory,
+    received: DeviceMemory,
 }
 
-fn begin(host: &mut Rank, gpu: &Gpu, state: &ConnectState) -> Result<Link, CommError> {
-    let time_limit = || {
-        if state.is_unwanted() { PARTING } else { TIME_LIMIT }
-    };
-    let id = agree_on_id(host, &time_limit)?;
+fn connect(host: Participant, gpu: &Gpu, state: &ConnectState) -> Result<Linked, CommError> {
+    let time_limit = || state.time_limit();
+    let mut rank = Rank::new(host);
+    let begun = begin(&mut rank, gpu, &time_limit);
+    let mut attempt = begun.map_err(|error| cause(&mut rank, None, error, state))?;
+    // A failure is told before the drop of the attempt aborts the communicator, which other ranks see as an error.
+    let completed = attempt.complete(&mut rank, &time_limit);
+    completed.map_err(|error| cause(&mut rank, Some(&attempt.link), error, state))?;
+    Ok((rank.into_participant(), attempt.link))
+}
+
+/// Returns the cause of a failure: the end of the group, above all by the death of a rank, or the error itself, which
+/// then ends the group.
+fn cause(host: &mut Rank, link: Option<&Link>, error: CommError, state: &ConnectState) -> CommError {
+    // A rank that is about to die, or that NCCL cannot reach, is reported soon.
+    let time_limit = || state.time_limit().min(REPORT);
+    let _ = ask(host, &time_limit, |host| {
+        let waits = link.is_some_and(Link::is_unreachable) || host.as_mut().find_dying().is_some();
+        Ok((!waits).then_some(()))
+    });
+    let host = host.as_mut();
+    host.find_gone().unwrap_or_else(|| {
+        // If the outcome is not wanted, the rank only leaves, and its leaving tells the others.
+        if !state.is_unwanted() {
+            host.give_up();
+        }
+        error
+    })
+}
+
+fn begin(host: &mut Rank, gpu: &Gpu, time_limit: &dyn Fn() -> Duration) -> Result<Attempt, CommError> {
+    let id = agree_on_id(host, time_limit)?;
     let stream = Stream::communication(gpu)?;
-    // Allocated before the communicator, and so dropped after it: if a call below fails, NCCL may be about to enqueue
-    // work that needs this memory (NCCL-2).
     let own = DeviceMemory::new(gpu, 1)?;
-    let mut received = DeviceMemory::new(gpu, host.world_size())?;
+    let received = DeviceMemory::new(gpu, host.world_size())?;
     let comm = Comm::begin(gpu, id, host.world_size(), host.rank())?;
-    settle(host, &comm, &time_limit)?;
-    warm_up(&comm, &stream, &own, &mut received)?;
-    settle(host, &comm, &time_limit)?;
-    // Either all ranks are connected to all ranks, or no rank goes on.
-    let barrier = host.plan(Collective::Barrier)?;
-    host.launch(barrier, Contribution::Parts(&[]))?;
-    ask(host, &time_limit, Rank::poll)?;
-    Ok(Link { comm, stream })
+    Ok(Attempt {
+        link: Link { comm, stream },
+        own,
+        received,
+    })
+}
+
+impl Attempt {
+    fn complete(&mut self, host: &mut Rank, time_limit: &dyn Fn() -> Duration) -> Result<(), CommError> {
+        let Link { comm, stream } = &self.link;
+        settle(host, comm, time_limit)?;
+        warm_up(comm, stream, &self.own, &mut self.received)?;
+        settle(host, comm, time_limit)?;
+        // Either all ranks are connected to all ranks, or no rank goes on.
+        let barrier = host.plan(Collective::Barrier)?;
+        host.launch(barrier, Contribution::Parts(&[]))?;
+        ask(host, time_limit, Rank::poll).map(drop)
+    }
 }
 
 /// Returns the id that rank 0 has created.

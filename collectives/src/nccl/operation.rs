@@ -80,12 +80,39 @@ impl DeviceOperation {
     ) -> Result<Option<Outcome>, CommError> {
         let outcome = self.advance(host, link);
         if outcome.is_err() {
-            let failed = self.phase.take();
-            if let Phase::Issuing { .. } = failed {
-                self.abandoned.push(failed);
-            }
+            self.abandon();
         }
         outcome
+    }
+
+    /// Leaves the rank idle, and keeps the memory that NCCL may need.
+    fn abandon(&mut self) {
+        let failed = self.phase.take();
+        if let Phase::Issuing { .. } = failed {
+            self.abandoned.push(failed);
+        }
+    }
+
+    /// Ends the operation with an error of NCCL, or with the cause of that error: the death of a rank. While a rank is
+    /// about to die, or NCCL cannot reach one, the operation waits for the report of its death.
+    fn fail(
+        &mut self,
+        (operation, error): (Collective, CommError),
+        host: &mut Participant,
+        link: &Link,
+    ) -> Result<Option<Outcome>, CommError> {
+        host.watch();
+        if let Some(gone) = host.find_gone() {
+            return Err(gone);
+        }
+        if link.is_unreachable() || host.find_dying().is_some() {
+            self.abandon();
+            self.phase = Phase::Broken { operation, error };
+            return Ok(None);
+        }
+        // The other ranks wait for this rank.
+        host.give_up();
+        Err(error)
     }
 
     fn advance(&mut self, host: &mut Participant, link: &Link) -> Result<Option<Outcome>, CommError> {
@@ -95,15 +122,21 @@ impl DeviceOperation {
         if let Phase::Agreeing { proposal, .. } = &mut self.phase {
             match agree(host, proposal).map_err(|error| host.fail(error))? {
                 None => return Ok(None),
-                Some(template) => self.issue(template, host, link)?,
+                Some(template) => self.issue(template, link)?,
             }
         }
-        if let Phase::Issuing { .. } = self.phase {
-            match enqueued(host, link)? {
-                CommState::Ready => {}
+        if let Phase::Broken { .. } = self.phase
+            && let Phase::Broken { operation, error } = self.phase.take()
+        {
+            return self.fail((operation, error), host, link);
+        }
+        if let Phase::Issuing { operation, .. } = self.phase {
+            match enqueued(host, link) {
+                Err(error) => return self.fail((operation, error), host, link),
+                Ok(CommState::Ready) => {}
                 // The end of that rank will be reported; until then, this rank waits for it.
-                CommState::Unreachable => return Ok(None),
-                CommState::InProgress => {
+                Ok(CommState::Unreachable) => return Ok(None),
+                Ok(CommState::InProgress) => {
                     // NCCL does not signal that it is done, so it is polled again at once, after the other work of this
                     // thread.
                     self.bell.ring();
@@ -118,12 +151,7 @@ impl DeviceOperation {
     }
 
     /// Has NCCL do the operation on which the ranks agree.
-    fn issue(
-        &mut self,
-        template: Option<Arc<Template>>,
-        host: &Participant,
-        link: &Link,
-    ) -> Result<(), CommError> {
+    fn issue(&mut self, template: Option<Arc<Template>>, link: &Link) -> Result<(), CommError> {
         let Phase::Agreeing {
             proposal: Proposal { operation, .. },
             tensors,
@@ -163,8 +191,11 @@ impl DeviceOperation {
             wanted,
             _tensors: tensors,
         };
-        // The other ranks have begun, and wait for this rank.
-        issued.inspect_err(|_| host.give_up())
+        if let Err(error) = issued {
+            self.abandon();
+            self.phase = Phase::Broken { operation, error };
+        }
+        Ok(())
     }
 
     /// Returns the enqueued results if they are wanted on the device; `None` if the host has to wait for the device.
@@ -196,15 +227,23 @@ impl DeviceOperation {
     }
 
     /// Returns the results on the host, once the device has completed them.
-    fn finish(&mut self, host: &Participant, link: &Link) -> Result<Option<Outcome>, CommError> {
-        let Phase::Working { results, done, .. } = &self.phase else {
+    fn finish(&mut self, host: &mut Participant, link: &Link) -> Result<Option<Outcome>, CommError> {
+        let Phase::Working {
+            operation,
+            results,
+            done,
+        } = &self.phase
+        else {
             return Err(CommError::Idle);
         };
         if let Some(done) = done
             && !done.is_done()?
         {
-            watched(host, link)?;
-            return Ok(None);
+            let operation = *operation;
+            return match watched(host, link) {
+                Ok(_) => Ok(None),
+                Err(error) => self.fail((operation, error), host, link),
+            };
         }
         let download = |tensor: &DeviceTensor| tensor.download(&link.stream, DOWNLOAD);
         let tensors = results.iter().map(download).collect::<Result<Vec<_>, _>>()?;
@@ -215,11 +254,12 @@ impl DeviceOperation {
     /// Returns a description of what the operation waits for.
     pub(super) fn describe_missing(&self, host: &Participant, link: &Link) -> String {
         match self.phase {
-            _ if matches!(link.comm.state(), Ok(CommState::Unreachable)) => {
+            _ if link.is_unreachable() => {
                 "a rank that NCCL cannot reach (NCCL_DEBUG=WARN tells more)".to_owned()
             }
             Phase::Issuing { .. } => "NCCL, which has not enqueued it".to_owned(),
             Phase::Working { .. } => "the device, which is not done".to_owned(),
+            Phase::Broken { ref error, .. } => format!("a rank that is about to die, after {error}"),
             _ => host.describe_missing(|rank| host.has_arrived(rank)),
         }
     }
@@ -260,7 +300,7 @@ fn agree(
 }
 
 /// Polls NCCL until it has enqueued the operation, which takes a moment. Gives up after a number of polls.
-fn enqueued(host: &Participant, link: &Link) -> Result<CommState, CommError> {
+fn enqueued(host: &mut Participant, link: &Link) -> Result<CommState, CommError> {
     for _ in 0..LOOKS {
         match watched(host, link)? {
             CommState::InProgress => std::thread::yield_now(),
@@ -272,15 +312,12 @@ fn enqueued(host: &Participant, link: &Link) -> Result<CommState, CommError> {
 
 /// Returns the state of NCCL. If a rank is gone, returns that as the error, because it is the cause of any state of
 /// NCCL.
-fn watched(host: &Participant, link: &Link) -> Result<CommState, CommError> {
+fn watched(host: &mut Participant, link: &Link) -> Result<CommState, CommError> {
+    host.watch();
     let state = link.comm.state();
     host.group.ended()?;
     match state {
         Ok(CommState::Unreachable) => host.find_gone().map_or(Ok(CommState::Unreachable), Err),
-        Ok(state) => Ok(state),
-        Err(error) => Err(host.find_gone().unwrap_or_else(|| {
-            host.give_up();
-            error
-        })),
+        state => state,
     }
 }

@@ -4,6 +4,7 @@ use selvedge_channels::Tensor;
 use selvedge_channels::device::{DeviceTensor, Event};
 
 use super::transfer::ResultBuffer;
+use crate::error::CommError;
 use crate::operation::Collective;
 use crate::rendezvous::Proposal;
 
@@ -49,6 +50,11 @@ pub(super) enum Phase {
         results: Vec<DeviceTensor>,
         done: Option<Event>,
     },
+    /// NCCL has failed, and the death that is the cause is not reported yet.
+    Broken {
+        operation: Collective,
+        error: CommError,
+    },
 }
 
 impl Phase {
@@ -59,7 +65,8 @@ impl Phase {
             Phase::Agreeing { proposal, .. } => Some(proposal.operation),
             Phase::Launched { operation, .. }
             | Phase::Issuing { operation, .. }
-            | Phase::Working { operation, .. } => Some(*operation),
+            | Phase::Working { operation, .. }
+            | Phase::Broken { operation, .. } => Some(*operation),
         }
     }
 

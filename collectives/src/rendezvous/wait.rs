@@ -22,22 +22,34 @@ impl Participant {
         }
     }
 
-    /// Returns the error if a rank has left, or if its process has ended.
+    /// Returns the error if a rank has left, or if its process has ended or is about to end.
     #[cold]
     pub(crate) fn find_gone(&self) -> Option<CommError> {
         if let Err(ended) = self.group.ended() {
             return Some(ended);
         }
-        (0..self.group.ranks()).find_map(|rank| match self.group.words.holder(rank) {
-            Ok(Some(holder)) if holder.has_left => Some(CommError::PeerLeft { rank }),
-            // If another owner watches the processes, that owner reports a death.
-            Ok(Some(holder)) if self.group.watches && !holder.process.is_current() => {
-                let pid = holder.process.pid;
-                self.group.end(GroupEnd::Died { rank, pid });
-                Some(CommError::PeerLost { rank, pid })
-            }
-            _ => None,
-        })
+        // If another owner watches the processes, that owner reports a death.
+        if self.group.watches
+            && let Some((rank, pid)) = self.find_dying()
+        {
+            self.group.end(GroupEnd::Died { rank, pid });
+            // All ranks have the same error, also if another cause has ended the group meanwhile.
+            return self.group.ended().err();
+        }
+        let has_left = |rank: &usize| matches!(self.group.words.has_left(*rank), Ok(true));
+        let left = (0..self.group.ranks()).find(has_left);
+        left.map(|rank| CommError::PeerLeft { rank })
+    }
+
+    /// Returns the first rank whose process has ended, or is about to end, with the rank still taken, and the number of
+    /// that process. What its files connected breaks before the process has ended, and so before anyone reports its
+    /// death.
+    #[cold]
+    pub(crate) fn find_dying(&self) -> Option<(usize, u32)> {
+        let living = |rank| self.group.living(rank).map(|process| (rank, process));
+        let mut living = (0..self.group.ranks()).filter_map(living);
+        let (rank, process) = living.find(|(_, process)| process.is_ending())?;
+        Some((rank, process.pid))
     }
 
     /// Returns an error if rank `other`, for which this rank waits, cannot act any more.

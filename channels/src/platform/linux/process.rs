@@ -29,7 +29,10 @@ fn fields(pid: u32) -> io::Result<Option<String>> {
     Ok(name_end.and_then(|end| String::from_utf8(stat.split_off(end + 2)).ok()))
 }
 
-/// Reads the state and the start time of a process: fields 3 and 22 of `/proc/<pid>/stat`.
+/// The bit of a process's kernel flags that says that the kernel has begun to end it (`PF_EXITING`).
+const EXITING: u64 = 4;
+
+/// Reads the state, the kernel flags and the start time of a process: fields 3, 9 and 22 of `/proc/<pid>/stat`.
 pub(crate) fn look(pid: u32) -> Look {
     if cfg!(miri) {
         return Look::Unseen; // Miri has no /proc
@@ -48,13 +51,11 @@ pub(crate) fn look(pid: u32) -> Look {
     if fields.starts_with(['Z', 'X']) {
         return Look::Ended;
     }
-    let ticks = fields
-        .split(' ')
-        .nth(19)
-        .and_then(|ticks| ticks.parse::<u64>().ok());
-    ticks.map_or(Look::Unseen, |ticks| Look::Alive {
+    let number = |at: usize| fields.split(' ').nth(at)?.parse::<u64>().ok();
+    number(19).map_or(Look::Unseen, |ticks| Look::Alive {
         started: ticks as u32,
         is_stopped: fields.starts_with(['T', 't']),
+        is_exiting: number(6).is_some_and(|flags| flags & EXITING != 0),
     })
 }
 

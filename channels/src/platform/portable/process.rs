@@ -14,6 +14,7 @@ pub(crate) fn look(pid: u32) -> Look {
         return Look::Alive {
             started: 0,
             is_stopped: false,
+            is_exiting: false,
         };
     }
     Look::Unseen
