@@ -72,6 +72,7 @@ fn identity(role: Role) -> Identity {
             registry: 1,
             role,
             peer: None,
+            to: None,
             nonce: [0; 32],
         },
         cookie: Cookie::new([3; 32]),
