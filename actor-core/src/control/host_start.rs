@@ -69,7 +69,9 @@ impl Meeting {
         let way = self.dialing.to(hub.me(), self.peer, place.clone());
         let is_used = way.connect(hub).await.map_err(NoHello::Said)?;
         let (link, queue) = Link::with_limit(BODY_BYTES_MAX);
-        tokio::spawn(write_letters(queue, Arc::downgrade(hub), self.peer));
+        let link = Arc::new(link);
+        let writing = write_letters(queue, Arc::downgrade(&link), Arc::downgrade(hub), self.peer);
+        tokio::spawn(writing);
         let first = match is_used {
             true => words.next().await,
             false => Ok(None),
@@ -82,7 +84,7 @@ impl Meeting {
         };
         Ok(Met {
             words,
-            link: Arc::new(link),
+            link,
             stdout: pump(&self.name, pid, stdout, &begun, Target::Out, &self.printer),
             pid,
             sentinels: Vec::new(),

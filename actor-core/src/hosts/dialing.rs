@@ -52,6 +52,7 @@ impl PlaceOfPeer {
             connect_at: self.connect_at.clone(),
         };
         let identity = identity(self.role, Some(self.me), Some(self.to), self.cookie.clone());
+        // The interface of a transport is for listening; it dials any address.
         dial(&Tcp::loopback(), &place, &identity).await
     }
 
@@ -95,12 +96,18 @@ pub(crate) fn dial_peer(
     peer: Peer,
     connect_at: String,
     cookie: Option<Secret>,
-    failed: impl Fn(String) + Send + 'static,
+    failed: impl Fn(String) + Send + Sync + 'static,
 ) {
+    let failed = Arc::new(failed);
+    let tell = Arc::clone(&failed);
     let cookie = cookie.and_then(|secret| Cookie::parse(str::from_utf8(&secret.0).ok()?));
     let cookie = match cookie.or_else(|| COOKIE.get().cloned()) {
         Some(cookie) => cookie,
-        None => return hub.unreachable(peer, "this process has no cookie".to_owned()),
+        None => {
+            let why = "this process has no cookie".to_owned();
+            hub.unreachable(peer, why.clone());
+            return failed(why);
+        }
     };
     let place = PlaceOfPeer {
         role: Role::Worker,
@@ -111,18 +118,19 @@ pub(crate) fn dial_peer(
     };
     let dialling = Arc::clone(hub);
     let task = async move {
-        let dialled = dial_until(&place, || !dialling.is_buried(peer)).await;
+        let dialled = dial_until(&place, 0, || !dialling.is_buried(peer)).await;
         let adopted = dialled.and_then(|connection| match connection {
             Some(connection) => place.adopted(&dialling, connection),
             None => Ok(false),
         });
         if let Err(why) = adopted {
             dialling.unreachable(peer, why.clone());
-            failed(why);
+            tell(why);
         }
     };
     if !hub.spawn(Box::pin(task)) {
-        let why = "this process cannot start the thread of its links";
-        hub.unreachable(peer, why.to_owned());
+        let why = "this process cannot start the thread of its links".to_owned();
+        hub.unreachable(peer, why.clone());
+        failed(why);
     }
 }

@@ -145,11 +145,15 @@ async fn hear_peer(arrival: Arrival, hub: &Hub, driver: Peer) {
     let (Some(peer), true) = (peer, hello.to == Some(me)) else {
         return;
     };
+    let role = hello.role;
     let Ok(link) = arrival.welcome(&welcome(me, peer)).await else {
         return;
     };
-    // If it fails, the peer learns it by the end of its connection.
-    let _ = of_link(link).and_then(|connection| hub.adopt(peer, connection, Resume::Waits));
+    let adopted = of_link(link).and_then(|connection| hub.adopt(peer, connection, Resume::Waits));
+    if let (Err(error), Role::Worker) = (adopted, role) {
+        // The peer learns it by the end of its connection. The driver dials again.
+        hub.unreachable(peer, error.to_string());
+    }
 }
 
 fn welcome(me: Peer, you: Peer) -> Welcome {

@@ -43,16 +43,19 @@ pub(crate) const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// Dials until there is a connection. `None` if it is not wanted any more.
+/// Dials until there is a connection. `None` if it is not wanted any more. The first pause is the longer, the more connections
+/// have broken in a row.
 ///
 /// # Errors
 /// A text: the peer has ended, or the time is over.
 pub(crate) async fn dial_until(
     redial: &dyn Redial,
+    breaks: u32,
     is_wanted: impl Fn() -> bool,
 ) -> Result<Option<Connection>, String> {
     let deadline = Instant::now() + DIAL_TIMEOUT;
-    let (mut pause, mut why) = (PAUSE, "nobody answers".to_owned());
+    let mut pause = PAUSE_MAX.min(PAUSE.saturating_mul(1 << breaks.min(16)));
+    let mut why = "nobody answers".to_owned();
     loop {
         sleep_until(deadline.min(Instant::now() + pause)).await;
         pause = PAUSE_MAX.min(pause * 2);

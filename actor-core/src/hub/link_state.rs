@@ -42,6 +42,8 @@ pub(super) struct LinkState {
     outbox_bytes: usize,
     /// The number of the present connection, or of the last one.
     connection: u64,
+    /// The connections that have broken since a frame arrived.
+    breaks: u32,
     /// The connection to which a thread writes frames.
     writing: Option<u64>,
     /// Whether the link's task writes next, when there is room in the socket.
@@ -72,6 +74,7 @@ impl LinkState {
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             connection: 0,
+            breaks: 0,
             writing: None,
             is_blocked: false,
             unacknowledged: (0, 0),
@@ -152,6 +155,7 @@ impl LinkState {
         }
         self.session.as_mut()?.disconnected();
         self.is_linked = false;
+        self.breaks += 1;
         self.is_blocked = false;
         self.breaking = None;
         self.outbox.clear();
@@ -163,6 +167,11 @@ impl LinkState {
     /// The number of the present connection, or of the last one.
     pub(super) fn connection(&self) -> u64 {
         self.connection
+    }
+
+    /// The connections that have broken since a frame arrived.
+    pub(super) fn breaks(&self) -> u32 {
+        self.breaks
     }
 
     /// Whether the link waits for another connection.
@@ -222,6 +231,7 @@ impl LinkState {
         let Some(session) = self.session.as_mut().filter(|_| !is_cut) else {
             return Ok(Vec::new());
         };
+        self.breaks = 0;
         self.tap.note_received(frame.service, frame.bytes);
         let outputs = session.received(now, frame.packet, frame.bytes)?;
         let mut letters = Vec::new();

@@ -57,10 +57,8 @@ impl LinkTask {
             let wait = link.task_wait();
             if let Some(end) = wait.closing {
                 if self.reader.begin_last() {
-                    if end.drains() {
-                        self.reader.drain();
-                    }
-                    return end;
+                    let worse = end.drains().then(|| self.reader.drain()).flatten();
+                    return worse.unwrap_or(end);
                 }
                 link.woken().await;
                 continue;

@@ -50,6 +50,8 @@ pub(super) struct PeerLink {
 /// The end of a connection whose link goes on.
 pub(super) struct BrokenLink {
     pub(super) connection: u64,
+    /// The connections in a row that have broken before a frame arrived.
+    pub(super) breaks: u32,
     pub(super) resume: Resume,
     /// The connection that the peer has made already.
     pub(super) next: Option<Connection>,
@@ -156,6 +158,7 @@ impl PeerLink {
         let mut state = self.state.lock();
         let resume = self.resume.get()?;
         let connection = state.disconnect(why)?;
+        let breaks = state.breaks();
         let socket = self.socket.write().take();
         let next = self.next.lock().take();
         drop(state);
@@ -165,6 +168,7 @@ impl PeerLink {
         }
         Some(BrokenLink {
             connection,
+            breaks,
             resume: resume.clone(),
             next,
         })

@@ -139,13 +139,20 @@ impl PeerReader {
         ReadResult::Nothing
     }
 
-    /// Delivers what the peer has sent before the end.
-    pub(super) fn drain(&self) {
+    /// Delivers what the peer has sent before the end. Returns the fault of the peer or of a service that this reveals, which is
+    /// a worse end than that of the connection.
+    pub(super) fn drain(&self) -> Option<LinkEnd> {
         for _ in 0..LAST_READS_MAX {
-            if self.reading.lock().is_broken || matches!(self.deliver(), Ok(ReadResult::Nothing) | Err(_)) {
-                return;
+            if self.reading.lock().is_broken {
+                return None;
+            }
+            match self.deliver() {
+                Ok(ReadResult::Nothing) => return None,
+                Ok(_) => {}
+                Err(end) => return Some(end).filter(|end| !end.drains()),
             }
         }
+        None
     }
 
     /// Leaves the message that is unfinished to the reader of the link's next connection.

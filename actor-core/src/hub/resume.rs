@@ -14,20 +14,31 @@ use super::peer_link::PeerLink;
 use super::peer_reader::PeerReader;
 use crate::platform::peer_socket::PeerEnd;
 
+/// The connections in a row that may break before a frame arrives.
+const BREAKS_MAX: u32 = 10;
+
 impl Hub {
     /// The connection of a link has ended. The link goes on over another one, or ends too.
     pub(super) fn connection_ended(&self, reader: &PeerReader, why: LinkEnd) {
         let link = reader.link();
+        if link.is_resumable() && why.is_of_connection() {
+            // Before another thread can begin to read the next connection.
+            reader.hand_over();
+        }
         let Some(broken) = link.disconnect(&why) else {
             return self.finish(link, why);
         };
-        reader.hand_over();
         if let Some(next) = broken.next {
             return self.go_on(link, next);
         }
         let (hub, waiting) = (self.myself.clone(), Arc::clone(link));
         match (broken.resume, self.reactor.get()) {
-            (Resume::Dials(redial), Some(reactor)) => drop(reactor.spawn(dial_again(hub, waiting, redial))),
+            _ if broken.breaks > BREAKS_MAX => {
+                self.lost(link, "each new connection breaks before a frame arrives")
+            }
+            (Resume::Dials(redial), Some(reactor)) => {
+                drop(reactor.spawn(dial_again(hub, waiting, redial, broken.breaks)));
+            }
             (Resume::Waits, Some(reactor)) => {
                 drop(reactor.spawn(wait_for_peer(hub, waiting, broken.connection)));
             }
@@ -64,8 +75,8 @@ impl Hub {
 }
 
 /// Dials until there is a connection, the peer has ended, or the time is over.
-async fn dial_again(hub: Weak<Hub>, link: Arc<PeerLink>, redial: Arc<dyn Redial>) {
-    let dialled = dial_until(&*redial, || link.is_broken()).await;
+async fn dial_again(hub: Weak<Hub>, link: Arc<PeerLink>, redial: Arc<dyn Redial>, breaks: u32) {
+    let dialled = dial_until(&*redial, breaks, || link.is_broken()).await;
     let Some(hub) = hub.upgrade() else { return };
     match dialled {
         Ok(Some(connection)) => hub.go_on(&link, connection),

@@ -19,9 +19,9 @@ use tokio::time::timeout;
 
 use crate::body::Body;
 use crate::hub::Hub;
-use crate::hub::post::{Letter, Post, Receiver};
+use crate::hub::post::{Letter, Post, PostError, Receiver};
 use crate::worker::exit::exit_now;
-use crate::worker::link::Outgoing;
+use crate::worker::link::{Link, Outgoing};
 use crate::worker::protocol::{FrameError, FromWorker, ToWorker, read_head};
 
 /// The service of words.
@@ -32,14 +32,21 @@ pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
 
 /// The bytes of one worker's words that wait for the control thread at most. A worker that is not answered sends no more
 /// than it was asked for, so only one that violates the protocol gets there.
-const WAITING_BYTES_MAX: usize = 4 << 30;
+const WAITING_BYTES_MAX: usize = 2 << 30;
+
+/// The bytes that a word in the queue takes beside its own.
+const WORD_BYTES: usize = 256;
+
+/// The streams of words. Signs of life have one of their own, so that none waits behind a long body.
+const ORDINARY: u64 = 0;
+const SIGNS_OF_LIFE: u64 = 1;
 
 /// A word as a letter.
-pub(crate) fn letter(head: &[u8], body: impl Into<Body>) -> Letter {
+pub(crate) fn letter(is_sign_of_life: bool, head: &[u8], body: impl Into<Body>) -> Letter {
     Letter {
         service: WORDS,
         class: Class::Ordered,
-        stream: 0,
+        stream: if is_sign_of_life { SIGNS_OF_LIFE } else { ORDINARY },
         head: Bytes::copy_from_slice(head),
         body: body.into(),
     }
@@ -48,37 +55,68 @@ pub(crate) fn letter(head: &[u8], body: impl Into<Body>) -> Letter {
 /// The variable with the time after which a worker that hears nothing of its driver ends.
 const ENV_TIMEOUT: &str = "SELVEDGE_WORKER_TIMEOUT_MS";
 
+/// The shortest such time.
+const TIMEOUT_MIN: Duration = Duration::from_millis(100);
+
 /// The time after which a worker that hears nothing of its driver ends: 60 s, or what the environment says.
 pub(crate) fn driver_timeout() -> Duration {
     let given = std::env::var(ENV_TIMEOUT).ok();
     let millis = given.and_then(|text| text.parse().ok());
-    millis.map_or(Duration::from_secs(60), Duration::from_millis)
+    let limit = millis.map_or(Duration::from_secs(60), Duration::from_millis);
+    limit.max(TIMEOUT_MIN)
 }
 
 /// Sends the words of a queue to a worker, until the link or the hub is gone. A worker that is told nothing for a quarter of
-/// its timeout is asked for a sign of life, which is one of the driver as well.
-pub(crate) async fn write_letters(mut queue: mpsc::UnboundedReceiver<Outgoing>, hub: Weak<Hub>, to: Peer) {
+/// its timeout is asked for a sign of life, which is one of the driver as well. A request for which there is no room fails alone.
+pub(crate) async fn write_letters(
+    mut queue: mpsc::UnboundedReceiver<Outgoing>,
+    link: Weak<Link>,
+    hub: Weak<Hub>,
+    to: Peer,
+) {
     let heartbeat = driver_timeout() / 4;
     let ping = postcard::to_stdvec(&ToWorker::Ping).unwrap_or_default();
     loop {
         let word = match timeout(heartbeat, queue.recv()).await {
-            Ok(Some(mut word)) => {
-                let body = word.take_body();
-                letter(word.head(), body)
-            }
+            Ok(Some(word)) => Some(word),
             Ok(None) => return,
-            Err(_) => letter(&ping, Bytes::new()),
+            Err(_) => None,
         };
         let Some(hub) = hub.upgrade() else { return };
-        let sent = hub.send(to, word);
-        hub.told(to, sent);
+        let request = word.as_ref().and_then(Outgoing::request);
+        let sent = match word {
+            Some(mut word) => {
+                let body = word.take_body();
+                hub.send(to, letter(word.head() == ping, word.head(), body))
+            }
+            None => hub.send(to, letter(true, &ping, Bytes::new())),
+        };
+        match (request, sent) {
+            (Some(request), Err(error @ (PostError::Full { .. } | PostError::TooLarge { .. }))) => {
+                if let Some(link) = link.upgrade() {
+                    link.refuse(request, error.to_string());
+                }
+            }
+            (_, sent) => hub.told(to, sent),
+        }
     }
 }
 
 /// The words that have come from one worker.
 pub(crate) struct ArrivedLetters {
+    worker: Peer,
+    words: Weak<WordsOfWorkers>,
     letters: mpsc::UnboundedReceiver<Letter>,
     waiting: Arc<AtomicUsize>,
+}
+
+impl Drop for ArrivedLetters {
+    fn drop(&mut self) {
+        // A worker that has never joined is not announced as dead.
+        if let Some(words) = self.words.upgrade() {
+            words.forget(self.worker);
+        }
+    }
 }
 
 impl ArrivedLetters {
@@ -98,6 +136,7 @@ impl ArrivedLetters {
 
 /// The service of words in the driver.
 pub(crate) struct WordsOfWorkers {
+    this: Weak<WordsOfWorkers>,
     hub: Weak<Hub>,
     queues: Mutex<IdMap<Peer, WordQueue>>,
 }
@@ -110,7 +149,8 @@ struct WordQueue {
 impl WordsOfWorkers {
     /// Registers the service with a driver's new hub.
     pub(crate) fn register(hub: &Arc<Hub>) -> Arc<Self> {
-        let words = Arc::new(WordsOfWorkers {
+        let words = Arc::new_cyclic(|this| WordsOfWorkers {
+            this: Weak::clone(this),
             hub: Arc::downgrade(hub),
             queues: Mutex::default(),
         });
@@ -127,7 +167,17 @@ impl WordsOfWorkers {
             waiting: Arc::clone(&waiting),
         };
         self.queues.lock().insert(worker, queue);
-        ArrivedLetters { letters, waiting }
+        ArrivedLetters {
+            worker,
+            words: Weak::clone(&self.this),
+            letters,
+            waiting,
+        }
+    }
+
+    fn forget(&self, worker: Peer) {
+        let removed = self.queues.lock().remove(&worker);
+        drop(removed);
     }
 
     /// Queues a letter. Returns the reason for which the sender is cut off.
@@ -155,13 +205,12 @@ impl Receiver for WordsOfWorkers {
     }
 
     fn died(&self, peer: Peer, _: &[(u64, Outcome)]) {
-        let removed = self.queues.lock().remove(&peer);
-        drop(removed);
+        self.forget(peer);
     }
 }
 
 fn bytes(letter: &Letter) -> usize {
-    letter.head.len() + letter.body.len()
+    WORD_BYTES + letter.head.len() + letter.body.len()
 }
 
 /// The service of words in a worker.

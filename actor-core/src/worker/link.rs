@@ -58,6 +58,12 @@ pub(crate) struct Outgoing {
     /// The header and the head of its frame.
     front: Vec<u8>,
     body: Vec<u8>,
+    /// The number of the request, if the message is one.
+    #[cfg_attr(
+        not(feature = "hosts"),
+        expect(dead_code, reason = "a socket pair refuses nothing")
+    )]
+    request: Option<RequestId>,
     /// A descriptor that the worker gets with the frame.
     descriptor: Option<PeerEnd>,
 }
@@ -67,6 +73,12 @@ impl Outgoing {
     /// The encoded message.
     pub(crate) fn head(&self) -> &[u8] {
         self.front.get(FRAME_HEADER_BYTES..).unwrap_or_default()
+    }
+
+    /// The number of the request, if the message is one.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn request(&self) -> Option<RequestId> {
+        self.request
     }
 
     /// The body of the message.
@@ -110,12 +122,12 @@ impl Link {
 
     /// Sends a message that has no answer.
     pub(crate) fn tell(&self, message: &ToWorker) -> Result<(), LinkLost> {
-        self.send(message, Vec::new(), None)
+        self.send(message, None, Vec::new(), None)
     }
 
     /// Sends a message that has no answer, with a descriptor if there is one.
     pub(crate) fn tell_with(&self, message: &ToWorker, descriptor: Option<PeerEnd>) -> Result<(), LinkLost> {
-        self.send(message, Vec::new(), descriptor)
+        self.send(message, None, Vec::new(), descriptor)
     }
 
     /// Sends a request. `on_response` is called once, with the answer or with the loss of the worker;
@@ -153,7 +165,7 @@ impl Link {
             }
             (id, message)
         };
-        match self.send(&message, body, None) {
+        match self.send(&message, Some(id), body, None) {
             Ok(()) => Ok(id),
             // A handler that is not there any more was called with the worker's death.
             Err(lost) => self
@@ -167,7 +179,13 @@ impl Link {
         !self.pending.lock().loads.is_empty()
     }
 
-    fn send(&self, message: &ToWorker, body: Vec<u8>, descriptor: Option<PeerEnd>) -> Result<(), LinkLost> {
+    fn send(
+        &self,
+        message: &ToWorker,
+        request: Option<RequestId>,
+        body: Vec<u8>,
+        descriptor: Option<PeerEnd>,
+    ) -> Result<(), LinkLost> {
         if body.len() > self.body_bytes_max {
             let (bytes, limit) = (body.len(), self.body_bytes_max);
             let text =
@@ -180,6 +198,7 @@ impl Link {
         let _ = self.outgoing.send(Outgoing {
             front,
             body,
+            request,
             descriptor,
         });
         Ok(())
@@ -195,6 +214,14 @@ impl Link {
     pub(crate) fn answer(&self, id: RequestId, response: Response) {
         if let Some(on_response) = self.take(id) {
             on_response(Ok(response));
+        }
+    }
+
+    /// Answers a request that could not be sent.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn refuse(&self, id: RequestId, why: String) {
+        if let Some(on_response) = self.take(id) {
+            on_response(Err(LinkLost::NotSent(why)));
         }
     }
 

@@ -52,12 +52,20 @@ impl Writer {
             #[cfg(feature = "hosts")]
             Writer::Letters { post, driver } => {
                 let head = postcard::to_stdvec(message)?;
-                let sent = post.send(*driver, super::letters::letter(&head, body.clone()));
-                if let Err(PostError::TooLarge { bytes, .. }) = sent {
-                    return Err(FrameError::BodyTooLarge(bytes as u64));
+                let is_sign_of_life = matches!(message, FromWorker::Pong);
+                let word = super::letters::letter(is_sign_of_life, &head, body.clone());
+                match post.send(*driver, word) {
+                    // An answer for which there is no room fails alone.
+                    Err(error @ (PostError::TooLarge { .. } | PostError::Full { .. }))
+                        if !body.is_empty() =>
+                    {
+                        Err(FrameError::Io(std::io::Error::other(error.to_string())))
+                    }
+                    sent => {
+                        post.told(*driver, sent);
+                        Ok(())
+                    }
                 }
-                post.told(*driver, sent);
-                Ok(())
             }
         }
     }

@@ -203,3 +203,34 @@ fn the_end_of_the_stream_is_the_death_of_the_peer() {
     let (died, _) = next_death(&hosts.seen[0]);
     assert_eq!(died, worker.me());
 }
+
+#[test]
+fn a_peer_whose_every_connection_breaks_before_a_frame_arrives_is_lost() {
+    let reactor = Reactor::start();
+    let driver = Hub::of_driver(LinkSettings::default());
+    driver.set_reactor(reactor.handle.clone());
+    let seen = Recorder::register(&driver);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = listener.local_addr().unwrap();
+    let is_over = Arc::<AtomicBool>::default();
+    let ends = Arc::clone(&is_over);
+    let resets = std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            crate::platform::peer_socket::drop_unused(stream.unwrap().into());
+            if ends.load(Ordering::Acquire) {
+                return;
+            }
+        }
+    });
+    let first = TestPlace(place).connect().unwrap();
+    let way = Resume::Dials(Arc::new(TestPlace(place)));
+    driver.adopt(peer(2, 1), first, way).unwrap();
+    driver.send(peer(2, 1), letter(0, Vec::new())).unwrap();
+    let (died, fates) = next_death(&seen);
+    assert_eq!((died, fates), (peer(2, 1), vec![(1, Outcome::Unknown)]));
+    assert!(matches!(driver.end_of(died), Some(LinkEnd::Lost(_))));
+    is_over.store(true, Ordering::Release);
+    drop(TcpStream::connect(place));
+    resets.join().unwrap();
+    driver.close();
+}

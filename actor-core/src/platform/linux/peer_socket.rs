@@ -11,6 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+#[cfg(feature = "hosts")]
+use rustix::net::sockopt::{
+    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
+};
 use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 use tokio::io::Interest;
@@ -22,6 +26,19 @@ use super::watched::{Watched, watch};
 /// The room for bytes that the peer has not read yet. With more of it, sender and receiver of a long body wait less often for
 /// each other; with too much, the bytes leave the processor's cache before they are read.
 const SEND_BUFFER_BYTES: usize = 512 << 10;
+
+/// The time without traffic after which the system asks whether a connection of TCP still stands. It is shorter than the time for
+/// which the other side of a broken connection waits, so that a side that was told nothing dials in time.
+#[cfg(feature = "hosts")]
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(2);
+/// The time between two such questions, and the number of those that stay without an answer.
+#[cfg(feature = "hosts")]
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
+#[cfg(feature = "hosts")]
+const KEEPALIVE_PROBES: u32 = 10;
+/// The time for which bytes may be on their way, in milliseconds.
+#[cfg(feature = "hosts")]
+const UNACKNOWLEDGED_MAX_MS: u32 = 20_000;
 
 /// An end of a pair that no reactor watches yet.
 pub(crate) type PeerEnd = OwnedFd;
@@ -39,7 +56,15 @@ pub(crate) fn pair() -> io::Result<(PeerEnd, PeerEnd)> {
 /// The socket of a link over a network, and the bytes that come before those of the socket.
 #[cfg(feature = "hosts")]
 pub(crate) fn of_link(link: selvedge_cluster::net::Link) -> io::Result<(PeerEnd, Vec<u8>)> {
-    link.into_socket()
+    let (socket, beyond) = link.into_socket()?;
+    // Two workers may have nothing to say for long, while something between them forgets their connection. An error means
+    // that the stream is carried by a pair.
+    let _ = set_socket_keepalive(&socket, true)
+        .and_then(|()| set_tcp_keepidle(&socket, KEEPALIVE_IDLE))
+        .and_then(|()| set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL))
+        .and_then(|()| set_tcp_keepcnt(&socket, KEEPALIVE_PROBES))
+        .and_then(|()| set_tcp_user_timeout(&socket, UNACKNOWLEDGED_MAX_MS));
+    Ok((socket, beyond))
 }
 
 /// Drops a connection that is not used. Its other end sees a reset, and no end of the stream.
@@ -56,15 +81,23 @@ fn abandon(socket: &OwnedFd) {
 /// Gives an end to a reactor. [`PeerSource::begin`] begins to watch it.
 pub(crate) fn register(end: PeerEnd, reactor: &Handle) -> io::Result<(PeerSource, PeerSocket)> {
     let socket = Arc::new(end);
+    let source = source(Arc::clone(&socket), reactor);
+    if source.is_err() {
+        // Else a peer over a network would take this process for dead.
+        abandon(&socket);
+    }
+    Ok((source?, PeerSocket(socket)))
+}
+
+fn source(socket: Arc<OwnedFd>, reactor: &Handle) -> io::Result<PeerSource> {
     let arrivals = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
     let _context = reactor.enter();
-    let source = PeerSource {
+    Ok(PeerSource {
         watched: watch(Arc::clone(&arrivals), Interest::READABLE)?,
         arrivals,
         room: None,
-        socket: Arc::clone(&socket),
-    };
-    Ok((source, PeerSocket(socket)))
+        socket,
+    })
 }
 
 /// An end. Any thread may write, and one at a time reads; neither blocks.
