@@ -40,6 +40,11 @@ mod short_name;
 mod sleeper;
 mod spawn;
 mod spawn_error;
+#[cfg_attr(
+    not(feature = "hosts"),
+    allow(dead_code, unreachable_pub, reason = "only managers choose one")
+)]
+mod topology;
 
 /// Any error of user code.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -213,6 +213,8 @@ impl Inner {
                 printer.finish(Instant::now() + KILL_GRACE);
             }
         }
+        #[cfg(feature = "hosts")]
+        self.directory.wait_for_managers(Instant::now() + KILL_GRACE);
         self.directory.hub.close();
         report
     }

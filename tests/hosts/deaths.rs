@@ -23,11 +23,11 @@ impl Quiet {
     }
 }
 
-fn kill_9(pid: u32) {
+pub fn kill_9(pid: u32) {
     signal(pid, Signal::KILL);
 }
 
-fn signal(pid: u32, signal: Signal) {
+pub fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), signal).unwrap();
 }
 

@@ -11,10 +11,14 @@
 mod census;
 
 mod deaths;
+mod managers;
+mod members;
 mod ports;
 mod refused;
 mod resets;
 mod ssh;
+mod sshd;
+mod topology;
 mod workers;
 
 use std::num::NonZeroU16;

@@ -11,8 +11,8 @@ use crate::{alone, local, pid};
 
 /// A TCP socket of a process, as the kernel lists it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Socket {
-    local: String,
+pub struct Socket {
+    pub local: String,
     remote: String,
     is_listening: bool,
 }
@@ -39,14 +39,14 @@ fn sockets(pid: u32) -> BTreeSet<Socket> {
     .collect()
 }
 
-fn listeners(pid: u32) -> Vec<Socket> {
+pub fn listeners(pid: u32) -> Vec<Socket> {
     sockets(pid)
         .into_iter()
         .filter(|socket| socket.is_listening)
         .collect()
 }
 
-fn links(pid: u32) -> usize {
+pub fn links(pid: u32) -> usize {
     sockets(pid).len() - listeners(pid).len()
 }
 
@@ -87,6 +87,23 @@ fn jnet_01_jnet_02_jtopo_04_the_driver_listens_nowhere_and_links_are_made_when_t
     assert_eq!((links(me) - before, counts), (4, vec![2, 2, 1, 1]));
     drop((kept, workers, runtime));
     assert_eq!(links(me), before, "a removed worker leaves no socket");
+}
+
+#[test]
+fn jtopo_07_two_workers_that_need_each_other_at_once_have_one_link() {
+    let _guard = alone();
+    let runtime = Runtime::new();
+    let workers = runtime.add(local(2)).unwrap();
+    let pids: Vec<u32> = workers.iter().map(|worker| worker.pid().unwrap()).collect();
+    let kept: Vec<_> = workers
+        .iter()
+        .map(|worker| runtime.keep(pid::remote().on(worker)))
+        .collect();
+    let calls = [0, 1].map(|at| runtime.call(pid_at::remote(&kept[1 - at]).on(&workers[at])));
+    let found = calls.map(|call| call.wait().unwrap());
+    assert_eq!(found, [pids[1], pids[0]]);
+    // The driver, and each other.
+    assert_eq!(pids.iter().map(|pid| links(*pid)).collect::<Vec<_>>(), [2, 2]);
 }
 
 #[test]

@@ -19,7 +19,7 @@ impl ClusterManager for Script {
     }
 }
 
-fn refusal(manager: impl ClusterManager) -> String {
+fn refusal(manager: impl ClusterManager + 'static) -> String {
     let runtime = Runtime::new().hello_timeout(Duration::from_secs(30));
     runtime.add(manager).unwrap_err().to_string()
 }

@@ -8,14 +8,18 @@ use selvedge_cluster::manager::{StartUp, StartUpEvent, WorkerAddress};
 use selvedge_cluster::peer::Peer;
 use tokio::time::timeout;
 
+use super::hosted::Hosted;
+use super::tunnel::{Carrier, SidePrograms, Tunnel};
 use super::worker_start::{Met, NoHello, WorkerArgs, pump};
 use crate::directory::Directory;
 use crate::hosts::dialing::Dialing;
+use crate::hosts::tunnelling::{Opening, Tunnelling};
 use crate::hub::post::Post;
 use crate::platform::link::{OutputPipe, OutputReader, output};
+use crate::topology::Station;
 use crate::worker::letters::{BODY_BYTES_MAX, write_letters};
 use crate::worker::link::Link;
-use crate::worker::output::{LineQueue, Target};
+use crate::worker::output::Target;
 use crate::worker::protocol::FromWorker;
 use crate::worker::words::Words;
 
@@ -25,10 +29,9 @@ const READ_BYTES: usize = 4096;
 /// The worker that is met, and the means to meet it.
 struct Meeting {
     directory: Arc<Directory>,
-    name: String,
-    printer: LineQueue,
+    beside: SidePrograms,
     peer: Peer,
-    dialing: Dialing,
+    dialing: Box<Dialing>,
 }
 
 impl WorkerArgs {
@@ -36,20 +39,24 @@ impl WorkerArgs {
     pub(super) async fn meet_host(
         &mut self,
         peer: Peer,
-        dialing: Dialing,
+        dialing: Box<Dialing>,
         stdout: OutputPipe,
+        hosted: &mut Hosted,
     ) -> Result<Met, NoHello> {
         let directory = Arc::clone(&self.directory);
         let limit = directory.limits().hello;
         let meeting = Meeting {
             directory: Arc::clone(&directory),
-            name: self.record.name().to_owned(),
-            printer: self.printer.clone(),
+            beside: SidePrograms {
+                threads: Arc::clone(&self.launch_threads),
+                printer: self.printer.clone(),
+                worker: self.record.name().to_owned(),
+            },
             peer,
             dialing,
         };
         let met = tokio::select! {
-            met = timeout(limit, meeting.meet(stdout)) => met.unwrap_or_else(|_| Err(too_late(limit))),
+            met = timeout(limit, meeting.meet(stdout, hosted)) => met.unwrap_or_else(|_| Err(too_late(limit))),
             unwanted = self.unwanted() => Err(NoHello::Unwanted(Box::new(unwanted))),
         };
         if met.is_err() {
@@ -60,13 +67,18 @@ impl WorkerArgs {
 }
 
 impl Meeting {
-    async fn meet(self, stdout: OutputPipe) -> Result<Met, NoHello> {
+    async fn meet(self, stdout: OutputPipe, hosted: &mut Hosted) -> Result<Met, NoHello> {
         let mut stdout = output(stdout).map_err(NoHello::Io)?;
         let (address, begun) = self.hear_address(&mut stdout).await?;
+        hosted.announced();
         let hub = &self.directory.hub;
-        let place = address.to_string();
+        let tunnel = match &self.dialing.tunnelling {
+            Some(tunnelling) => Some(hosted.through(self.open(tunnelling, &address).await?)),
+            None => None,
+        };
+        let entry = tunnel.map(|tunnel| &tunnel.place);
         let mut words = Words::Letters(self.directory.words.of(self.peer));
-        let way = self.dialing.to(hub.me(), self.peer, place.clone());
+        let way = self.dialing.to(hub.me(), self.peer, &address, entry);
         let is_used = way.connect(hub).await.map_err(NoHello::Said)?;
         let (link, queue) = Link::with_limit(BODY_BYTES_MAX);
         let link = Arc::new(link);
@@ -76,8 +88,8 @@ impl Meeting {
             true => words.next().await,
             false => Ok(None),
         };
-        let (pid, host) = match first {
-            Ok(Some((FromWorker::Joined { pid, host }, _))) => (pid, host),
+        let (pid, machine) = match first {
+            Ok(Some((FromWorker::Joined { pid, machine }, _))) => (pid, machine),
             Ok(Some(_)) => return Err(NoHello::Said("it spoke before it introduced itself".to_owned())),
             Ok(None) => return Err(NoHello::Ended),
             Err(error) => return Err(NoHello::Said(error.to_string())),
@@ -85,12 +97,44 @@ impl Meeting {
         Ok(Met {
             words,
             link,
-            stdout: pump(&self.name, pid, stdout, &begun, Target::Out, &self.printer),
+            stdout: pump(
+                &self.beside.worker,
+                pid,
+                stdout,
+                &begun,
+                Target::Out,
+                &self.beside.printer,
+            ),
             pid,
             sentinels: Vec::new(),
-            place: Some(place),
-            host: Some(host),
+            station: Some(Station {
+                listens_at: address.to_string(),
+                names: self.dialing.names.clone(),
+            }),
+            machine: Some(machine),
         })
+    }
+
+    /// Opens the tunnel to the worker at an address.
+    async fn open(&self, through: &Tunnelling, to: &WorkerAddress) -> Result<Tunnel, NoHello> {
+        let failed = |why: String| NoHello::Said(format!("the tunnel to {to} cannot be opened: {why}"));
+        let (place, opening) = through.opening(to).map_err(|error| failed(error.to_string()))?;
+        let line = match opening {
+            Opening::Own(line) => line,
+            Opening::Shared { forward, cancel } => {
+                self.beside.run(forward).await.map_err(failed)?;
+                let carrier = Carrier::Shared(self.beside.clone(), cancel);
+                return Ok(Tunnel::new(place, carrier));
+            }
+        };
+        let started = self.beside.start(line).await;
+        let (program, stdout) = started.map_err(|error| failed(error.to_string()))?;
+        let mut stdout = output(stdout).map_err(NoHello::Io)?;
+        match self.hear_address(&mut stdout).await {
+            Ok(_) => Ok(Tunnel::new(place, Carrier::Own(program))),
+            Err(NoHello::Said(why)) => Err(failed(program.words(&why))),
+            Err(error) => Err(error),
+        }
     }
 
     /// Reads the output up to the line that says where the worker listens. Returns what was read behind it.
@@ -119,7 +163,7 @@ impl Meeting {
     /// Shows a line that is no announcement.
     async fn show(&self, event: Option<StartUpEvent>) {
         if let Some(StartUpEvent::Text(line)) = event {
-            self.printer.say(&line).await;
+            self.beside.printer.say(&line).await;
         }
     }
 }

@@ -5,7 +5,8 @@
 //! - `actor_node`: one for each user actor. It routes calls to the actor's lane or worker, and holds them while the
 //!   actor restarts.
 //! - `worker_node`: one for each worker process. It restarts the process and ends it.
-//! - `worker_start`: the start of a process, up to its hello; `host_start`: that of one on another host.
+//! - `worker_start`: the start of a process, up to its hello; `host_start`: that of one on another host; `tunnel`: the way to it
+//!   by `ssh`; `hosted`: its life and its tunnel.
 //! - `messages`, `supervisor_message`: the messages to nodes and to the supervisor.
 //! - `watch`: waits for a worker's death and announces it.
 //! - `launch_threads`: the threads that start worker processes. They live as long as the control thread, because a
@@ -16,12 +17,15 @@
 pub(crate) mod actor_node;
 #[cfg(feature = "hosts")]
 mod host_start;
+mod hosted;
 pub(crate) mod launch_threads;
 pub(crate) mod messages;
 pub(crate) mod node;
 pub(crate) mod silence;
 pub(crate) mod supervisor;
 pub(crate) mod supervisor_message;
+#[cfg(feature = "hosts")]
+mod tunnel;
 pub(crate) mod watch;
 pub(crate) mod worker_node;
 pub(crate) mod worker_start;

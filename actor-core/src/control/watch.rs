@@ -8,6 +8,7 @@ use std::time::Duration;
 use selvedge_cluster::peer::Peer;
 use tokio::time::{Instant, timeout_at};
 
+use crate::control::hosted::Hosted;
 use crate::control::messages::WorkerMessage;
 use crate::control::node::NodeRef;
 use crate::control::silence::Silence;
@@ -38,11 +39,12 @@ pub(crate) struct Watch {
     pub(crate) link: Arc<Link>,
     pub(crate) stdout: Arc<Pump>,
     pub(crate) stderr: Arc<Pump>,
+    pub(crate) hosted: Hosted,
 }
 
 impl Watch {
     /// Reads the link until the worker is dead, then announces the death.
-    pub(crate) async fn run(self, mut words: Words) {
+    pub(crate) async fn run(mut self, mut words: Words) {
         let Directory { leases, hub, .. } = &*self.directory;
         let (silence, limit) = (Silence::new(), self.directory.limits().silence);
         let mut is_silent = false;
@@ -87,8 +89,27 @@ impl Watch {
         let exit = if is_silent { Exit::Silent(limit) } else { exit };
         self.stdout.drain();
         self.stderr.drain();
+        let death = self.death(exit);
+        self.record.note_end(self.pid, &death.exit);
+        self.directory.process_died(self.record.id(), &death);
+        hub.buried(self.peer);
+        self.hosted.left();
+        if self.directory.is_closed() {
+            self.link.drop_requests();
+        } else {
+            self.link.lose(&death);
+        }
+        // Once the process is gone, its resources are free for the next process.
+        let _ = self.process.reap().await;
+        self.hosted.end().await;
+        // A node that has stopped has nothing to restart.
+        self.node.send(WorkerMessage::Died(death.exit));
+    }
+
+    /// The death of the process, and of the actors in it.
+    fn death(&self, exit: Exit) -> Death {
         let records = self.directory.records_in(self.record.id());
-        let death = Death {
+        Death {
             actor: records
                 .first()
                 .map_or_else(|| self.record.name().to_owned(), |it| it.name().to_owned()),
@@ -97,18 +118,6 @@ impl Watch {
             pid: Some(self.pid),
             exit,
             stderr_tail: self.stderr.tail(),
-        };
-        self.record.note_end(self.pid, &death.exit);
-        self.directory.process_died(self.record.id(), &death);
-        hub.buried(self.peer);
-        if self.directory.is_closed() {
-            self.link.drop_requests();
-        } else {
-            self.link.lose(&death);
         }
-        // Once the process is gone, its resources are free for the next process.
-        let _ = self.process.reap().await;
-        // A node that has stopped has nothing to restart.
-        self.node.send(WorkerMessage::Died(death.exit));
     }
 }

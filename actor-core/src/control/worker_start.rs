@@ -7,6 +7,7 @@ use std::time::Duration;
 use selvedge_cluster::peer::{Incarnation, Peer};
 use tokio::sync::watch;
 
+use crate::control::hosted::Hosted;
 use crate::control::launch_threads::LaunchThreads;
 use crate::control::messages::WorkerMessage;
 use crate::control::node::NodeRef;
@@ -15,10 +16,12 @@ use crate::control::watch::{Process, Watch};
 use crate::death::Exit;
 use crate::directory::Directory;
 #[cfg(feature = "hosts")]
-use crate::hosts::host_key::HostKey;
+use crate::hosts::host_key::Machine;
 use crate::hub::post::Post;
+use crate::platform::child::ChildHandle;
 use crate::platform::link::{OutputPipe, OutputReader, Stream, connect, output};
 use crate::spawn_error::SpawnError;
+use crate::topology::Station;
 use crate::worker::hello::Hello;
 use crate::worker::launch::{Contact, Launched, LaunchedChild, Launcher};
 use crate::worker::link::{Link, write_frames};
@@ -41,6 +44,15 @@ pub(crate) struct WorkerArgs {
     pub(crate) closing: watch::Receiver<bool>,
 }
 
+/// A process that was started, under its name among the peers.
+struct NewProcess {
+    peer: Peer,
+    child: ChildHandle,
+    process: Process,
+    stderr: Arc<Pump>,
+    hosted: Hosted,
+}
+
 /// A process that has introduced itself.
 pub(super) struct Met {
     pub(super) words: Words,
@@ -49,17 +61,18 @@ pub(super) struct Met {
     /// The pid of the worker on its host.
     pub(super) pid: u32,
     pub(super) sentinels: Vec<u32>,
-    /// The place where other workers dial the worker; `None` for a child, which takes ends of pairs.
-    pub(super) place: Option<String>,
-    /// The host of the worker; `None` for a child, which is on this host.
+    /// How other workers reach the worker; `None` for a child, which takes ends of pairs.
+    pub(super) station: Option<Station>,
+    /// The machine of the worker; `None` for a child, which is on this one.
     #[cfg(feature = "hosts")]
-    pub(super) host: Option<HostKey>,
+    pub(super) machine: Option<Machine>,
 }
 
 impl WorkerArgs {
     /// Launches the process, waits for its hello, and watches it from then on.
     pub(super) async fn start(&mut self, node: &NodeRef<WorkerMessage>) -> Result<(), SpawnError> {
         let Launched { child, contact } = self.launch().await?;
+        let mut hosted = Hosted::launched(&self.record, &self.launcher);
         let LaunchedChild {
             pid,
             mut process,
@@ -69,7 +82,7 @@ impl WorkerArgs {
         let Some(child) = process.watch() else {
             return Err(SpawnError::Internal("a child without a descriptor".to_owned()));
         };
-        let mut process = Process::new(&child).map_err(SpawnError::Control)?;
+        let process = Process::new(&child).map_err(SpawnError::Control)?;
         let stderr = match self.pump(stderr, pid, Target::Err) {
             Ok(stderr) => stderr,
             Err(error) => {
@@ -81,24 +94,39 @@ impl WorkerArgs {
         let met = match contact {
             Contact::Pair(stream) => self.meet_child(pid, stream, stdout).await,
             #[cfg(feature = "hosts")]
-            Contact::Announced(dialing) => self.meet_host(peer, dialing, stdout).await,
+            Contact::Announced(dialing) => self.meet_host(peer, dialing, stdout, &mut hosted).await,
         };
         let met = match met {
             Ok(met) => met,
-            Err(refused) => return Err(self.refused(refused, &process, &stderr).await),
+            Err(refused) => {
+                hosted.failed();
+                return Err(self.refused(refused, &process, &stderr).await);
+            }
         };
+        let started = NewProcess {
+            peer,
+            child,
+            process,
+            stderr,
+            hosted,
+        };
+        self.join(node, started, met);
+        Ok(())
+    }
+
+    /// Makes a process that has introduced itself a member, and watches it.
+    fn join(&self, node: &NodeRef<WorkerMessage>, started: NewProcess, met: Met) {
+        let NewProcess {
+            peer,
+            child,
+            mut process,
+            stderr,
+            mut hosted,
+        } = started;
         #[cfg(feature = "hosts")]
-        self.record.note_host(met.host);
-        let Met {
-            link,
-            words,
-            stdout,
-            pid,
-            sentinels,
-            place,
-            ..
-        } = met;
-        process.watch_sentinels(pid, &sentinels);
+        self.record.note_machine(met.machine);
+        let (pid, link) = (met.pid, met.link);
+        process.watch_sentinels(pid, &met.sentinels);
         // If the worker is gone already, its watch detects the death.
         let _ = link.tell(&self.welcome(peer));
         let record = Arc::clone(&self.record);
@@ -108,8 +136,10 @@ impl WorkerArgs {
             child,
             link: Arc::clone(&link),
         };
-        self.directory.hub.joined(peer, Arc::new(running.clone()), place);
+        let courier = Arc::new(running.clone());
+        self.directory.hub.joined(peer, courier, met.station);
         record.set_current(Some(running));
+        hosted.joined();
         let watch = Watch {
             record,
             directory: Arc::clone(&self.directory),
@@ -118,11 +148,11 @@ impl WorkerArgs {
             peer,
             process,
             link,
-            stdout,
+            stdout: met.stdout,
             stderr,
+            hosted,
         };
-        tokio::spawn(watch.run(words));
-        Ok(())
+        tokio::spawn(watch.run(met.words));
     }
 
     /// Connects an output of a new process with the printer.
@@ -145,9 +175,9 @@ impl WorkerArgs {
             stdout,
             pid,
             sentinels,
-            place: None,
+            station: None,
             #[cfg(feature = "hosts")]
-            host: None,
+            machine: None,
         })
     }
 

@@ -12,6 +12,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+#[cfg(feature = "hosts")]
+use std::time::Instant;
 
 use parking_lot::Mutex;
 #[cfg(feature = "hosts")]
@@ -21,10 +23,15 @@ use selvedge_cluster::id_map::IdMap;
 use crate::actor_record::ActorRecord;
 use crate::cell::async_driver::AsyncDriver;
 use crate::home::keep::LaneKeep;
+use crate::home::worker::WorkerKeep;
+#[cfg(feature = "hosts")]
+use crate::hosts::managing::Managing;
 use crate::hub::{Hub, LinkSettings};
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
 use crate::lease::manager::LeaseManager;
+#[cfg(feature = "hosts")]
+use crate::topology::Topology;
 #[cfg(feature = "hosts")]
 use crate::worker::letters::WordsOfWorkers;
 
@@ -33,6 +40,7 @@ struct Entries {
     /// The actors, each with the shared object that keeps its lane alive.
     records: IdMap<ActorId, (Arc<ActorRecord>, Option<Arc<LaneKeep>>)>,
     lanes: IdMap<LaneId, Arc<LaneThread>>,
+    workers: IdMap<ProcessId, Weak<WorkerKeep>>,
 }
 
 pub(crate) struct Directory {
@@ -47,6 +55,12 @@ pub(crate) struct Directory {
     /// The cookie of the cluster, once it has workers on other hosts.
     #[cfg(feature = "hosts")]
     pub(crate) cookie: OnceLock<Cookie>,
+    /// The topology of the workers, once it has some on other hosts.
+    #[cfg(feature = "hosts")]
+    pub(crate) topology: OnceLock<Topology>,
+    /// The managers of workers.
+    #[cfg(feature = "hosts")]
+    managers: Mutex<Vec<Weak<Managing>>>,
     inline: AsyncDriver,
 }
 
@@ -65,6 +79,10 @@ impl Directory {
             words,
             #[cfg(feature = "hosts")]
             cookie: OnceLock::new(),
+            #[cfg(feature = "hosts")]
+            managers: Mutex::default(),
+            #[cfg(feature = "hosts")]
+            topology: OnceLock::new(),
             inline: AsyncDriver::new(),
         }
     }
@@ -121,6 +139,35 @@ impl Directory {
         // Nothing waits for a thread under this lock, because a thread that ends may use the directory.
         entries.lanes.retain(|_, old| !old.is_gone());
         entries.lanes.insert(lane.id(), Arc::clone(lane));
+    }
+
+    /// Notes a manager, and forgets those whose workers have all ended.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn note_manager(&self, managing: &Arc<Managing>) {
+        let mut managers = self.managers.lock();
+        managers.retain(|manager| manager.strong_count() > 0);
+        managers.push(Arc::downgrade(managing));
+    }
+
+    /// Waits until the managers were told everything.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn wait_for_managers(&self, deadline: Instant) {
+        let managers = self.managers.lock().clone();
+        let managers = managers.iter().filter_map(Weak::upgrade);
+        managers.for_each(|manager| manager.wait(deadline));
+    }
+
+    /// Adds a worker, and forgets those that nobody keeps.
+    pub(crate) fn add_worker(&self, worker: &Arc<WorkerKeep>) {
+        let mut entries = self.entries.lock();
+        entries.workers.retain(|_, worker| worker.strong_count() > 0);
+        entries.workers.insert(worker.record.id(), Arc::downgrade(worker));
+    }
+
+    /// All workers that somebody keeps, ordered by number.
+    pub(crate) fn workers(&self) -> Vec<Arc<WorkerKeep>> {
+        let entries = self.entries.lock();
+        entries.workers.values().filter_map(Weak::upgrade).collect()
     }
 
     pub(crate) fn lanes(&self) -> Vec<Arc<LaneThread>> {

@@ -1,6 +1,8 @@
 //! Handles to lanes and workers, for code that spawns actors. A lane or a worker ends with its last handle and its last
 //! actor.
 
+#[cfg(feature = "hosts")]
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +17,7 @@ use crate::home::Home;
 use crate::home::keep::{LaneHome, LaneKeep};
 use crate::home::thread::ThreadLane;
 use crate::home::worker::{WorkerKeep, WorkerLane};
-use crate::id::{LaneId, ProcessId};
+use crate::id::{HostId, LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
 use crate::promise::{Answer, promise};
 use crate::runtime::Runtime;
@@ -59,6 +61,26 @@ impl Runtime {
     /// actor.
     pub fn lane(&self, name: impl Into<String>) -> Lane {
         Lane::new(self, name.into(), ThreadLane::default())
+    }
+
+    /// The worker processes of this runtime that live, in the order of their numbers. The handles keep them alive.
+    #[must_use]
+    pub fn workers(&self) -> Vec<Worker> {
+        let keeps = self.inner().directory.workers().into_iter();
+        let living = keeps.filter(|keep| keep.record.peer().is_some() && !keep.record.is_told_to_end());
+        let runtime = self.clone();
+        living
+            .map(|keep| Worker {
+                keep,
+                runtime: runtime.clone(),
+            })
+            .collect()
+    }
+
+    /// The number of this process among the processes of the runtime: 1 in the process that made the runtime.
+    #[must_use]
+    pub fn process(&self) -> peer::ProcessId {
+        self.remote().me()
     }
 
     /// Starts a worker process that several actors may share.
@@ -230,13 +252,13 @@ impl std::fmt::Debug for Worker {
 
 impl Worker {
     pub(crate) fn new(runtime: &Runtime, record: Arc<WorkerRecord>) -> Self {
-        Worker {
-            keep: Arc::new(WorkerKeep {
-                record,
-                made_in: MadeIn::here(),
-            }),
-            runtime: runtime.clone(),
-        }
+        let keep = Arc::new(WorkerKeep {
+            record,
+            made_in: MadeIn::here(),
+        });
+        runtime.inner().directory.add_worker(&keep);
+        let runtime = runtime.clone();
+        Worker { keep, runtime }
     }
 
     /// The worker's name.
@@ -256,10 +278,24 @@ impl Worker {
         &self.runtime
     }
 
-    /// The number of the worker's process among the processes of the runtime, from 2.
+    /// The number of the worker's process among the processes of the runtime, from 2. A worker that is started again keeps it,
+    /// and no other worker gets it.
     #[must_use]
-    pub(crate) fn process(&self) -> peer::ProcessId {
+    pub fn process(&self) -> peer::ProcessId {
         self.keep.record.id().among_peers()
+    }
+
+    /// The host of the worker's process. Workers with equal hosts can share memory.
+    #[must_use]
+    pub fn host(&self) -> HostId {
+        self.keep.record.host()
+    }
+
+    /// The logical cores that the worker may use, as it has said when it joined; 1 for a child.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn cores(&self) -> NonZeroUsize {
+        let machine = self.keep.record.machine();
+        machine.map_or(NonZeroUsize::MIN, |machine| machine.cores)
     }
 
     /// Creates a lane of this worker, a thread that several actors may share.

@@ -2,34 +2,50 @@
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use selvedge_cluster::handshake::{Cookie, Role};
-use selvedge_cluster::net::{Link, LinkCause, LinkError, PeerInfo, Tcp, dial};
+use selvedge_cluster::manager::WorkerAddress;
+use selvedge_cluster::net::{Link, LinkCause, LinkError, PeerInfo, Tcp, Transport, Uds, dial};
 use selvedge_cluster::peer::Peer;
 
 use super::identity::{COOKIE, identity};
+use super::tunnelling::{Tunnelling, entry};
 use crate::hub::Hub;
 use crate::hub::connection::{Connection, NoConnection, Redial, Resume, dial_until};
 use crate::hub::notice::Secret;
 use crate::hub::post::Post;
 use crate::platform::peer_socket::of_link;
+use crate::topology::Names;
 
 /// The driver's way to a worker that says where it listens.
 #[derive(Clone)]
 pub(crate) struct Dialing {
     pub(super) cookie: Cookie,
+    /// The way to the worker's port, if it is not open.
+    pub(crate) tunnelling: Option<Tunnelling>,
+    /// The worker's names in a custom topology.
+    pub(crate) names: Names,
 }
 
 impl Dialing {
-    /// The way to a new worker, which gets the name `to` when it is dialled.
-    pub(crate) fn to(&self, me: Peer, to: Peer, connect_at: String) -> PlaceOfPeer {
+    /// The way to a new worker at an address, through the tunnel that begins in this directory if there is one. The worker gets
+    /// the name `to` when it is dialled.
+    pub(crate) fn to(
+        &self,
+        me: Peer,
+        to: Peer,
+        address: &WorkerAddress,
+        through: Option<&Uds>,
+    ) -> PlaceOfPeer {
         PlaceOfPeer {
             role: Role::Head,
             me,
             to,
-            connect_at,
+            connect_at: through.map_or_else(|| address.to_string(), entry),
+            through: through.cloned(),
             cookie: self.cookie.clone(),
         }
     }
@@ -41,6 +57,8 @@ pub(crate) struct PlaceOfPeer {
     me: Peer,
     to: Peer,
     connect_at: String,
+    /// The directory of the tunnel to it.
+    through: Option<Uds>,
     cookie: Cookie,
 }
 
@@ -53,7 +71,11 @@ impl PlaceOfPeer {
         };
         let identity = identity(self.role, Some(self.me), Some(self.to), self.cookie.clone());
         // The interface of a transport is for listening; it dials any address.
-        dial(&Tcp::loopback(), &place, &identity).await
+        let transport: &dyn Transport = match &self.through {
+            Some(tunnel) => tunnel,
+            None => const { &Tcp::loopback() },
+        };
+        dial(transport, &place, &identity).await
     }
 
     /// Dials the worker, and puts the connection under the link to it. Returns whether the connection is used: not if the worker
@@ -62,7 +84,8 @@ impl PlaceOfPeer {
     /// # Errors
     /// A text: the worker cannot be reached, or the handshake fails.
     pub(crate) async fn connect(self, hub: &Hub) -> Result<bool, String> {
-        let connection = self.link().await.map_err(|error| error.to_string())?;
+        let connection = self.link().await;
+        let connection = connection.map_err(|error| explained(&error, &self.connect_at))?;
         let connection = of_link(connection).map_err(|error| error.to_string())?;
         self.adopted(hub, connection)
     }
@@ -82,8 +105,8 @@ impl Redial for PlaceOfPeer {
                 LinkCause::Unreachable {
                     kind: io::ErrorKind::ConnectionRefused,
                     ..
-                } => NoConnection::Gone(error.to_string()),
-                _ => NoConnection::Failed(error.to_string()),
+                } => NoConnection::Gone(explained(&error, &self.connect_at)),
+                _ => NoConnection::Failed(explained(&error, &self.connect_at)),
             })?;
             of_link(link).map_err(|error| NoConnection::Failed(error.to_string()))
         })
@@ -105,8 +128,8 @@ pub(crate) fn dial_peer(
         Some(cookie) => cookie,
         None => {
             let why = "this process has no cookie".to_owned();
-            hub.unreachable(peer, why.clone());
-            return failed(why);
+            failed(why.clone());
+            return hub.unreachable(peer, why);
         }
     };
     let place = PlaceOfPeer {
@@ -114,6 +137,7 @@ pub(crate) fn dial_peer(
         me: hub.me(),
         to: peer,
         connect_at,
+        through: None,
         cookie,
     };
     let dialling = Arc::clone(hub);
@@ -124,13 +148,54 @@ pub(crate) fn dial_peer(
             None => Ok(false),
         });
         if let Err(why) = adopted {
-            dialling.unreachable(peer, why.clone());
-            tell(why);
+            tell(why.clone());
+            dialling.unreachable(peer, why);
         }
     };
     if !hub.spawn(Box::pin(task)) {
         let why = "this process cannot start the thread of its links".to_owned();
-        hub.unreachable(peer, why.clone());
-        failed(why);
+        failed(why.clone());
+        hub.unreachable(peer, why);
+    }
+}
+
+/// The text of an error, which says so if the place that was dialled is one that only its own host reaches.
+fn explained(error: &LinkError, connect_at: &str) -> String {
+    let address = connect_at.parse::<SocketAddr>();
+    match address.is_ok_and(|address| address.ip().is_loopback()) {
+        true => format!(
+            "{error} (help: it listens on the loopback interface, which other hosts do not reach; start it with another address: \
+             `LocalManager::bind`, `WorkerCommand::bind`, or the second word of the machine's line)"
+        ),
+        false => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use selvedge_cluster::peer::{Incarnation, ProcessId};
+
+    #[test]
+    fn jnet_03_an_address_that_only_its_own_host_reaches_is_named_as_such() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = free.local_addr().unwrap().to_string();
+        drop(free);
+        let peer = Peer {
+            process: ProcessId::HEAD,
+            incarnation: Incarnation(1),
+        };
+        let way = PlaceOfPeer {
+            role: Role::Worker,
+            me: peer,
+            to: peer,
+            connect_at: place.clone(),
+            through: None,
+            cookie: Cookie::new([7; 32]),
+        };
+        let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let error = reactor.unwrap().block_on(way.link()).unwrap_err();
+        assert!(explained(&error, &place).contains("the loopback interface"));
+        assert_eq!(explained(&error, "10.0.0.7:4711"), error.to_string());
     }
 }

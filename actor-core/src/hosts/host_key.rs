@@ -1,6 +1,8 @@
 //! Hosts: which processes can share memory.
 
+use std::num::NonZeroUsize;
 use std::sync::OnceLock;
+use std::thread::available_parallelism;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -39,5 +41,23 @@ impl HostKey {
             others.len() - 1
         });
         HostId(u32::try_from(place + 1).unwrap_or(u32::MAX))
+    }
+}
+
+/// The machine of a worker, as the worker describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    pub(crate) host: HostKey,
+    /// The logical cores that the worker may use.
+    pub(crate) cores: NonZeroUsize,
+}
+
+impl Machine {
+    /// The machine of this process.
+    pub(crate) fn mine() -> Self {
+        Machine {
+            host: HostKey::mine(),
+            cores: available_parallelism().unwrap_or(NonZeroUsize::MIN),
+        }
     }
 }

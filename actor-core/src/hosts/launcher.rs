@@ -3,10 +3,11 @@
 use std::io;
 use std::process::Command;
 
-use selvedge_cluster::handshake::Cookie;
-use selvedge_cluster::manager::CommandLine;
+use selvedge_cluster::manager::{CommandLine, ManageEvent};
+use selvedge_cluster::peer::ProcessId;
 
 use super::dialing::Dialing;
+use super::managing::Seat;
 use crate::platform::launch::launch_command;
 use crate::worker::launch::{Contact, Launched, Launcher};
 
@@ -15,7 +16,8 @@ pub(super) struct CommandLauncher {
     pub(super) line: CommandLine,
     pub(super) directory: Option<String>,
     pub(super) environment: Vec<(String, String)>,
-    pub(super) cookie: Cookie,
+    pub(super) dialing: Box<Dialing>,
+    pub(super) seat: Seat,
 }
 
 impl Launcher for CommandLauncher {
@@ -27,13 +29,16 @@ impl Launcher for CommandLauncher {
         }
         let variables = self.environment.iter().chain(env);
         command.envs(variables.map(|(name, value)| (name, value)));
-        let child = launch_command(command, self.cookie.text().as_ref())?;
-        let dialing = Dialing {
-            cookie: self.cookie.clone(),
-        };
+        let cookie = self.dialing.cookie.text();
+        // The worker closes its input as soon as it has the cookie.
+        let (child, _) = launch_command(command, cookie.as_ref())?;
         Ok(Launched {
             child,
-            contact: Contact::Announced(dialing),
+            contact: Contact::Announced(self.dialing.clone()),
         })
+    }
+
+    fn tell(&self, worker: ProcessId, event: ManageEvent) {
+        self.seat.tell(worker, event);
     }
 }

@@ -6,6 +6,7 @@ use selvedge_cluster::manager::{BindAddress, WorkerCommand, WorkerConfig};
 
 use super::manager::ClusterManager;
 use crate::BoxError;
+use crate::topology::Topology;
 
 /// Workers on this host that are reached over TCP, as those of other hosts are. [`Runtime::worker`](crate::Runtime::worker)
 /// starts workers that share memory and need no port; these are for trying out what a cluster does.
@@ -15,13 +16,18 @@ use crate::BoxError;
 pub struct LocalManager {
     count: NonZeroU16,
     bind: Option<BindAddress>,
+    topology: Topology,
 }
 
 impl LocalManager {
     /// A manager of this number of workers.
     #[must_use]
     pub fn workers(count: NonZeroU16) -> Self {
-        LocalManager { count, bind: None }
+        LocalManager {
+            count,
+            bind: None,
+            topology: Topology::default(),
+        }
     }
 
     /// One worker for each core that this process may use.
@@ -33,10 +39,18 @@ impl LocalManager {
         Self::workers(cores)
     }
 
-    /// Has the workers listen on another interface, so that workers of other hosts can reach them.
+    /// Has the workers listen on another interface, so that workers of other hosts can reach them. A port in the address is the
+    /// first worker's.
     #[must_use]
     pub fn bind(mut self, bind: BindAddress) -> Self {
         self.bind = Some(bind);
+        self
+    }
+
+    /// Sets which workers have links with each other.
+    #[must_use]
+    pub fn topology(mut self, topology: Topology) -> Self {
+        self.topology = topology;
         self
     }
 }
@@ -48,11 +62,17 @@ impl ClusterManager for LocalManager {
         let loopback: BindAddress = "127.0.0.1".parse()?;
         let bind = self.bind.clone().unwrap_or(loopback);
         for number in 1..=self.count.get() {
-            let command = WorkerCommand::new(program).bind(bind.clone());
+            let mut bind = bind.clone();
+            bind.port = bind.port.filter(|_| number == 1);
+            let command = WorkerCommand::new(program).bind(bind);
             out(WorkerConfig::default()
                 .ident(format!("local {number}"))
                 .command(command));
         }
         Ok(())
+    }
+
+    fn topology(&self) -> Topology {
+        self.topology
     }
 }

@@ -1,8 +1,10 @@
 //! Managers: who decides which workers there are.
 
-use selvedge_cluster::manager::WorkerConfig;
+use selvedge_cluster::manager::{ManageEvent, WorkerConfig};
+use selvedge_cluster::peer::ProcessId;
 
 use crate::BoxError;
+use crate::topology::Topology;
 
 /// A source of workers: it says which ones to start, and how. [`LocalManager`](super::LocalManager) and
 /// [`SshManager`](super::SshManager) are two; write one for anything else that can run a command.
@@ -27,9 +29,28 @@ use crate::BoxError;
 /// ```
 pub trait ClusterManager: Send + Sync {
     /// Passes the configuration of each worker to `out`, as soon as it is known: the worker is started and connected while this
-    /// function goes on. The workers are numbered in this order.
+    /// function goes on. A configuration that stands for several workers ([`WorkerConfig::count`]) starts one, which says how many
+    /// cores there are, and then the others. Return when all configurations are passed.
     ///
     /// # Errors
     /// Any: [`Runtime::add`](crate::Runtime::add) then ends the workers of this call and returns the error.
     fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<(), BoxError>;
+
+    /// Says which workers have links with each other. The first manager that is added decides; others with another topology are
+    /// refused. By default, each worker reaches each, by a link that is made when it is needed.
+    fn topology(&self) -> Topology {
+        Topology::default()
+    }
+
+    /// Is told of each process of a worker: [`Register`](ManageEvent::Register) when it has joined,
+    /// [`Deregister`](ManageEvent::Deregister) when it is no member any more, or will not become one, and
+    /// [`Finalize`](ManageEvent::Finalize) when it has ended. Each comes once for a process, in this order, and a process that
+    /// does not join is not registered. A worker that is started again is another process with the same number.
+    ///
+    /// `config` is the configuration with which the worker was launched. One thread calls this function, for one event after the
+    /// other, also while [`launch`](Self::launch) runs, and the end of the runtime waits up to 2 s for it. A panic is caught. The
+    /// default does nothing.
+    ///
+    /// Nobody sends [`Interrupt`](ManageEvent::Interrupt): whoever waits for a call cancels it.
+    fn manage(&self, _worker: ProcessId, _config: &mut WorkerConfig, _event: ManageEvent) {}
 }

@@ -5,28 +5,36 @@
 //! like a driver and a child: all letters take it, and so do the words by which actors are built and called.
 //!
 //! - `manager`, `local`, `ssh`: who decides which workers there are.
-//! - `add`: workers are added to a runtime.
-//! - `launcher`, `dialing`: the driver's side of one worker, up to its link; `control/host_start.rs` goes on from there.
+//! - `add`, `adding`: workers are added to a runtime; `managing`: the thread that tells managers of them.
+//! - `launcher`, `dialing`, `tunnelling`: the driver's side of one worker, up to its link; `control/host_start.rs` goes on from
+//!   there.
 //! - `serve`: the worker's side.
 //! - `identity`, `host_key`: what a process says of itself, and which processes can share memory.
 
 mod add;
+mod adding;
 pub(crate) mod dialing;
 pub(crate) mod host_key;
 mod identity;
 mod launcher;
 mod local;
 mod manager;
+pub(crate) mod managing;
 pub(crate) mod serve;
 mod ssh;
+pub(crate) mod tunnelling;
 
 pub use add::AddError;
 pub use local::LocalManager;
 pub use manager::ClusterManager;
 pub use ssh::SshManager;
 
+pub use crate::topology::Topology;
+
 /// The words of managers: machines, commands, and the ways of `ssh`.
 pub use selvedge_cluster::manager::{
-    BindAddress, CommandError, Count, HostName, MachineSpec, MachineSpecError, PartError, SshOptions,
-    UserName, WorkerAddress, WorkerCommand, WorkerConfig,
+    BindAddress, CommandError, Count, HostName, MachineSpec, MachineSpecError, ManageEvent, PartError,
+    SshOptions, UserName, WorkerAddress, WorkerCommand, WorkerConfig,
 };
+/// The number of a process.
+pub use selvedge_cluster::peer::ProcessId;

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::num::NonZeroU16;
 use std::process;
 use std::sync::{Arc, OnceLock};
 
@@ -12,7 +13,7 @@ use selvedge_cluster::net::{Arrival, Link, Listener, Tcp};
 use selvedge_cluster::peer::Peer;
 use tokio::time::timeout;
 
-use super::host_key::HostKey;
+use super::host_key::Machine;
 use super::identity::{COOKIE, identity};
 use crate::hub::connection::Resume;
 use crate::hub::post::{Letter, Post};
@@ -49,10 +50,10 @@ fn start(bind: Option<&str>) -> Result<(WorkerLanes, Receiver<Letter>), String> 
         .map_err(|error| format!("the standard input cannot be closed: {error}"))?;
     let cookie = COOKIE.get_or_init(|| cookie).clone();
     let reactor = start_reactor().map_err(|error| format!("no thread for links: {error}"))?;
-    let interface = interface(bind.as_ref())?;
+    let address = address(bind.as_ref())?;
     let found = reactor.block_on(async {
         let limit = driver_timeout();
-        let heard = timeout(limit, hear_driver(interface, cookie)).await;
+        let heard = timeout(limit, hear_driver(address, cookie)).await;
         heard.unwrap_or_else(|_| Err(format!("no driver has come within {limit:?}")))
     });
     let (listener, link, driver) = found?;
@@ -89,16 +90,16 @@ fn start(bind: Option<&str>) -> Result<(WorkerLanes, Receiver<Letter>), String> 
     adopted.map_err(|error| format!("the link of the driver cannot be used: {error}"))?;
     writer.send(&FromWorker::Joined {
         pid: process::id(),
-        host: HostKey::mine(),
+        machine: Machine::mine(),
     });
     reactor.spawn(hear_peers(listener, hub, driver));
     Ok((worker, letters))
 }
 
 /// Listens, says where, and waits for the driver, which names this worker.
-async fn hear_driver(interface: IpAddr, cookie: Cookie) -> Result<(Listener, Link, Peer), String> {
+async fn hear_driver(address: SocketAddr, cookie: Cookie) -> Result<(Listener, Link, Peer), String> {
     let identity = identity(Role::Worker, None, None, cookie);
-    let bound = Listener::bind(&Tcp::on(interface), identity).await;
+    let bound = Listener::bind(&Tcp::at(address), identity).await;
     let mut listener = bound.map_err(|error| error.to_string())?;
     let address: WorkerAddress = listener
         .connect_at()
@@ -184,25 +185,25 @@ fn work(mut worker: WorkerLanes, letters: &Receiver<Letter>) -> ! {
     }
 }
 
-/// The address to listen on: the one that was given, or the one at which this host was reached, or that of its name.
-fn interface(bind: Option<&BindAddress>) -> Result<IpAddr, String> {
+/// The address to listen on: the one that was given, or the one at which this host was reached, or that of its name. Port 0
+/// stands for a free one.
+fn address(bind: Option<&BindAddress>) -> Result<SocketAddr, String> {
     if let Some(bind) = bind {
-        return resolve(bind.host.as_str());
+        return resolve(bind.host.as_str(), bind.port.map_or(0, NonZeroU16::get));
     }
     // `sshd` says by it at which address its client has reached it.
     let reached = std::env::var("SSH_CONNECTION").ok();
-    let reached = reached.and_then(|text| text.split(' ').nth(2)?.parse().ok());
+    let reached: Option<IpAddr> = reached.and_then(|text| text.split(' ').nth(2)?.parse().ok());
     match reached {
-        Some(address) => Ok(address),
-        None => resolve(&platform::host::network_name()),
+        Some(address) => Ok(SocketAddr::new(address, 0)),
+        None => resolve(&platform::host::network_name(), 0),
     }
 }
 
-fn resolve(host: &str) -> Result<IpAddr, String> {
-    let found = (host, 0).to_socket_addrs();
+fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
+    let found = (host, port).to_socket_addrs();
     let mut found = found.map_err(|error| format!("the address of `{host}` is not known: {error}"))?;
-    let first: Option<SocketAddr> = found.next();
-    first
-        .map(|address| address.ip())
+    found
+        .next()
         .ok_or_else(|| format!("`{host}` has no address: give one by `--bind-to`"))
 }

@@ -2,19 +2,24 @@
 
 use std::path::Path;
 
-use selvedge_cluster::manager::{Count, MachineSpec, SshOptions, WorkerCommand, WorkerConfig};
+use selvedge_cluster::manager::{MachineSpec, SshOptions, WorkerCommand, WorkerConfig};
 
 use super::manager::ClusterManager;
 use crate::BoxError;
+use crate::topology::Topology;
 
 /// Workers on machines that `ssh` reaches without a question. Each machine needs this program at the path that it has here,
 /// or at the one of [`command`](Self::command). `ssh` starts the workers; what is said to them goes over TCP, so their
-/// ports must be open to this host and to each other.
+/// ports must be open to this host, unless it goes through tunnels ([`SshOptions::tunnel`]), and to each other.
+///
+/// If a machine has several workers, the first of them says how many cores there are, and the others are started then; a port
+/// in the machine's bind address is the first worker's.
 #[derive(Clone, Debug)]
 pub struct SshManager {
     machines: Vec<MachineSpec>,
     options: SshOptions,
     command: Option<WorkerCommand>,
+    topology: Topology,
 }
 
 impl SshManager {
@@ -25,6 +30,7 @@ impl SshManager {
             machines: machines.into_iter().collect(),
             options: SshOptions::default(),
             command: None,
+            topology: Topology::default(),
         }
     }
 
@@ -55,6 +61,13 @@ impl SshManager {
         self
     }
 
+    /// Sets which workers have links with each other.
+    #[must_use]
+    pub fn topology(mut self, topology: Topology) -> Self {
+        self.topology = topology;
+        self
+    }
+
     fn worker_command(&self) -> Result<WorkerCommand, BoxError> {
         if let Some(command) = &self.command {
             return Ok(command.clone());
@@ -69,32 +82,18 @@ impl ClusterManager for SshManager {
     fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<(), BoxError> {
         let command = self.worker_command()?;
         for machine in &self.machines {
-            let Count::Exactly(count) = machine.count else {
-                return Err(
-                    format!("`{machine}`: `auto` is not implemented: write the number of workers").into(),
-                );
-            };
-            for number in 1..=count.get() {
-                let mut command = command.clone();
-                if number > 1 {
-                    // The port of the machine's line is the first worker's.
-                    command.bind = machine
-                        .bind
-                        .clone()
-                        .map(|bind| selvedge_cluster::manager::BindAddress { port: None, ..bind });
-                }
-                let ident = match count.get() {
-                    1 => machine.host.as_str().to_owned(),
-                    _ => format!("{} {number}", machine.host.as_str()),
-                };
-                let config = WorkerConfig::default()
-                    .ident(ident)
-                    .command(command)
-                    .ssh(self.options.clone())
-                    .machine(machine.clone());
-                out(config);
-            }
+            let config = WorkerConfig::default()
+                .ident(machine.host.as_str())
+                .count(machine.count)
+                .command(command.clone())
+                .ssh(self.options.clone())
+                .machine(machine.clone());
+            out(config);
         }
         Ok(())
+    }
+
+    fn topology(&self) -> Topology {
+        self.topology
     }
 }

@@ -8,6 +8,7 @@ use selvedge_cluster::peer::{Peer, ProcessId};
 
 use super::notice::{Notice, Secret};
 use crate::platform::peer_socket::{PeerEnd, pair};
+use crate::topology::{Station, Topology};
 
 /// The way to one worker that does not depend on any link of the hub.
 pub(crate) trait Courier: Send + Sync {
@@ -21,8 +22,8 @@ pub(crate) trait Courier: Send + Sync {
 struct Member {
     peer: Peer,
     courier: Arc<dyn Courier>,
-    /// The place where others dial the worker; `None` for one of this host, which takes ends of pairs.
-    listens_at: Option<String>,
+    /// How others reach the worker; `None` for one of this host, which takes ends of pairs.
+    station: Option<Station>,
     /// The workers to which a pair was made.
     linked: IdSet<ProcessId>,
 }
@@ -32,11 +33,12 @@ pub(super) struct Broker {
     members: IdMap<ProcessId, Member>,
     /// The cookie of the cluster, once there is a member of another host.
     cookie: Option<Secret>,
+    topology: Topology,
 }
 
 impl Broker {
-    /// Adds a worker. The worker and all others are told of each other.
-    pub(super) fn join(&mut self, peer: Peer, courier: Arc<dyn Courier>, listens_at: Option<String>) {
+    /// Adds a worker. The worker and all others are told of each other, and linked if the topology wants that.
+    pub(super) fn join(&mut self, peer: Peer, courier: Arc<dyn Courier>, station: Option<Station>) {
         for other in self.members.values() {
             other.courier.tell(Notice::Joined(peer), None);
             courier.tell(Notice::Joined(other.peer), None);
@@ -45,10 +47,32 @@ impl Broker {
         let member = Member {
             peer,
             courier,
-            listens_at,
+            station,
             linked,
         };
         self.members.insert(peer.process, member);
+        if self.topology.is_eager() {
+            self.link_all(peer);
+        }
+    }
+
+    /// Links a new worker with the others, as far as one of the two is dialled.
+    fn link_all(&mut self, peer: Peer) {
+        let one = self.station(peer);
+        let others = self.members.values().filter(|other| {
+            let other_station = other.station.as_ref();
+            other.peer != peer
+                && (one.is_some() || other_station.is_some())
+                && self.topology.allows(one.as_ref(), other_station)
+        });
+        let others: Vec<Peer> = others.map(|other| other.peer).collect();
+        others.into_iter().for_each(|other| self.connect(peer, other));
+    }
+
+    /// Sets which workers have links with each other.
+    #[cfg(feature = "hosts")]
+    pub(super) fn set_topology(&mut self, topology: Topology) {
+        self.topology = topology;
     }
 
     /// Sets the cookie, for workers of this host that have to dial others.
@@ -82,6 +106,14 @@ impl Broker {
         let Some(other) = self.courier(about).cloned().filter(|_| from != about) else {
             return asker.tell(Notice::Died(about), None);
         };
+        let (one, two) = (self.station(from), self.station(about));
+        if !self.topology.allows(one.as_ref(), two.as_ref()) {
+            let why = format!(
+                "the topology of the workers ({}) has no link between the two",
+                self.topology
+            );
+            return asker.tell(Notice::NotLinked(about, why), None);
+        }
         let is_new = self
             .members
             .get_mut(&from.process)
@@ -89,7 +121,7 @@ impl Broker {
         if !is_new {
             return;
         }
-        match (self.listens_at(from), self.listens_at(about)) {
+        match (one.map(|it| it.listens_at), two.map(|it| it.listens_at)) {
             (None, None) => match pair() {
                 Ok((one, two)) => {
                     other.tell(Notice::Linked(from), Some(two));
@@ -113,8 +145,8 @@ impl Broker {
         }
     }
 
-    fn listens_at(&self, peer: Peer) -> Option<String> {
-        self.members.get(&peer.process)?.listens_at.clone()
+    fn station(&self, peer: Peer) -> Option<Station> {
+        self.members.get(&peer.process)?.station.clone()
     }
 
     /// Removes all workers. Returns the ways to them, which are dropped outside the lock.

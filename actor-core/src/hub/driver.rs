@@ -18,6 +18,9 @@ use super::post::PostError;
 use super::settings::LinkSettings;
 use super::{Hub, Role};
 use crate::platform::peer_socket::pair;
+use crate::topology::Station;
+#[cfg(feature = "hosts")]
+use crate::topology::Topology;
 
 /// The time that a worker which has closed its link may take to report the reason and to end.
 const LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(1);
@@ -46,12 +49,12 @@ impl Hub {
         let _ = self.reactor.set(reactor);
     }
 
-    /// A worker has said hello, and letters reach it from now on. Other workers dial it at `listens_at`, or get ends of pairs.
-    pub(crate) fn joined(&self, peer: Peer, courier: Arc<dyn Courier>, listens_at: Option<String>) {
+    /// A worker has said hello, and letters reach it from now on. Other workers dial it at its station, or get ends of pairs.
+    pub(crate) fn joined(&self, peer: Peer, courier: Arc<dyn Courier>, station: Option<Station>) {
         let Role::Driver(driver) = &self.role else {
             return;
         };
-        driver.broker.lock().join(peer, courier, listens_at);
+        driver.broker.lock().join(peer, courier, station);
         self.expect(peer);
     }
 
@@ -60,6 +63,14 @@ impl Hub {
     pub(crate) fn set_cookie(&self, cookie: Secret) {
         if let Role::Driver(driver) = &self.role {
             driver.broker.lock().set_cookie(cookie);
+        }
+    }
+
+    /// Sets which workers have links with each other, before the first one that is dialled joins.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn set_topology(&self, topology: Topology) {
+        if let Role::Driver(driver) = &self.role {
+            driver.broker.lock().set_topology(topology);
         }
     }
 

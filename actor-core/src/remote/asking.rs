@@ -249,6 +249,9 @@ impl Remote {
 
     /// The error of a call to a process that does not live.
     fn missing(&self, process: ProcessId) -> RemoteError {
+        if let Some(no_link) = self.unreachable.of_process(process) {
+            return no_link;
+        }
         if self.seen.lock().contains(&process) {
             return RemoteError::Died { ran: Ran::Never };
         }
@@ -261,7 +264,10 @@ impl Remote {
     pub(crate) fn unsent(&self, error: PostError) -> RemoteError {
         match error {
             PostError::NoSuchPeer(process) => self.missing(process),
-            PostError::Dead(_) => RemoteError::Died { ran: Ran::Never },
+            PostError::Dead(peer) => {
+                let no_link = self.unreachable.of(peer);
+                no_link.unwrap_or(RemoteError::Died { ran: Ran::Never })
+            }
             PostError::TooLarge { bytes, limit } => RemoteError::TooLarge { bytes, limit },
             PostError::Full { bytes, limit, .. } => RemoteError::Backlog { bytes, limit },
             PostError::NoLink { why, .. } => RemoteError::NoLink(why),

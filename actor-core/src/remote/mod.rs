@@ -14,6 +14,7 @@
 //!   on their way
 //! - `piece`: the kinds of work; `executor`: threads for functions that block, with `places` for the rule of how many; `async_thread`: one thread for
 //!   async functions; `threads`: the count of all of them
+//! - `unreachable`: why other processes cannot be reached
 //! - `init`: the initialisation of a process before its first function
 
 pub(crate) mod argument;
@@ -40,6 +41,7 @@ pub(crate) mod scope;
 pub(crate) mod service;
 mod serving;
 pub(crate) mod threads;
+pub(crate) mod unreachable;
 pub(crate) mod verbs;
 mod waiter;
 

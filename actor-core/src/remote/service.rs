@@ -34,6 +34,7 @@ use crate::remote::job::RemoteJob;
 use crate::remote::message::CALLS;
 use crate::remote::piece::{Piece, RemoteHelpers};
 use crate::remote::threads::Threads;
+use crate::remote::unreachable::Unreachable;
 use crate::remote::waiter::{Outcome, Waiter};
 use crate::remote_channel::service::RemoteChannels;
 
@@ -47,6 +48,8 @@ pub(crate) struct Remote {
     /// The processes that live or have lived, as far as this process had to do with them: a call to one that is gone fails
     /// by its death, also before the death is announced.
     pub(super) seen: Mutex<IdSet<ProcessId>>,
+    /// The processes that this one cannot reach.
+    pub(crate) unreachable: Unreachable,
     /// The number of calls for which the runtime has chosen a worker.
     pub(super) turn: AtomicUsize,
     pub(super) init: &'static WorkerInit,
@@ -91,6 +94,7 @@ impl Remote {
             references,
             asked: Mutex::default(),
             served: Mutex::default(),
+            unreachable: Unreachable::default(),
             seen: Mutex::default(),
             turn: AtomicUsize::new(0),
             init,

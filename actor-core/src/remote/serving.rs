@@ -75,7 +75,8 @@ impl Receiver for Remote {
         self.seen.lock().insert(peer.process);
         let lost = self.asked.lock().died(peer, fates);
         for (waiter, ran) in lost {
-            self.settle(&waiter, Err(RemoteError::Died { ran }));
+            let no_link = self.unreachable.of(peer);
+            self.settle(&waiter, Err(no_link.unwrap_or(RemoteError::Died { ran })));
         }
         let orphans = self.served.lock().died(peer);
         orphans.iter().for_each(|cancel| cancel.cancel());

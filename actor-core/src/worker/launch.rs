@@ -5,6 +5,11 @@
 use std::io;
 
 #[cfg(feature = "hosts")]
+use selvedge_cluster::manager::ManageEvent;
+#[cfg(feature = "hosts")]
+use selvedge_cluster::peer;
+
+#[cfg(feature = "hosts")]
 use crate::hosts::dialing::Dialing;
 use crate::platform;
 use crate::platform::child::Unwatched;
@@ -56,13 +61,17 @@ pub(crate) enum Contact {
     Pair(Stream),
     /// The worker says on its standard output where it listens.
     #[cfg(feature = "hosts")]
-    Announced(Dialing),
+    Announced(Box<Dialing>),
 }
 
 /// A way to start the processes of workers.
 pub(crate) trait Launcher: Send + Sync {
     /// Starts a process for worker `name`, with `env` added to its environment. The start may take any time.
     fn launch(&self, name: &str, env: &[(String, String)]) -> io::Result<Launched>;
+
+    /// Tells of an event in the life of a process that was launched. Never blocks.
+    #[cfg(feature = "hosts")]
+    fn tell(&self, _worker: peer::ProcessId, _event: ManageEvent) {}
 }
 
 /// The launcher of processes on this host, which run this executable again.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::FailureReport;
 use crate::home::placement::OnPanic;
 #[cfg(feature = "hosts")]
-use crate::hosts::host_key::HostKey;
+use crate::hosts::host_key::Machine;
 use crate::hub::notice::Notice;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::worker::hello::Hello;
@@ -88,7 +88,7 @@ pub(crate) enum FromWorker {
     Hello { hello: Hello, sentinels: Vec<u32> },
     /// The first message of a worker of another host, which has introduced itself in the handshake. No body.
     #[cfg(feature = "hosts")]
-    Joined { pid: u32, host: HostKey },
+    Joined { pid: u32, machine: Machine },
     /// Answers `Create`. No body.
     Created {
         request: RequestId,

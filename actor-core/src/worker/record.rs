@@ -11,7 +11,7 @@ use crate::control::messages::WorkerMessage;
 use crate::control::node::NodeRef;
 use crate::death::Exit;
 #[cfg(feature = "hosts")]
-use crate::hosts::host_key::HostKey;
+use crate::hosts::host_key::Machine;
 use crate::hub::broker::Courier;
 use crate::hub::notice::Notice;
 use crate::id::{HostId, LaneId, ProcessId};
@@ -48,9 +48,9 @@ pub(crate) struct WorkerRecord {
     current: Mutex<Option<RunningProcess>>,
     /// The end of the last process, in words.
     ended: Mutex<Option<String>>,
-    /// The host of the processes; unset for children, which are on this host.
+    /// The machine of the processes; unset for children, which are on this host.
     #[cfg(feature = "hosts")]
-    host: OnceLock<HostKey>,
+    machine: OnceLock<Machine>,
     /// Becomes true when the worker is told to end.
     told: watch::Sender<bool>,
     /// Set when no process of the worker will run any more: `true` if the last process had to be killed.
@@ -67,26 +67,32 @@ impl WorkerRecord {
             current: Mutex::new(None),
             ended: Mutex::new(None),
             #[cfg(feature = "hosts")]
-            host: OnceLock::new(),
+            machine: OnceLock::new(),
             told: watch::Sender::new(false),
             over: OnceLock::new(),
         }
     }
 
-    /// Notes the host of the process that has joined.
+    /// Notes the machine of the process that has joined.
     #[cfg(feature = "hosts")]
-    pub(crate) fn note_host(&self, host: Option<HostKey>) {
-        if let Some(host) = host {
-            // A worker that is started again is on the same host, by the same command.
-            let _ = self.host.set(host);
+    pub(crate) fn note_machine(&self, machine: Option<Machine>) {
+        if let Some(machine) = machine {
+            // A worker that is started again is on the same machine, by the same command.
+            let _ = self.machine.set(machine);
         }
+    }
+
+    /// The machine of a worker that was started by a command and has joined.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn machine(&self) -> Option<&Machine> {
+        self.machine.get()
     }
 
     /// The number of the worker's host.
     pub(crate) fn host(&self) -> HostId {
         #[cfg(feature = "hosts")]
-        if let Some(host) = self.host.get() {
-            return host.number();
+        if let Some(machine) = self.machine() {
+            return machine.host.number();
         }
         HostId::DRIVER
     }

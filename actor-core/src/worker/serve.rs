@@ -195,9 +195,17 @@ impl WorkerLanes {
             cookie,
         } = notice
         {
-            let writer = Arc::clone(&self.writer);
-            let failed = move |why| writer.send(&FromWorker::NotLinked { peer, why });
+            let (writer, runtime) = (Arc::clone(&self.writer), self.runtime.clone());
+            let failed = move |why: String| {
+                if let Some(runtime) = &runtime {
+                    runtime.remote().unreachable.note(peer, why.clone());
+                }
+                writer.send(&FromWorker::NotLinked { peer, why });
+            };
             return dial_peer(hub, peer, connect_at, cookie, failed);
+        }
+        if let (Notice::NotLinked(peer, why), Some(runtime)) = (&notice, &self.runtime) {
+            runtime.remote().unreachable.note(*peer, why.clone());
         }
         hub.notice(notice, end);
     }

@@ -26,7 +26,7 @@ pub struct WorkerConfig {
     pub address: Option<WorkerAddress>,
     /// The workers to start on the host, by asking the first.
     pub count: Count,
-    /// The command that starts a worker; `None` for this program.
+    /// The command that starts a worker; `None` if something else starts it.
     pub command: Option<WorkerCommand>,
     /// The way in which `ssh` is used, if it is.
     pub ssh: Option<SshOptions>,

@@ -1,44 +1,48 @@
 //! TCP.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll, ready};
 
 use tokio::net::{TcpListener, TcpStream};
 
 use super::transport::{Accepted, Acceptor, Halves, PeerInfo, Pending, Transport};
 
-/// Streams over TCP, without encryption; `Tls` over it encrypts. A listener binds one interface, and a port that the system chooses.
+/// Streams over TCP, without encryption; `Tls` over it encrypts. A listener binds one interface, and a port that the system chooses unless
+/// one is given.
 ///
 /// Small frames leave at once (`TCP_NODELAY`). The keepalive of TCP stays off, because a stream says nothing about whether a
 /// process works: heartbeats do.
 #[derive(Clone, Copy, Debug)]
 pub struct Tcp {
-    interface: IpAddr,
+    address: SocketAddr,
 }
 
 impl Tcp {
     /// TCP within this host: nobody outside can connect.
     pub const fn loopback() -> Self {
-        Tcp {
-            interface: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        }
+        Tcp::on(IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
 
     /// TCP over the interface that has this address.
     pub const fn on(interface: IpAddr) -> Self {
-        Tcp { interface }
+        Tcp::at(SocketAddr::new(interface, 0))
+    }
+
+    /// TCP whose listeners have this address. Port 0 stands for one that the system chooses.
+    pub const fn at(address: SocketAddr) -> Self {
+        Tcp { address }
     }
 
     async fn bind(self) -> io::Result<Box<dyn Acceptor>> {
-        if self.interface.is_unspecified() {
+        let interface = self.address.ip();
+        if interface.is_unspecified() {
             let text = format!(
-                "{} stands for every interface: name the address that other processes connect to",
-                self.interface
+                "{interface} stands for every interface: name the address that other processes connect to"
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let listener = TcpListener::bind((self.interface, 0)).await?;
+        let listener = TcpListener::bind(self.address).await?;
         let connect_at = listener.local_addr()?.to_string();
         Ok(Box::new(TcpAcceptor { listener, connect_at }))
     }

@@ -10,6 +10,7 @@ use crate::hub::connection::{Connection, NoConnection, Redial, Resume};
 use crate::hub::link_end::LinkEnd;
 use crate::hub::post::Post;
 use crate::hub::queue::CHUNK_BYTES_MAX;
+use crate::topology::Station;
 
 /// The place where a worker's hub takes connections.
 struct TestPlace(SocketAddr);
@@ -76,7 +77,7 @@ impl Hosts {
         driver
             .adopt(worker.me(), first, Resume::Dials(Arc::new(TestPlace(place))))
             .unwrap();
-        driver.joined(worker.me(), courier, Some(String::new()));
+        driver.joined(worker.me(), courier, Some(Station::default()));
         Hosts {
             hubs: [driver, worker],
             seen,

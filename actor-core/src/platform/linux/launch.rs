@@ -62,10 +62,13 @@ pub(crate) fn launch(name: &str, env: &[(String, String)], depth: u32) -> io::Re
     Ok(Launched { child, contact })
 }
 
-/// Starts a program that becomes a worker, or leads to one, and writes `input` to its standard input, which is closed then.
-/// The start may take any time.
+/// Starts a program that becomes a worker, or leads to one, and writes `input` to its standard input, which is returned: its
+/// drop closes it. The start may take any time.
 #[cfg(feature = "hosts")]
-pub(crate) fn launch_command(mut command: Command, input: &[u8]) -> io::Result<LaunchedChild> {
+pub(crate) fn launch_command(
+    mut command: Command,
+    input: &[u8],
+) -> io::Result<(LaunchedChild, Option<ChildStdin>)> {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -75,12 +78,12 @@ pub(crate) fn launch_command(mut command: Command, input: &[u8]) -> io::Result<L
     });
     let program = command.get_program().to_string_lossy().into_owned();
     let named = |error: io::Error| io::Error::new(error.kind(), format!("starting `{program}`: {error}"));
-    let (child, stdin) = spawn(command).map_err(named)?;
-    if let Some(mut stdin) = stdin {
+    let (child, mut stdin) = spawn(command).map_err(named)?;
+    if let Some(stdin) = &mut stdin {
         // A process that has ended reads nothing, and its end is noticed.
         let _ = stdin.write_all(input);
     }
-    Ok(child)
+    Ok((child, stdin))
 }
 
 /// Starts a process, and returns the pipe to its standard input if it has one.

@@ -21,6 +21,9 @@ pub(crate) fn launch(_: &str, _: &[(String, String)], _: u32) -> io::Result<Laun
 
 /// Refuses to start a process.
 #[cfg(feature = "hosts")]
-pub(crate) fn launch_command(_: std::process::Command, _: &[u8]) -> io::Result<LaunchedChild> {
+pub(crate) fn launch_command(
+    _: std::process::Command,
+    _: &[u8],
+) -> io::Result<(LaunchedChild, Option<std::process::ChildStdin>)> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -1,0 +1,272 @@
+//! The workers of one call of `Runtime::add`: who is to start, who is starting, who has joined.
+
+use std::collections::VecDeque;
+use std::num::{NonZeroU16, NonZeroUsize};
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_cluster::handshake::Cookie;
+use selvedge_cluster::manager::{
+    BindAddress, Count, HostName, MachineSpec, SshOptions, UserName, WorkerCommand, WorkerConfig,
+};
+
+use super::add::AddError;
+use super::dialing::Dialing;
+use super::launcher::CommandLauncher;
+use super::managing::Managing;
+use super::tunnelling::Tunnelling;
+use crate::home::handles::{StartingWorker, Worker};
+use crate::runtime::Runtime;
+use crate::topology::Names;
+
+/// The time that workers get to end if one of them could not be added.
+const END_GRACE: Duration = Duration::from_secs(2);
+
+/// The workers of one call.
+pub(super) struct Adding<'a> {
+    runtime: &'a Runtime,
+    cookie: Cookie,
+    managing: &'a Arc<Managing>,
+    hosts: Vec<HostQueue>,
+    /// The workers that are starting, the oldest first.
+    starting: VecDeque<(WorkerOrder, StartingWorker)>,
+    joined: Vec<Worker>,
+    failed: Option<AddError>,
+}
+
+/// The workers on one machine that wait for their start.
+struct HostQueue {
+    /// The machine; `None` for all that are started without `ssh`.
+    machine: Option<MachineName>,
+    /// The number of workers that may start at a time.
+    most: usize,
+    /// The number of workers that are starting.
+    starting: usize,
+    waiting: VecDeque<WorkerOrder>,
+}
+
+/// A worker to start: one of those with a configuration.
+#[derive(Clone)]
+struct WorkerOrder {
+    recipe: Arc<Recipe>,
+    /// The place among them, from 1.
+    number: u16,
+}
+
+/// The part of a configuration by which its workers are started.
+struct Recipe {
+    name: String,
+    command: WorkerCommand,
+    ssh: Option<(SshOptions, MachineSpec)>,
+    names: Names,
+    count: Count,
+    /// The place of the configuration in the manager's order.
+    config: usize,
+}
+
+impl<'a> Adding<'a> {
+    pub(super) fn new(runtime: &'a Runtime, cookie: Cookie, managing: &'a Arc<Managing>) -> Self {
+        Adding {
+            runtime,
+            cookie,
+            managing,
+            hosts: Vec::new(),
+            starting: VecDeque::new(),
+            joined: Vec::new(),
+            failed: None,
+        }
+    }
+
+    /// Begins to start the first worker of a configuration, as soon as its host may start another one.
+    pub(super) fn begin(&mut self, config: WorkerConfig) {
+        if self.failed.is_some() {
+            return;
+        }
+        let name = config.ident.clone().unwrap_or_else(|| "worker".to_owned());
+        let Some(command) = config.command.clone() else {
+            self.failed = Some(AddError::NoCommand { worker: name });
+            return;
+        };
+        let recipe = Recipe {
+            name,
+            command,
+            ssh: config.ssh.clone().zip(config.machine.clone()),
+            names: Names {
+                ident: config.ident.clone(),
+                connect_idents: config.connect_idents.clone(),
+            },
+            count: config.count,
+            config: self.managing.keep(config),
+        };
+        let order = WorkerOrder {
+            recipe: Arc::new(recipe),
+            number: 1,
+        };
+        self.enqueue(order);
+        self.start();
+    }
+
+    /// Waits until all workers have joined, or one has failed.
+    ///
+    /// # Errors
+    /// The first error. All workers are ended then.
+    pub(super) fn finish(mut self, launched: Result<(), AddError>) -> Result<Vec<Worker>, AddError> {
+        if let Err(error) = launched {
+            self.failed.get_or_insert(error);
+        }
+        while self.failed.is_none()
+            && let Some((order, starting)) = self.starting.pop_front()
+        {
+            match starting.wait() {
+                Ok(worker) => self.note_join(&order, worker),
+                Err(error) => self.failed = Some(error.into()),
+            }
+        }
+        let Some(error) = self.failed else {
+            self.joined.sort_by_key(Worker::process);
+            return Ok(self.joined);
+        };
+        // A worker whose handle is dropped ends.
+        drop(self.starting);
+        for worker in self.joined {
+            drop(worker.end(END_GRACE));
+        }
+        Err(error)
+    }
+
+    /// A worker has joined: the others of its configuration can start, and one in its place.
+    fn note_join(&mut self, order: &WorkerOrder, worker: Worker) {
+        if let Some(host) = self.host(&order.recipe) {
+            host.starting -= 1;
+        }
+        order.others(worker.cores()).for_each(|order| self.enqueue(order));
+        self.joined.push(worker);
+        self.start();
+    }
+
+    /// Starts all workers that may start.
+    fn start(&mut self) {
+        for host in &mut self.hosts {
+            while self.failed.is_none() && host.starting < host.most {
+                let Some(order) = host.waiting.pop_front() else {
+                    break;
+                };
+                match order.start(self.runtime, &self.cookie, self.managing) {
+                    Ok(starting) => {
+                        host.starting += 1;
+                        self.starting.push_back((order, starting));
+                    }
+                    Err(error) => self.failed = Some(error),
+                }
+            }
+        }
+    }
+
+    /// Puts a worker last in the queue of its machine.
+    fn enqueue(&mut self, order: WorkerOrder) {
+        match self.host(&order.recipe) {
+            Some(host) => host.waiting.push_back(order),
+            None => self.hosts.push(HostQueue {
+                machine: order.recipe.machine(),
+                most: order.recipe.most(),
+                starting: 0,
+                waiting: VecDeque::from([order]),
+            }),
+        }
+    }
+
+    /// The queue of the machine of a configuration.
+    fn host(&mut self, recipe: &Recipe) -> Option<&mut HostQueue> {
+        let machine = recipe.machine();
+        self.hosts.iter_mut().find(|host| host.machine == machine)
+    }
+}
+
+impl Recipe {
+    fn machine(&self) -> Option<MachineName> {
+        let (_, machine) = self.ssh.as_ref()?;
+        Some((machine.host.clone(), machine.port, machine.user.clone()))
+    }
+
+    /// The number of workers on the machine that may start at a time.
+    fn most(&self) -> usize {
+        self.ssh
+            .as_ref()
+            .map_or(usize::MAX, |(ssh, _)| ssh.max_parallel.get())
+    }
+}
+
+impl WorkerOrder {
+    /// The workers to start beside the first one, once that has said how many cores there are.
+    fn others(&self, cores: NonZeroUsize) -> impl Iterator<Item = WorkerOrder> + use<> {
+        let count = if self.number == 1 {
+            self.recipe.count.on(cores).get()
+        } else {
+            1
+        };
+        let recipe = Arc::clone(&self.recipe);
+        (2..=count).map(move |number| WorkerOrder {
+            recipe: Arc::clone(&recipe),
+            number,
+        })
+    }
+
+    fn name(&self) -> String {
+        let Recipe { name, count, .. } = &*self.recipe;
+        match *count == Count::ONE {
+            true => name.clone(),
+            false => format!("{name} {}", self.number),
+        }
+    }
+
+    /// The command of this worker. A port in its address is the first worker's.
+    fn command(&self) -> WorkerCommand {
+        let mut command = self.recipe.command.clone();
+        let machine = self.recipe.ssh.as_ref().map(|(_, machine)| machine);
+        command.bind = command.bind.or_else(|| machine?.bind.clone());
+        if self.number > 1 {
+            command.bind = command.bind.map(|bind| BindAddress { port: None, ..bind });
+        }
+        command
+    }
+
+    fn start(
+        &self,
+        runtime: &Runtime,
+        cookie: &Cookie,
+        managing: &Arc<Managing>,
+    ) -> Result<StartingWorker, AddError> {
+        let (name, command, ssh) = (self.name(), self.command(), self.recipe.ssh.as_ref());
+        let line = match ssh {
+            Some((ssh, machine)) => ssh.launch(machine, &command),
+            None => command.local(),
+        };
+        let line = line.map_err(|error| AddError::Command {
+            worker: name.clone(),
+            error,
+        })?;
+        // Over there, directory and variables are part of the command.
+        let here = ssh.is_none().then_some((command.directory, command.environment));
+        let (directory, environment) = here.unwrap_or_default();
+        let launcher = CommandLauncher {
+            line,
+            directory,
+            environment: environment.into_iter().collect(),
+            dialing: Box::new(Dialing {
+                cookie: cookie.clone(),
+                names: self.recipe.names.clone(),
+                tunnelling: ssh
+                    .filter(|(ssh, _)| ssh.tunnel)
+                    .map(|(ssh, machine)| Tunnelling {
+                        ssh: ssh.clone(),
+                        machine: machine.clone(),
+                    }),
+            }),
+            seat: managing.seat(self.recipe.config),
+        };
+        Ok(runtime.begin_worker(&name, Vec::new(), Arc::new(launcher))?)
+    }
+}
+
+/// A machine, as `ssh` finds it.
+type MachineName = (HostName, Option<NonZeroU16>, Option<UserName>);

@@ -1,0 +1,215 @@
+//! The workers of a runtime: their numbers, their hosts, and how they are removed.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use selvedge::hosts::{ClusterManager, LocalManager, WorkerConfig};
+use selvedge::prelude::*;
+use selvedge::{EndError, RemoteError, Worker};
+
+use crate::{beside_others, forever, local, pid};
+
+fn numbers(workers: &[Worker]) -> Vec<u32> {
+    workers.iter().map(|worker| worker.process().number()).collect()
+}
+
+#[remote]
+fn myself() -> Result<u32> {
+    Ok(Runtime::current()?.process().number())
+}
+
+#[test]
+fn jclust_04_jclust_05_workers_are_added_listed_and_removed_at_run_time() {
+    let _guard = beside_others();
+    let runtime = Runtime::new();
+    assert_eq!((runtime.process().number(), runtime.workers().len()), (1, 0));
+    let first = runtime.add(local(2)).unwrap();
+    let child = runtime.worker("child").unwrap();
+    let second = runtime.add(local(1)).unwrap();
+    let all = [numbers(&first), numbers(&[child]), numbers(&second)].concat();
+    assert!(all.is_sorted() && all[0] > 1, "{all:?}");
+    // Nobody keeps the child.
+    let kept = [numbers(&first), numbers(&second)].concat();
+    assert_eq!(numbers(&runtime.workers()), kept);
+    for worker in runtime.workers() {
+        let found = runtime.call(myself::remote().on(&worker)).wait().unwrap();
+        assert_eq!(found, worker.process().number());
+        let found = runtime
+            .call(myself::remote().on_process(worker.process()))
+            .wait()
+            .unwrap();
+        assert_eq!(found, worker.process().number());
+    }
+    first[0].end(Duration::from_secs(60)).unwrap();
+    assert_eq!(numbers(&runtime.workers()), kept[1..]);
+    let third = runtime.add(local(1)).unwrap();
+    assert!(numbers(&third)[0] > *all.last().unwrap());
+    let kept = [&kept[1..], &numbers(&third)].concat();
+    assert_eq!(numbers(&runtime.workers()), kept);
+}
+
+#[test]
+fn jclust_08_a_worker_that_does_not_end_in_time_is_named() {
+    let _guard = beside_others();
+    let runtime = Runtime::new();
+    let workers = runtime.add(local(2)).unwrap();
+    // A stopped process does not end by itself.
+    crate::deaths::signal(workers[0].pid().unwrap(), rustix::process::Signal::STOP);
+    let error = workers[0].end(Duration::from_millis(100)).unwrap_err();
+    assert!(
+        matches!(&error, EndError::Killed { worker, .. } if worker == "local 1"),
+        "{error}"
+    );
+    workers[1].end(Duration::from_secs(60)).unwrap();
+    assert_eq!(numbers(&runtime.workers()), Vec::<u32>::new());
+}
+
+/// A worker that passes for one of another host.
+struct Elsewhere;
+
+impl ClusterManager for Elsewhere {
+    fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<()> {
+        local(1).launch(&mut |mut config| {
+            let command = config.command.take().unwrap();
+            out(config.command(command.variable("SELVEDGE_HOST", "b")));
+        })
+    }
+}
+
+#[test]
+fn jclust_13_workers_of_one_host_have_one_number_for_it() {
+    let _guard = beside_others();
+    let runtime = Runtime::new();
+    let mut workers = runtime.add(local(2)).unwrap();
+    workers.push(runtime.worker("child").unwrap());
+    workers.extend(runtime.add(Elsewhere).unwrap());
+    let hosts: Vec<_> = workers.iter().map(Worker::host).collect();
+    assert!(
+        hosts[0] == hosts[1] && hosts[1] == hosts[2] && hosts[2] != hosts[3],
+        "{hosts:?}"
+    );
+}
+
+#[test]
+fn jclust_14_calls_go_on_while_workers_are_added_and_removed() {
+    let _guard = beside_others();
+    let runtime = Runtime::new();
+    let workers = runtime.add(local(1)).unwrap();
+    let mut waiting = runtime.call(forever::remote().on(&workers[0]));
+    for _ in 0..3 {
+        let added = runtime.add(local(1)).unwrap();
+        runtime.call(pid::remote().on(&added[0])).wait().unwrap();
+        let found = runtime.call(pid::remote().on(&workers[0])).wait().unwrap();
+        assert_eq!(Some(found), workers[0].pid());
+        added[0].end(Duration::from_secs(60)).unwrap();
+    }
+    let error = waiting.wait_timeout(Duration::ZERO).unwrap_err();
+    assert!(matches!(error.remote(), Some(RemoteError::Timeout(_))), "{error}");
+}
+
+#[test]
+fn jclust_15_a_manager_of_the_users_own_stands_beside_the_others() {
+    let _guard = beside_others();
+    let runtime = Runtime::new();
+    let workers = [runtime.add(Elsewhere).unwrap(), runtime.add(local(1)).unwrap()].concat();
+    for worker in &workers {
+        let found = runtime.call(pid::remote().on(worker)).wait().unwrap();
+        assert_eq!(Some(found), worker.pid());
+    }
+}
+
+#[remote]
+fn say() {
+    println!("a word\nanother");
+}
+
+/// A driver whose worker prints.
+#[test]
+#[ignore = "a part of the test below"]
+fn a_driver() {
+    if std::env::var_os("SELVEDGE_TEST_DRIVER").is_none() {
+        return;
+    }
+    let runtime = Runtime::new();
+    let workers = runtime.add(local(1)).unwrap();
+    runtime.call(say::remote().on(&workers[0])).wait().unwrap();
+    println!("pid={}", workers[0].pid().unwrap());
+    workers[0].end(Duration::from_secs(60)).unwrap();
+}
+
+#[test]
+fn jclust_11_what_a_worker_prints_is_printed_with_its_name() {
+    let _guard = beside_others();
+    let mut driver = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "members::a_driver",
+            "--ignored",
+            "--nocapture",
+            "--test-threads=1",
+        ])
+        .env("SELVEDGE_TEST_DRIVER", "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut printed = String::new();
+    driver
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut printed)
+        .unwrap();
+    driver.wait().unwrap();
+    let pid = printed.split_once("pid=").unwrap().1.lines().next().unwrap();
+    for line in ["a word", "another"] {
+        let expected = format!("[local 1 pid {pid}] {line}\n");
+        assert!(printed.contains(&expected), "{printed}");
+    }
+}
+
+#[test]
+fn jmgr_11_a_worker_listens_where_it_is_told() {
+    let _guard = beside_others();
+    // Nobody else of these tests has this address.
+    let free = std::net::TcpListener::bind("127.0.0.9:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let manager = LocalManager::workers(2.try_into().unwrap()).bind(address.to_string().parse().unwrap());
+    let runtime = Runtime::new();
+    let workers = runtime.add(manager).unwrap();
+    let places: Vec<_> = workers
+        .iter()
+        .map(|worker| crate::ports::listeners(worker.pid().unwrap())[0].local.clone())
+        .collect();
+    // As the kernel writes it.
+    let first = format!("0900007F:{:04X}", address.port());
+    assert!(
+        places[0] == first && places[1] != first && places[1].starts_with("0900007F:"),
+        "{places:?}"
+    );
+}
+
+/// Runs this program as a worker, with this standard input. Returns what it says, and whether it ended well.
+fn worker(arguments: &[&str], input: &str) -> (String, bool) {
+    let mut worker = Command::new(std::env::current_exe().unwrap())
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A worker that does not want it does not read it.
+    let _ = std::io::Write::write_all(&mut worker.stdin.take().unwrap(), input.as_bytes());
+    let output = worker.wait_with_output().unwrap();
+    (String::from_utf8(output.stderr).unwrap(), output.status.success())
+}
+
+#[test]
+fn jmgr_09_a_worker_reads_the_cookie_from_its_input_and_does_not_run_without_it() {
+    let _guard = beside_others();
+    for input in ["", "no cookie\n"] {
+        let (said, is_well) = worker(&["--selvedge-worker"], input);
+        assert!(!is_well && said.contains("cookie"), "{said}");
+    }
+}
