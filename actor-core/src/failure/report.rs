@@ -11,7 +11,7 @@ use super::place::{FunctionPlace, write_functions};
 use super::reading::{read_encoded, read_functions, read_sources};
 use super::text::{cut, read_text};
 
-/// The kind of a [`Failure`], as plain data.
+/// The kind of a [`Failure`](super::Failure), as plain data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
     /// The user's method returned an error.
@@ -28,7 +28,7 @@ pub enum FailureKind {
     Internal,
 }
 
-/// A [`Failure`] as plain data, the form in which an error travels between processes. It is itself an error, with the
+/// A [`Failure`](super::Failure) as plain data, the form in which an error travels between processes. It is itself an error, with the
 /// text of the original and those texts of its sources that the original does not contain.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureReport {
