@@ -31,7 +31,7 @@ impl<T: AsyncWrite + Any + Send + Unpin> ByteWriter for T {}
 /// A way to make streams of bytes between processes: [`Tcp`](super::Tcp), [`Uds`](super::Uds), [`Bridge`](super::Bridge),
 /// `Tls` over one of them, or a type of the user's.
 ///
-/// A transport promises what [`transport_contract!`](crate::transport_contract) tests: bytes arrive completely and in order
+/// A transport promises what `transport_contract!` (feature `contract`) tests: bytes arrive completely and in order
 /// in each direction, and the death of the other process ends every wait of a stream. It need not be secret, and need
 /// not know who the other process is: the handshake finds out.
 pub trait Transport: Send + Sync {
