@@ -21,6 +21,8 @@ pub(crate) struct Fault {
     pub(crate) is_dark: bool,
     /// The milliseconds for which the driver lets a worker be silent, and the worker its driver.
     pub(crate) silence_ms: [u64; 2],
+    /// Whether cuts heal when the load has failed.
+    pub(crate) heals_late: bool,
     /// The loads that it meets.
     pub(crate) loads: &'static [&'static str],
 }
@@ -108,6 +110,9 @@ fn cell(fault: &Fault, load: &str, hosts: &Hosts) -> Seen {
         driver.hear("second well");
         assert_eq!(driver.hear("left").1, "nothing", "in the driver");
         assert!(driver.process.wait().unwrap().success());
+        if fault.heals_late {
+            hosts.heal_all();
+        }
         nothing_is_left(hosts, &sshd);
         seen
     })

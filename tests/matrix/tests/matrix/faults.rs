@@ -17,6 +17,7 @@ const SILENCE: Fault = Fault {
     outcome: Outcome::Error,
     is_dark: true,
     silence_ms: SHORT,
+    heals_late: false,
     loads: &LOADS,
 };
 
@@ -87,6 +88,19 @@ fn a_host_is_cut_off() {
         ..SILENCE
     };
     meet(&fault, &["calls"]);
+}
+
+/// The worker would wait for its driver for longer than the test does: its link has to tell it the end.
+#[test]
+fn a_cut_heals_when_the_worker_counts_as_dead() {
+    let fault = Fault {
+        name: "cut that heals too late",
+        begin: |scene| cut_off(scene.hosts),
+        silence_ms: [SHORT[0], 600_000],
+        heals_late: true,
+        ..SILENCE
+    };
+    meet(&fault, &["actor"]);
 }
 
 #[test]
