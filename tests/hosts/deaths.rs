@@ -109,7 +109,8 @@ fn driver(worker_timeout_ms: u32) -> (Child, Vec<u32>) {
         .unwrap();
     let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
     let pids = lines.filter_map(|line| line.unwrap().split_once("worker: ")?.1.parse::<u32>().ok());
-    let pids = pids.take(2).collect();
+    let pids: Vec<_> = pids.take(2).collect();
+    assert_eq!(pids.len(), 2, "the driver has added no workers");
     (driver, pids)
 }
 
@@ -120,19 +121,20 @@ fn jclust_10_workers_end_with_their_driver() {
     assert!(pids.iter().all(|pid| is_alive(*pid)));
     driver.kill().unwrap();
     driver.wait().unwrap();
-    wait_until(&true, || !pids.iter().any(|pid| is_alive(*pid)));
+    assert!(wait_until(&true, || !pids.iter().any(|pid| is_alive(*pid))));
 }
 
 #[test]
 fn jclust_09_workers_end_when_nothing_is_heard_of_their_driver() {
     let _guard = beside_others();
-    let (mut driver, pids) = driver(1_000);
+    let (mut driver, pids) = driver(10_000);
     assert!(pids.iter().all(|pid| is_alive(*pid)));
     // Its connections stay.
     signal(driver.id(), Signal::STOP);
-    wait_until(&true, || !pids.iter().any(|pid| is_alive(*pid)));
+    let ended = wait_until(&true, || !pids.iter().any(|pid| is_alive(*pid)));
     driver.kill().unwrap();
     driver.wait().unwrap();
+    assert!(ended);
 }
 
 #[test]

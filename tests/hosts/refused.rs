@@ -71,7 +71,7 @@ fn jmgr_08_an_error_of_the_manager_is_the_error_of_add_and_leaves_nothing() {
     let error = add();
     assert!(matches!(error, AddError::Manager(_)), "{error}");
     assert!(error.to_string().contains("no more machines"), "{error}");
-    wait_until(&before, Census::take);
+    assert_eq!(wait_until(&before, Census::take), before);
 }
 
 #[remote]

@@ -44,7 +44,7 @@ impl WorkerArgs {
         hosted: &mut Hosted,
     ) -> Result<Met, NoHello> {
         let directory = Arc::clone(&self.directory);
-        let limit = directory.limits().hello;
+        let limit = self.launcher.time_limit(directory.limits().hello);
         let meeting = Meeting {
             directory: Arc::clone(&directory),
             beside: SidePrograms {

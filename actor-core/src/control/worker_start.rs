@@ -221,7 +221,7 @@ impl WorkerArgs {
     /// Starts a process on a launch thread, because the start may take any time.
     async fn launch(&mut self) -> Result<Launched, SpawnError> {
         let (record, launcher) = (Arc::clone(&self.record), Arc::clone(&self.launcher));
-        let limit = self.directory.limits().hello;
+        let limit = self.launcher.time_limit(self.directory.limits().hello);
         let worker = self.record.name().to_owned();
         let failed = |error| SpawnError::Launch { worker, error };
         let work = move || launcher.launch(record.name(), &record.env);

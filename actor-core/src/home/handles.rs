@@ -105,6 +105,7 @@ impl Runtime {
     ) -> Result<StartingWorker, SpawnError> {
         let record = Arc::new(WorkerRecord::new(ProcessId::next(), name, env));
         let (reply, started) = promise();
+        let limit = launcher.time_limit(self.inner().directory.limits().hello);
         let message = SupervisorMessage::AddWorker {
             record: Arc::clone(&record),
             launcher,
@@ -114,7 +115,11 @@ impl Runtime {
             return Err(SpawnError::Shutdown);
         }
         let worker = Worker::new(self, record);
-        Ok(StartingWorker { worker, started })
+        Ok(StartingWorker {
+            worker,
+            started,
+            limit,
+        })
     }
 }
 
@@ -122,6 +127,8 @@ impl Runtime {
 pub(crate) struct StartingWorker {
     worker: Worker,
     started: Answer<Result<(), SpawnError>>,
+    /// The time limit of the start.
+    limit: Duration,
 }
 
 impl StartingWorker {
@@ -129,8 +136,8 @@ impl StartingWorker {
     pub(crate) fn wait(mut self) -> Result<Worker, SpawnError> {
         // The start has its own time limit. This deadline is for a control thread that a user-defined waker or watcher
         // holds up.
-        let limit = self.worker.runtime.inner().directory.limits().hello;
-        let deadline = limit
+        let deadline = self
+            .limit
             .checked_mul(2)
             .and_then(|limit| Instant::now().checked_add(limit + CONTROL_GRACE));
         match self.started.wait(deadline) {

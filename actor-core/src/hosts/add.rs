@@ -39,6 +39,14 @@ pub enum AddError {
         /// The name of the worker.
         worker: String,
     },
+    /// A configuration has a machine and no way to use `ssh`, or the other way round.
+    #[error("worker `{worker}` has {has}: set both, or neither")]
+    HalfSsh {
+        /// The name of the worker.
+        worker: String,
+        /// The one that it has, and the one that is missing.
+        has: &'static str,
+    },
     /// A worker did not start, or could not be reached.
     #[error(transparent)]
     Worker(#[from] SpawnError),
@@ -47,7 +55,8 @@ pub enum AddError {
     Cookie(String),
     /// The workers have another topology already.
     #[error(
-        "the workers of this runtime have the topology `{fixed}` since the first were added, not `{wanted}`"
+        "the workers of this runtime have the topology `{fixed}`, as the first manager that was added has said, not `{wanted}` \
+         (help: give both managers one topology, or make another runtime)"
     )]
     TopologyFixed {
         /// The topology of the workers.

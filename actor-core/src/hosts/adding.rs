@@ -22,6 +22,9 @@ use crate::topology::Names;
 /// The time that workers get to end if one of them could not be added.
 const END_GRACE: Duration = Duration::from_secs(2);
 
+/// The cores of a machine that are believed: a worker says how many there are.
+const CORES_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
+
 /// The workers of one call.
 pub(super) struct Adding<'a> {
     runtime: &'a Runtime,
@@ -87,6 +90,15 @@ impl<'a> Adding<'a> {
             self.failed = Some(AddError::NoCommand { worker: name });
             return;
         };
+        let has = match (&config.ssh, &config.machine) {
+            (Some(_), None) => Some("a way to use `ssh` and no machine"),
+            (None, Some(_)) => Some("a machine and no way to use `ssh`"),
+            (Some(_), Some(_)) | (None, None) => None,
+        };
+        if let Some(has) = has {
+            self.failed = Some(AddError::HalfSsh { worker: name, has });
+            return;
+        }
         let recipe = Recipe {
             name,
             command,
@@ -200,7 +212,7 @@ impl WorkerOrder {
     /// The workers to start beside the first one, once that has said how many cores there are.
     fn others(&self, cores: NonZeroUsize) -> impl Iterator<Item = WorkerOrder> + use<> {
         let count = if self.number == 1 {
-            self.recipe.count.on(cores).get()
+            self.recipe.count.on(cores.min(CORES_MAX)).get()
         } else {
             1
         };

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::process::Command;
+use std::time::Duration;
 
 use selvedge_cluster::manager::{CommandLine, ManageEvent};
 use selvedge_cluster::peer::ProcessId;
@@ -20,7 +21,14 @@ pub(super) struct CommandLauncher {
     pub(super) seat: Seat,
 }
 
+/// The time that a worker gets at least: a login on another host may take long.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
+
 impl Launcher for CommandLauncher {
+    fn time_limit(&self, hello: Duration) -> Duration {
+        hello.max(JOIN_TIMEOUT)
+    }
+
     fn launch(&self, _: &str, env: &[(String, String)]) -> io::Result<Launched> {
         let mut command = Command::new(&self.line.program);
         command.args(&self.line.arguments);

@@ -29,7 +29,7 @@ use crate::topology::Topology;
 /// ```
 pub trait ClusterManager: Send + Sync {
     /// Passes the configuration of each worker to `out`, as soon as it is known: the worker is started and connected while this
-    /// function goes on. A configuration that stands for several workers ([`WorkerConfig::count`]) starts one, which says how many
+    /// function goes on. Do not wait here for a worker to join: some begin to start when this function has returned. A configuration that stands for several workers ([`WorkerConfig::count`]) starts one, which says how many
     /// cores there are, and then the others. Return when all configurations are passed.
     ///
     /// # Errors

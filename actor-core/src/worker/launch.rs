@@ -3,6 +3,7 @@
 //! Processes must be launched on a launcher's thread: a worker is killed when the thread that started it ends.
 
 use std::io;
+use std::time::Duration;
 
 #[cfg(feature = "hosts")]
 use selvedge_cluster::manager::ManageEvent;
@@ -68,6 +69,11 @@ pub(crate) enum Contact {
 pub(crate) trait Launcher: Send + Sync {
     /// Starts a process for worker `name`, with `env` added to its environment. The start may take any time.
     fn launch(&self, name: &str, env: &[(String, String)]) -> io::Result<Launched>;
+
+    /// The time that a process gets to say hello, for a runtime whose own limit is `hello`.
+    fn time_limit(&self, hello: Duration) -> Duration {
+        hello
+    }
 
     /// Tells of an event in the life of a process that was launched. Never blocks.
     #[cfg(feature = "hosts")]

@@ -35,8 +35,9 @@ pub struct SshOptions {
     /// Whether links to the workers go through tunnels, so that only the port of `sshd` has to be open. Links between
     /// workers of different hosts need their ports all the same.
     pub tunnel: bool,
-    /// Whether everything to a machine goes through one connection of `ssh`. A connection that is there is used; else the
-    /// first `ssh` makes it, and whatever uses it ends when that one is killed.
+    /// Whether everything to a machine goes through one connection of `ssh`. A connection that is there is used, also that of
+    /// another program of the user; else the first `ssh` makes it, and whatever uses it ends when that one is killed. So the workers
+    /// of a machine have to end together: the end of the first one to start ends the others.
     pub multiplex: bool,
     /// The connections to one machine that may be made at a time; 10 by default.
     pub max_parallel: NonZeroUsize,

@@ -72,7 +72,9 @@ pub(crate) fn launch_command(
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+        .stderr(Stdio::piped())
+        // Ctrl-C is for the driver, which decides what becomes of its workers: `ssh` would end by it.
+        .process_group(0);
     flags::ALL.iter().for_each(|name| {
         command.env_remove(name);
     });
