@@ -35,10 +35,10 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(2);
 #[cfg(feature = "hosts")]
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 #[cfg(feature = "hosts")]
-const KEEPALIVE_PROBES: u32 = 10;
+const KEEPALIVE_PROBES: u32 = 6;
 /// The time for which bytes may be on their way, in milliseconds.
 #[cfg(feature = "hosts")]
-const UNACKNOWLEDGED_MAX_MS: u32 = 20_000;
+const UNACKNOWLEDGED_MAX_MS: u32 = 10_000;
 
 /// An end of a pair that no reactor watches yet.
 pub(crate) type PeerEnd = OwnedFd;

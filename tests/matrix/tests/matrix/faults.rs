@@ -148,9 +148,9 @@ fn workers_are_cut_from_each_other_and_the_driver_goes_on() {
     meet(&fault, &["actor"]);
 }
 
-/// Nobody counts as dead, so the wait ends by its own limit, of a minute. The sample has no such cell.
+/// The driver reaches both, and the system finds that their connection carries nothing. The sample has no such cell.
 #[test]
-fn workers_are_cut_from_each_other_and_a_wait_ends_by_its_limit() {
+fn workers_are_cut_from_each_other_and_a_wait_for_the_other_ends() {
     let fault = Fault {
         name: "cut between the workers",
         begin: cut_workers,
