@@ -94,9 +94,10 @@ impl Control {
         self.bells.get(&lane)
     }
 
-    /// Wakes every lane.
-    pub(crate) fn ring_all(&self) {
-        self.bells.values().for_each(Doorbell::ring);
+    /// Wakes every lane, whatever its doorbell says: a process that has died may have rung it and woken nobody (`BELL-4`), and
+    /// a lane that has not looked at that process yet does not watch it.
+    pub(crate) fn rouse_all(&self) {
+        self.bells.values().for_each(Doorbell::rouse);
     }
 
     /// The state of the graph. Acquire: pairs with the release in `mark_failed` (SYNC graph-failed).
@@ -141,7 +142,7 @@ impl Control {
             // No data is published with this word; AcqRel only keeps the transitions in one order (CTL-1).
             let _ = word.compare_exchange(RUNNING, STOPPING, Ordering::AcqRel, Ordering::Acquire);
         }
-        self.ring_all();
+        self.rouse_all();
     }
 
     /// Marks the graph as failed by a lane, for the reason in `text`; the first failure counts (`CTL-2`).
@@ -161,7 +162,7 @@ impl Control {
             let failed = lane.0 << STATE_BITS | FAILED;
             let _ = word.compare_exchange(RUNNING, failed, Ordering::AcqRel, Ordering::Acquire);
         }
-        self.ring_all();
+        self.rouse_all();
     }
 
     /// The lane and the text of the failure; `None` unless the state is `Failed` and the lane has left a text.
@@ -408,3 +409,7 @@ impl ProgressAt<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "control_tests.rs"]
+mod control_tests;
