@@ -2,9 +2,9 @@
 
 use std::num::NonZeroU16;
 
-use selvedge_cluster::manager::{BindAddress, WorkerCommand, WorkerConfig};
+use selvedge_cluster::manager::{BindAddress, WorkerConfig};
 
-use super::manager::ClusterManager;
+use super::manager::{ClusterManager, this_program};
 use crate::BoxError;
 use crate::topology::Topology;
 
@@ -57,17 +57,15 @@ impl LocalManager {
 
 impl ClusterManager for LocalManager {
     fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<(), BoxError> {
-        let program = std::env::current_exe()?;
-        let program = program.to_str().ok_or("the path of this program is no UTF-8")?;
+        let command = this_program()?;
         let loopback: BindAddress = "127.0.0.1".parse()?;
         let bind = self.bind.clone().unwrap_or(loopback);
         for number in 1..=self.count.get() {
             let mut bind = bind.clone();
             bind.port = bind.port.filter(|_| number == 1);
-            let command = WorkerCommand::new(program).bind(bind);
             out(WorkerConfig::default()
                 .ident(format!("local {number}"))
-                .command(command));
+                .command(command.clone().bind(bind)));
         }
         Ok(())
     }

@@ -1,10 +1,20 @@
 //! Managers: who decides which workers there are.
 
-use selvedge_cluster::manager::{ManageEvent, WorkerConfig};
+use selvedge_cluster::manager::{ManageEvent, WorkerCommand, WorkerConfig};
 use selvedge_cluster::peer::ProcessId;
 
 use crate::BoxError;
 use crate::topology::Topology;
+
+/// The command that runs this program as a worker.
+///
+/// # Errors
+/// The path of this program is not known, or no text.
+pub(super) fn this_program() -> Result<WorkerCommand, BoxError> {
+    let program = std::env::current_exe()?;
+    let program = program.to_str().ok_or("the path of this program is no UTF-8")?;
+    Ok(WorkerCommand::new(program))
+}
 
 /// A source of workers: it says which ones to start, and how. [`LocalManager`](super::LocalManager) and
 /// [`SshManager`](super::SshManager) are two; write one for anything else that can run a command.

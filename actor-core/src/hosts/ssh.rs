@@ -4,7 +4,7 @@ use std::path::Path;
 
 use selvedge_cluster::manager::{MachineSpec, SshOptions, WorkerCommand, WorkerConfig};
 
-use super::manager::ClusterManager;
+use super::manager::{ClusterManager, this_program};
 use crate::BoxError;
 use crate::topology::Topology;
 
@@ -69,12 +69,10 @@ impl SshManager {
     }
 
     fn worker_command(&self) -> Result<WorkerCommand, BoxError> {
-        if let Some(command) = &self.command {
-            return Ok(command.clone());
+        match &self.command {
+            Some(command) => Ok(command.clone()),
+            None => this_program(),
         }
-        let program = std::env::current_exe()?;
-        let program = program.to_str().ok_or("the path of this program is no UTF-8")?;
-        Ok(WorkerCommand::new(program))
     }
 }
 

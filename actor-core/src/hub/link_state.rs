@@ -141,8 +141,8 @@ impl LinkState {
         true
     }
 
-    #[cfg(any(test, feature = "hosts"))]
     /// The link can go on over another connection from now on.
+    #[cfg(any(test, feature = "hosts"))]
     pub(super) fn set_resumable(&mut self) {
         self.is_resumable = true;
     }

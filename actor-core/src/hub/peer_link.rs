@@ -122,8 +122,8 @@ impl PeerLink {
         true
     }
 
-    #[cfg(any(test, feature = "hosts"))]
     /// Sets the way to another connection. From now on the link outlives its own.
+    #[cfg(any(test, feature = "hosts"))]
     pub(super) fn set_resume(&self, resume: Resume) {
         // The way to a peer stays as it is.
         let _ = self.resume.set(resume);
@@ -135,9 +135,9 @@ impl PeerLink {
         self.resume.get().is_some()
     }
 
-    #[cfg(any(test, feature = "hosts"))]
     /// The peer has made another connection. If the link has one that has not ended yet, that one ends now, and the new one
     /// follows; else the new one comes back.
+    #[cfg(any(test, feature = "hosts"))]
     pub(super) fn replace(&self, next: Connection) -> Option<Connection> {
         let mut state = self.state.lock();
         if !state.is_linked() || self.resume.get().is_none() {
