@@ -21,6 +21,8 @@
 
 // loom has no shared memory: its models run the ring, the doorbell and the waits on the heap.
 #[cfg(not(loom))]
+pub mod byte_ring;
+#[cfg(not(loom))]
 pub mod channel;
 #[cfg(all(feature = "cuda", not(loom)))]
 pub mod device;
@@ -52,6 +54,8 @@ mod prefetch;
 mod report;
 mod sync;
 
+#[cfg(not(loom))]
+pub use byte_ring::{BYTE_RING_HEADER, ByteReader, ByteWriter};
 #[cfg(not(loom))]
 pub use channel::{
     ChannelMemory, ChannelOptions, Descriptor, Loan, Reader, SendError, SharedChannel, View, Writer,

@@ -43,6 +43,24 @@ fn bell_01_no_wake_up_is_lost() {
 }
 
 #[test]
+fn bell_01_a_waiter_that_sleeps_elsewhere_is_claimed_or_sees_the_change() {
+    model(|| {
+        let bell = Doorbell::heap();
+        let flag = Arc::new(AtomicBool::new(false));
+        let (ringer, set) = (bell.clone(), Arc::clone(&flag));
+        let other = thread::spawn(move || {
+            set.store(true, Ordering::Relaxed);
+            ringer.claim()
+        });
+        bell.announce();
+        let saw = flag.load(Ordering::Relaxed);
+        let is_claimed = other.join().unwrap();
+        assert!(saw || is_claimed, "nobody wakes it");
+        assert!(!bell.claim() || !is_claimed, "one wake-up is claimed once");
+    });
+}
+
+#[test]
 fn bell_02_two_ringers_one_waiter() {
     model(|| {
         let bell = Doorbell::heap();

@@ -7,7 +7,7 @@
 //! - `error`: which errors of the system are shortages, and how to mend them.
 //! - `futex`: a thread sleeps on a word.
 //! - `names`: the names by which unrelated processes find a channel.
-//! - `segment`, `room`: memory that processes share, and its limits.
+//! - `segment`, `passed`, `room`: memory that processes share, by id or by descriptor, and its limits.
 //!
 //! `RUSTFLAGS='--cfg selvedge_portable'` chooses `portable` on Linux too, so that it can be tested there.
 

@@ -180,6 +180,19 @@ impl Doorbell {
         }
     }
 
+    /// Claims the wake-up of a waiter that sleeps elsewhere than at the doorbell: returns whether it sleeps, and the caller has to
+    /// wake it. Call this after publishing the change that the waiter waits for.
+    #[must_use]
+    #[inline]
+    pub fn claim(&self) -> bool {
+        // SYNC bell: as in `ring`.
+        fence(Ordering::SeqCst);
+        self.word().is_some_and(|word| {
+            // Relaxed: the fence orders it (BELL-1). Of several concurrent claims, one is granted (BELL-2). SYNC bell-word.
+            word.load(Ordering::Relaxed) == ASLEEP && word.swap(AWAKE, Ordering::AcqRel) == ASLEEP
+        })
+    }
+
     #[cold]
     fn wake_up(&self, word: &AtomicU32) {
         #[cfg(not(loom))]
@@ -207,10 +220,9 @@ impl Doorbell {
         ready() || waiting.spin(deadline, &mut ready) || self.park(deadline, &mut ready)
     }
 
-    /// Announces sleep. The caller checks its condition next, and then another thread may [`sleep`](Self::sleep) in its
-    /// place.
-    #[cfg(not(loom))]
-    pub(crate) fn announce(&self) {
+    /// Announces sleep. The caller checks its condition next. Then another thread may [`sleep`](Self::sleep) in its place, or
+    /// whoever [claims](Self::claim) the wake-up wakes it elsewhere.
+    pub fn announce(&self) {
         if let Some(word) = self.word() {
             // SYNC bell-word, and SYNC bell: as in `park`.
             word.swap(ASLEEP, Ordering::AcqRel);
@@ -219,8 +231,7 @@ impl Doorbell {
     }
 
     /// Withdraws the announcement of sleep.
-    #[cfg(not(loom))]
-    pub(crate) fn retract(&self) {
+    pub fn retract(&self) {
         if let Some(word) = self.word() {
             // Relaxed: a ringer that still reads `ASLEEP` makes a needless system call.
             word.store(AWAKE, Ordering::Relaxed);

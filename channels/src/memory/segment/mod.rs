@@ -78,9 +78,12 @@ impl Segment {
     /// [`SegmentError::System`] if the process or descriptor is gone, [`SegmentError::Foreign`] if the descriptor does
     /// not name the segment that was meant.
     pub fn open(id: &SegmentId) -> Result<Self, SegmentError> {
-        Ok(Segment {
-            memory: system::open(id)?,
-        })
+        Ok(Segment::of(system::open(id)?))
+    }
+
+    /// A segment over memory that the platform has mapped.
+    pub(crate) fn of(memory: Arc<dyn Memory>) -> Self {
+        Segment { memory }
     }
 
     /// The segment's identity, by which other processes can open it while its maker keeps it; `None` on the heap.

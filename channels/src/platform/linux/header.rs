@@ -41,13 +41,19 @@ impl<'a> Header<'a> {
     pub(super) fn write(&self, nonce: u64) {
         // Relaxed: the store of the magic word publishes it.
         self.nonce.store(nonce, Ordering::Relaxed);
-        // SYNC segment-made: pairs with the load in `is`; publishes the nonce.
+        // SYNC segment-made: pairs with the load in `is_made`; publishes the nonce.
         self.magic.store(MAGIC, Ordering::Release);
     }
 
     /// Whether the mapping is the segment with this nonce.
     pub(super) fn is(&self, nonce: u64) -> bool {
+        // Relaxed: `is_made` has seen the store that publishes it.
+        self.is_made() && self.nonce.load(Ordering::Relaxed) == nonce
+    }
+
+    /// Whether the mapping is a segment.
+    pub(super) fn is_made(&self) -> bool {
         // SYNC segment-made.
-        self.magic.load(Ordering::Acquire) == MAGIC && self.nonce.load(Ordering::Relaxed) == nonce
+        self.magic.load(Ordering::Acquire) == MAGIC
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Memfd {
     base: NonNull<u8>,
     id: SegmentId,
     /// The file, which the process that made the segment keeps so that others can open it; `None` elsewhere.
-    _file: Option<File>,
+    file: Option<File>,
 }
 
 // SAFETY: the mapping is owned; all access to its bytes goes through `Region`.
@@ -66,13 +66,17 @@ impl Memfd {
         };
         let mut memfd = Memfd::map(&file, len_bytes, id)?;
         memfd.header().write(memfd.id.nonce);
-        memfd._file = Some(file);
+        memfd.file = Some(file);
         Ok(memfd)
+    }
+
+    /// Gives up the mapping, and returns the file, which this process has made.
+    pub(super) fn into_descriptor(self) -> Option<OwnedFd> {
+        self.file.map(OwnedFd::from)
     }
 
     pub(super) fn open(id: &SegmentId) -> Result<Self, SegmentError> {
         let len_bytes = usize::try_from(id.len_bytes).unwrap_or(usize::MAX);
-        let foreign = |what| SegmentError::Foreign { pid: id.pid, what };
         // The descriptor may have been reused by now, for example for a pipe without a writer: the open must not block.
         let path = format!("/proc/{}/fd/{}", id.pid, id.fd);
         let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
@@ -82,7 +86,33 @@ impl Memfd {
             .custom_flags(flags.bits().cast_signed())
             .open(&path)
             .map_err(|source| system(format!("opening {path}"), len_bytes)(source))?;
-        let seals = fcntl_get_seals(&file).map_err(|_| foreign("it has no seals"))?;
+        Memfd::of_file(&file, len_bytes, id.clone(), |header| header.is(id.nonce))
+    }
+
+    /// Maps a segment whose descriptor another process has passed to this one. Others cannot open it by its id.
+    pub(super) fn of_descriptor(descriptor: OwnedFd) -> Result<Self, SegmentError> {
+        let file = File::from(descriptor);
+        let metadata = file.metadata().map_err(system("stat", 0))?;
+        let id = SegmentId {
+            pid: std::process::id(),
+            fd: file.as_raw_fd(),
+            nonce: 0,
+            len_bytes: metadata.len(),
+        };
+        let len_bytes = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
+        Memfd::of_file(&file, len_bytes, id, |header| header.is_made())
+    }
+
+    /// Maps a file if it is the segment that was meant.
+    fn of_file(
+        file: &File,
+        len_bytes: usize,
+        id: SegmentId,
+        is_meant: impl FnOnce(&Header<'_>) -> bool,
+    ) -> Result<Self, SegmentError> {
+        let pid = id.pid;
+        let foreign = |what| SegmentError::Foreign { pid, what };
+        let seals = fcntl_get_seals(file).map_err(|_| foreign("it has no seals"))?;
         if !seals.contains(SealFlags::SHRINK) {
             return Err(foreign("it is not sealed against shrinking"));
         }
@@ -91,8 +121,8 @@ impl Memfd {
         if metadata.len() != id.len_bytes || len_bytes < SEGMENT_HEADER_BYTES {
             return Err(foreign("its length differs"));
         }
-        let memfd = Memfd::map(&file, len_bytes, id.clone())?;
-        if !memfd.header().is(id.nonce) {
+        let memfd = Memfd::map(file, len_bytes, id)?;
+        if !is_meant(&memfd.header()) {
             return Err(foreign("its descriptor has been reused"));
         }
         Ok(memfd)
@@ -109,7 +139,7 @@ impl Memfd {
             map,
             base,
             id,
-            _file: None,
+            file: None,
         })
     }
 

@@ -18,6 +18,8 @@ mod named;
 #[cfg(not(loom))]
 pub mod names;
 #[cfg(not(loom))]
+pub mod passed;
+#[cfg(not(loom))]
 pub mod process;
 #[cfg(not(loom))]
 pub(crate) mod room;

@@ -16,6 +16,8 @@ pub(crate) mod futex;
 #[cfg(not(loom))]
 pub mod names;
 #[cfg(not(loom))]
+pub mod passed;
+#[cfg(not(loom))]
 pub mod process;
 #[cfg(not(loom))]
 pub(crate) mod room;
