@@ -112,6 +112,20 @@ impl Runtime {
         self
     }
 
+    /// Sets the time for which a thread that waits for another process of this host looks for what it waits for, before it sleeps:
+    /// a caller for its answer, and a thread without work for a call. It looks all the time, which occupies a core. Holds for this
+    /// process, and for workers that start from now on. `Duration::ZERO`: threads sleep at once.
+    ///
+    /// By default a thread looks for 100 µs if the driver and each of its workers can have a core of its own. Otherwise it leaves its
+    /// core to others a few times, and looks in between.
+    #[must_use]
+    pub fn spin_limit(self, limit: Duration) -> Self {
+        let directory = &self.inner.directory;
+        directory.set_limits(|limits| limits.spin = Some(limit));
+        directory.hub.set_spin(Some(limit));
+        self
+    }
+
     pub(crate) fn inner(&self) -> &Inner {
         &self.inner
     }

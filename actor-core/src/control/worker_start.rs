@@ -189,6 +189,7 @@ impl WorkerArgs {
             name: self.record.name().to_owned(),
             peer,
             driver: self.directory.hub.me(),
+            spin: self.directory.limits().spin,
         }
     }
 

@@ -207,6 +207,8 @@ pub(crate) struct TimeLimits {
     pub(crate) build: Duration,
     /// The time after which a process without a sign of life is killed.
     pub(crate) silence: Duration,
+    /// The time for which a thread looks for bytes of a process before it sleeps; `None` lets the number of cores decide.
+    pub(crate) spin: Option<Duration>,
 }
 
 impl Default for TimeLimits {
@@ -215,6 +217,7 @@ impl Default for TimeLimits {
             hello: Duration::from_secs(5),
             build: Duration::from_secs(60),
             silence: Duration::from_secs(10),
+            spin: None,
         }
     }
 }

@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use selvedge_cluster::id_map::IdMap;
 
+use super::lookout::{LedLinks, Lookout};
 use crate::platform::lead_poll::{ARRIVALS_MAX, LeadPoll};
 
 thread_local! {
@@ -27,6 +27,21 @@ pub(super) trait LedLink: Send + Sync {
 
     /// Ends the wait of the thread that leads for this link.
     fn leave(&self, poll: &LeadPoll);
+
+    /// Whether bytes can be seen without the system.
+    fn is_watchable(&self) -> bool;
+
+    /// Whether bytes are seen to wait.
+    fn has_bytes(&self) -> bool;
+
+    /// The thread that leads looks for bytes from now on, so nobody is told of them.
+    fn watch(&self);
+
+    /// The thread that leads looks no more. Returns whether there are bytes of which nobody is told.
+    fn unwatch(&self) -> bool;
+
+    /// Leaves the bytes that are there to the link's task.
+    fn leave_rest(&self);
 }
 
 /// The lead of a process.
@@ -35,13 +50,11 @@ pub(crate) struct Lead {
     /// Made with the first link.
     poll: OnceLock<LeadPoll>,
     is_taken: AtomicBool,
-    links: Mutex<Links>,
-}
-
-#[derive(Default)]
-struct Links {
-    last: u64,
-    by_name: IdMap<u64, Arc<dyn LedLink>>,
+    /// Whether the thread that leads sleeps in the system, or is about to.
+    is_asleep: AtomicBool,
+    /// Whether somebody has nudged since the last wait.
+    is_nudged: AtomicBool,
+    links: Mutex<LedLinks>,
 }
 
 /// A link's place in the list of the thread that leads. The drop takes it off.
@@ -54,6 +67,7 @@ pub(super) struct LeadPlace {
 pub(crate) struct Leading<'a> {
     lead: &'a Lead,
     poll: &'a LeadPoll,
+    lookout: Lookout,
     /// Whether the system refuses the wait. The lead is not taken any more then.
     is_broken: Cell<bool>,
 }
@@ -80,12 +94,20 @@ impl Lead {
 
     /// Lists a link. Returns its name as well.
     pub(super) fn list(self: &Arc<Self>, link: Arc<dyn LedLink>) -> (LeadPlace, u64) {
-        let mut links = self.links.lock();
-        links.last += 1;
-        let name = links.last;
-        links.by_name.insert(name, link);
+        let name = self.links.lock().list(link);
         let lead = Arc::clone(self);
         (LeadPlace { lead, name }, name)
+    }
+
+    /// Sets the number of processes that may wait for each other. The thread that leads looks for bytes for a while before it sleeps,
+    /// if each of them can have a core of its own.
+    pub(super) fn set_processes(&self, processes: usize) {
+        self.links.lock().set_processes(processes);
+    }
+
+    /// Sets the time for which the thread that leads looks for bytes; `None` lets the number of processes decide.
+    pub(super) fn set_spin(&self, spin: Option<Duration>) {
+        self.links.lock().set_spin(spin);
     }
 
     /// Takes the lead. `None` if another thread has it, or if there is no link.
@@ -99,6 +121,7 @@ impl Lead {
         Some(Leading {
             lead: self,
             poll,
+            lookout: Lookout::default(),
             is_broken: Cell::new(false),
         })
     }
@@ -115,8 +138,31 @@ impl Lead {
         if LED.get() != ptr::from_ref(self)
             && let Some(poll) = self.poll.get()
         {
-            poll.ring();
+            // SYNC lead-nudged: SeqCst, as are the accesses in `sleep`. The one that comes second in their single order sees the
+            // store of the other.
+            self.is_nudged.store(true, Ordering::SeqCst);
+            if self.is_asleep.load(Ordering::SeqCst) {
+                poll.ring();
+            }
         }
+    }
+}
+
+impl Arrivals {
+    fn none() -> Self {
+        Arrivals {
+            names: [0; ARRIVALS_MAX],
+            count: 0,
+            is_full: false,
+        }
+    }
+
+    /// Adds a link, if there is a place.
+    fn add(&mut self, name: u64) -> bool {
+        let place = self.names.get_mut(self.count);
+        let has_place = place.map(|place| *place = name).is_some();
+        self.count += usize::from(has_place);
+        has_place
     }
 }
 
@@ -124,33 +170,67 @@ impl Leading<'_> {
     /// Waits until bytes arrive, somebody [nudges](Lead::nudge), or the moment has come. `None` if the moment has passed
     /// already, or if the system refuses the wait.
     pub(crate) fn wait(&self, until: Option<Instant>) -> Option<Arrivals> {
-        let Some(until) = until else {
-            return self.arrivals(None);
+        if until.is_some_and(|until| until <= Instant::now()) {
+            return None;
+        }
+        self.look_out(until).or_else(|| self.sleep(until))
+    }
+
+    /// Looks for bytes for a while. `None` if there are none.
+    fn look_out(&self, until: Option<Instant>) -> Option<Arrivals> {
+        let lookout = self.lead.links.lock().lookout()?;
+        let mut arrivals = Arrivals::none();
+        // Relaxed: whoever nudges has changed something that is read under a lock.
+        let is_nudged = || self.lead.is_nudged.load(Ordering::Relaxed);
+        let is_over = self.lookout.look_out(lookout, until, is_nudged, |name| {
+            if !arrivals.add(name) {
+                self.leave_rest(name);
+            }
+        });
+        if !is_over {
+            return None;
+        }
+        // Relaxed: as above.
+        self.lead.is_nudged.store(false, Ordering::Relaxed);
+        Some(arrivals)
+    }
+
+    fn leave_rest(&self, name: u64) {
+        let link = self.lead.links.lock().find(name);
+        if let Some(link) = link {
+            link.leave_rest();
+        }
+    }
+
+    /// Sleeps in the system.
+    fn sleep(&self, until: Option<Instant>) -> Option<Arrivals> {
+        // SYNC lead-nudged: see `Lead::nudge`.
+        self.lead.is_asleep.store(true, Ordering::SeqCst);
+        let is_nudged = self.lead.is_nudged.swap(false, Ordering::SeqCst);
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let arrivals = match is_nudged {
+            true => self.arrivals(Some(Duration::ZERO)),
+            false => self.arrivals(left),
         };
-        let left = until.checked_duration_since(Instant::now())?;
-        self.arrivals(Some(left))
+        // Relaxed: a nudge too many does no harm.
+        self.lead.is_asleep.store(false, Ordering::Relaxed);
+        self.lead.is_nudged.store(false, Ordering::Relaxed);
+        arrivals
     }
 
     fn arrivals(&self, timeout: Option<Duration>) -> Option<Arrivals> {
-        let (mut names, mut count) = ([0; ARRIVALS_MAX], 0);
-        let waited = self.poll.wait(timeout, |name| {
-            if let Some(place) = names.get_mut(count) {
-                *place = name;
-                count += 1;
-            }
-        });
+        let mut arrivals = Arrivals::none();
+        // No wait reports more than there are places.
+        let waited = self.poll.wait(timeout, |name| _ = arrivals.add(name));
         self.is_broken.set(waited.is_err());
-        Some(Arrivals {
-            names,
-            count,
-            is_full: waited.ok()?,
-        })
+        arrivals.is_full = waited.ok()?;
+        Some(arrivals)
     }
 
     /// The number of waits beside the first one in which what had arrived by then is reported. Nobody else was told of that;
     /// what arrives later is told to others too. A nudge may take one place of each wait.
     fn rounds_max(&self) -> usize {
-        self.lead.links.lock().by_name.len() / (ARRIVALS_MAX - 1)
+        self.lead.links.lock().len() / (ARRIVALS_MAX - 1)
     }
 
     /// Reads the links, as far as `goes_on` says; the links' tasks have the rest.
@@ -159,7 +239,7 @@ impl Leading<'_> {
         loop {
             let is_alone = arrivals.count == 1;
             for name in arrivals.names.iter().take(arrivals.count) {
-                let link = self.lead.links.lock().by_name.get(name).cloned();
+                let link = self.lead.links.lock().find(*name);
                 if let Some(link) = link {
                     link.read_on(&|| is_alone && goes_on());
                 }
@@ -178,6 +258,7 @@ impl Leading<'_> {
 
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
+        self.lookout.end(|_, link| link.leave_rest());
         LED.set(ptr::null());
         // Release: this thread has ended its wait.
         self.lead.is_taken.store(self.is_broken.get(), Ordering::Release);
@@ -186,7 +267,7 @@ impl Drop for Leading<'_> {
 
 impl Drop for LeadPlace {
     fn drop(&mut self) {
-        let removed = self.lead.links.lock().by_name.remove(&self.name);
+        let removed = self.lead.links.lock().remove(self.name);
         if let (Some(link), Some(poll)) = (removed, self.lead.poll.get()) {
             link.leave(poll);
         }

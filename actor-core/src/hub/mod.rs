@@ -9,7 +9,7 @@
 //! - `wire`, `tap`: letters as frames, and the counts of frames.
 //! - `queue`: the letters to a peer that wait, and the chunks of long ones.
 //! - `link_state`, `peer_link`: a link: its state, its lock and socket.
-//! - `read_turn`, `peer_reader`, `lead`, `link_task`: how a link is read, by the thread that leads or by the link's task.
+//! - `read_turn`, `peer_reader`, `lead`, `lookout`, `link_task`: how a link is read, by the thread that leads or by the link's task.
 //! - `connection`, `resume`: how a link between hosts goes on over another connection.
 //! - `delivering`: the mark of the thread that calls a service.
 //! - `services`, `peer_table`: receivers by number, links by peer.
@@ -33,6 +33,7 @@ mod peer_link;
 pub(crate) mod delivering;
 pub(crate) mod lead;
 mod link_task;
+mod lookout;
 mod peer_reader;
 mod read_turn;
 
@@ -62,6 +63,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use selvedge_cluster::frame::Service;
@@ -121,6 +123,11 @@ impl Hub {
         })
     }
 
+    /// Sets the time for which a thread looks for bytes before it sleeps; `None` lets the number of cores decide.
+    pub(crate) fn set_spin(&self, spin: Option<Duration>) {
+        self.lead.set_spin(spin);
+    }
+
     /// Registers the receiver of a service. All services are registered before the first letter arrives.
     pub(crate) fn register(&self, service: Service, receiver: Arc<dyn Receiver>) {
         self.services.register(service, receiver);
@@ -164,6 +171,7 @@ impl Hub {
         }
         let link = Arc::new(PeerLink::new(self.me, peer, self.settings));
         table.insert(Arc::clone(&link));
+        self.lead.set_processes(table.links().len() + 1);
         PeerStatus::Linked(link)
     }
 
@@ -265,7 +273,12 @@ impl Hub {
     fn finish(&self, link: &Arc<PeerLink>, why: LinkEnd) {
         let Some(fates) = link.end() else { return };
         let peer = link.peer();
-        let removed = self.table.lock().bury(peer, why.clone());
+        let removed = {
+            let mut table = self.table.lock();
+            let removed = table.bury(peer, why.clone());
+            self.lead.set_processes(table.links().len() + 1);
+            removed
+        };
         drop(removed);
         if let Role::Driver(driver) = &self.role {
             self.fence(driver, peer, &why);

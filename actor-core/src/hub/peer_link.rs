@@ -201,8 +201,18 @@ impl PeerLink {
 
     /// All frames that have arrived are delivered: acknowledges them if that is due. Returns whether the link goes on.
     pub(super) fn delivered(&self) -> bool {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         let goes_on = state.is_open();
+        if state.is_blocked()
+            && self
+                .socket
+                .read()
+                .as_ref()
+                .is_some_and(|socket| socket.has_room())
+        {
+            // The peer tells of room and of bytes in one way.
+            state.unblock();
+        }
         self.write(state);
         goes_on
     }

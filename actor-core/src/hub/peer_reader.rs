@@ -252,6 +252,29 @@ impl LedLink for PeerReader {
     fn leave(&self, poll: &LeadPoll) {
         self.socket.leave(poll);
     }
+
+    fn is_watchable(&self) -> bool {
+        self.socket.has_rings()
+    }
+
+    fn has_bytes(&self) -> bool {
+        self.socket.has_bytes()
+    }
+
+    fn watch(&self) {
+        self.socket.watch();
+    }
+
+    fn unwatch(&self) -> bool {
+        self.socket.unwatch()
+    }
+
+    fn leave_rest(&self) {
+        // Whoever has the turn looks again.
+        if self.begin() {
+            PeerReader::leave(self);
+        }
+    }
 }
 
 /// Reads something. A panic is a bug; it ends the link, and not the thread that has the turn.

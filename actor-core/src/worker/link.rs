@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use crate::death::Death;
 use crate::failure::FailureReport;
 use crate::id::LaneId;
-use crate::platform::link::{LinkWriter, send_descriptor};
+use crate::platform::link::{LinkWriter, send_end};
 use crate::platform::peer_socket::PeerEnd;
 #[cfg(any(test, feature = "hosts"))]
 use crate::worker::protocol::FRAME_HEADER_BYTES;
@@ -64,8 +64,8 @@ pub(crate) struct Outgoing {
         expect(dead_code, reason = "a socket pair refuses nothing")
     )]
     request: Option<RequestId>,
-    /// A descriptor that the worker gets with the frame.
-    descriptor: Option<PeerEnd>,
+    /// The end of a pair that the worker gets with the frame.
+    end: Option<PeerEnd>,
 }
 
 #[cfg(any(test, feature = "hosts"))]
@@ -125,9 +125,9 @@ impl Link {
         self.send(message, None, Vec::new(), None)
     }
 
-    /// Sends a message that has no answer, with a descriptor if there is one.
-    pub(crate) fn tell_with(&self, message: &ToWorker, descriptor: Option<PeerEnd>) -> Result<(), LinkLost> {
-        self.send(message, None, Vec::new(), descriptor)
+    /// Sends a message that has no answer, with an end of a pair if there is one.
+    pub(crate) fn tell_with(&self, message: &ToWorker, end: Option<PeerEnd>) -> Result<(), LinkLost> {
+        self.send(message, None, Vec::new(), end)
     }
 
     /// Sends a request. `on_response` is called once, with the answer or with the loss of the worker;
@@ -184,7 +184,7 @@ impl Link {
         message: &ToWorker,
         request: Option<RequestId>,
         body: Vec<u8>,
-        descriptor: Option<PeerEnd>,
+        end: Option<PeerEnd>,
     ) -> Result<(), LinkLost> {
         if body.len() > self.body_bytes_max {
             let (bytes, limit) = (body.len(), self.body_bytes_max);
@@ -199,7 +199,7 @@ impl Link {
             front,
             body,
             request,
-            descriptor,
+            end,
         });
         Ok(())
     }
@@ -248,8 +248,8 @@ impl Link {
 pub(crate) async fn write_frames(mut queue: mpsc::UnboundedReceiver<Outgoing>, mut socket: LinkWriter) {
     while let Some(frame) = queue.recv().await {
         let written = async {
-            let sent = match &frame.descriptor {
-                Some(descriptor) => send_descriptor(&socket, &frame.front, descriptor).await?,
+            let sent = match &frame.end {
+                Some(end) => send_end(&socket, &frame.front, end).await?,
                 None => 0,
             };
             socket

@@ -32,6 +32,8 @@ pub(crate) enum ToWorker {
         /// The worker's name among the peers, and the driver's.
         peer: Peer,
         driver: Peer,
+        /// The time for which the worker's threads look for bytes before they sleep, if it is set.
+        spin: Option<Duration>,
     },
     /// Builds an actor; the first actor of a lane opens the lane. Body: the constructor's arguments.
     Create { request: RequestId, order: CreateActor },

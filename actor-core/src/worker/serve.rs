@@ -56,9 +56,9 @@ pub(crate) fn serve(link: Stream) -> ! {
     let mut link = StreamReader::new(link);
     loop {
         let read = read_frame(&mut link);
-        let descriptor = link.take_descriptor();
+        let end = link.take_end();
         match read {
-            Ok(Some((ToWorker::Notice(notice), _))) => worker.notice(notice, descriptor),
+            Ok(Some((ToWorker::Notice(notice), _))) => worker.notice(notice, end),
             Ok(Some((message, body))) => worker.handle(message, body),
             // The driver is gone, so no process can use this worker any more.
             Ok(None) => exit_now(0),
@@ -122,17 +122,12 @@ impl WorkerLanes {
     pub(crate) fn handle(&mut self, message: ToWorker, body: Vec<u8>) {
         match message {
             ToWorker::Welcome {
-                hello, peer, driver, ..
-            } => {
-                if let Err(error) = hello.check(&Hello::mine()) {
-                    refuse(&error.to_string());
-                }
-                // A worker of another host has its hub since its handshake.
-                if self.hub.is_none() {
-                    let (hub, runtime) = self.start_hub(peer, driver);
-                    (self.hub, self.runtime) = (Some(hub), Some(runtime));
-                }
-            }
+                hello,
+                peer,
+                driver,
+                spin,
+                ..
+            } => self.welcomed(&hello, peer, driver, spin),
             ToWorker::Notice(notice) => self.notice(notice, None),
             ToWorker::Create { request, order } => {
                 if let Err(failure) = self.create(request, &order, &body) {
@@ -183,6 +178,20 @@ impl WorkerLanes {
                 .for_each(|lane| lane.wake_async()),
             ToWorker::Ping => self.writer.send(&FromWorker::Pong),
             ToWorker::Shutdown { grace_ms } => self.shut_down(Duration::from_millis(grace_ms)),
+        }
+    }
+
+    fn welcomed(&mut self, hello: &Hello, peer: Peer, driver: Peer, spin: Option<Duration>) {
+        if let Err(error) = hello.check(&Hello::mine()) {
+            refuse(&error.to_string());
+        }
+        // A worker of another host has its hub since its handshake.
+        if self.hub.is_none() {
+            let (hub, runtime) = self.start_hub(peer, driver);
+            (self.hub, self.runtime) = (Some(hub), Some(runtime));
+        }
+        if let Some(hub) = &self.hub {
+            hub.set_spin(spin);
         }
     }
 

@@ -1,12 +1,12 @@
 //! A peer written by hand, which does what no hub does.
 
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use selvedge_cluster::frame::{Decoder, Frame, FrameError, FrameLimits, HEADER_BYTES, Header, chunk_head};
 use selvedge_cluster::session::SessionError;
 
+use super::raw_end::RawEnd;
 use super::*;
 use crate::hub::link_end::LinkEnd;
 use crate::hub::post::{Post, PostError};
@@ -17,7 +17,7 @@ struct Scene {
     worker: Peer,
     courier: Arc<ToTest>,
     seen: mpsc::Receiver<Seen>,
-    raw: UnixStream,
+    raw: RawEnd,
     reactor: Reactor,
 }
 
@@ -38,7 +38,7 @@ impl Scene {
             worker,
             courier,
             seen,
-            raw: end.unwrap().into(),
+            raw: RawEnd::new(end.unwrap()),
             reactor,
         }
     }
@@ -55,7 +55,6 @@ impl Scene {
             Err(PostError::Dead(self.worker))
         );
         // The link is closed: after the first letter there is only the end of the stream.
-        self.raw.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut left = Vec::new();
         match self.raw.read_to_end(&mut left) {
             Ok(_) => {}
@@ -185,7 +184,6 @@ fn a_long_letter_holds_up_a_short_one_for_a_chunk_and_is_not_sent_before_its_end
     send(4, 8, 10);
     let (mut decoder, mut classes) = (Decoder::<Vec<u8>>::new(FrameLimits::default()), Vec::new());
     let mut bytes = vec![0; 1 << 20];
-    scene.raw.set_read_timeout(Some(TIMEOUT)).unwrap();
     while classes.len() < 8 {
         let read = scene.raw.read(&mut bytes).unwrap();
         let mut read = &bytes[..read];

@@ -159,6 +159,70 @@ fn until_taken(lead: &Lead) {
     }
 }
 
+/// Passes the time in steps that the compiler keeps.
+fn linger(steps: u64) {
+    (0..steps).for_each(|step| _ = std::hint::black_box(step));
+}
+
+#[test]
+fn no_letter_is_lost_between_a_leader_that_looks_for_a_while_and_the_links_task() {
+    let duo = Duo::new();
+    let lead = duo.lead();
+    let (go, told) = mpsc::channel();
+    thread::scope(|scope| {
+        let (worker, driver) = (Arc::clone(&duo.worker), duo.driver.me());
+        let said = scope.spawn(move || {
+            for count in told {
+                linger(count * 37 % 4_000);
+                worker.send(driver, letter(2 * count, "")).unwrap();
+                linger(count * 7 % 500);
+                worker.send(driver, letter(2 * count + 1, "")).unwrap();
+            }
+        });
+        for count in 0..20_000 {
+            // The leader looks for its whole time, or sleeps in between; often a letter comes as it ends.
+            let time = Duration::from_micros([30, 400, 400][(count % 3) as usize]);
+            duo.driver.set_spin(Some(time * (1 + (count % 2) as u32) / 2));
+            go.send(count).unwrap();
+            let leading = lead.take().unwrap();
+            if let Some(arrivals) = leading.wait(Some(Instant::now() + time)) {
+                leading.read(arrivals, || false);
+            }
+            drop(leading);
+            for number in [2 * count, 2 * count + 1] {
+                assert_eq!(super::number(&next_letter(&duo.seen).1), number, "nobody leads");
+            }
+        }
+        drop(go);
+        said.join().unwrap();
+    });
+}
+
+#[test]
+fn a_leader_that_looks_all_the_time_gets_its_letters_and_is_nudged() {
+    let duo = Duo::new();
+    let lead = duo.lead();
+    duo.driver.set_spin(Some(Duration::MAX));
+    duo.say(1, "");
+    assert_eq!(number(&next_letter(&duo.seen).1), 1);
+    let _stall = duo.at_driver.stall();
+    for count in 2..100 {
+        duo.say(count, "");
+        assert_eq!(duo.led_letter(), count);
+    }
+    for round in 0..200_u64 {
+        let (promise, mut answer) = promise_by_letter(duo.lead());
+        let waiting = thread::spawn(move || answer.wait(Some(Instant::now() + TIMEOUT)));
+        until_taken(&lead);
+        linger(round * 500);
+        promise.keep(round);
+        assert_eq!(waiting.join().unwrap(), Some(Ok(round)));
+    }
+    let (_promise, mut answer) = promise_by_letter::<u8>(duo.lead());
+    let soon = Instant::now() + Duration::from_millis(5);
+    assert_eq!(answer.wait(Some(soon)), None);
+}
+
 #[test]
 fn one_thread_leads_and_others_wait_as_before_until_it_is_nudged() {
     let duo = Duo::new();

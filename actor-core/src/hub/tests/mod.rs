@@ -1,11 +1,13 @@
 //! Tests of the hub: `pairs` has the hubs of several processes within one, `lead` a thread that reads links while it waits,
-//! `resume` links over connections that are reset, `hostile` a peer written by hand, and `processes` real workers, whose hubs obey the orders of a test service.
+//! `resume` links over connections that are reset, `hostile` a peer written by hand over a
+//! `raw_end`, and `processes` real workers, whose hubs obey the orders of a test service.
 
 mod hostile;
 mod lead;
 mod pairs;
 mod processes;
 mod puppet;
+mod raw_end;
 mod resume;
 
 use std::sync::Arc;

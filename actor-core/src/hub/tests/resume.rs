@@ -19,7 +19,7 @@ impl TestPlace {
     fn connect(&self) -> Result<Connection, std::io::Error> {
         let stream = TcpStream::connect(self.0)?;
         stream.set_nonblocking(true)?;
-        Ok((stream.into(), Vec::new()))
+        Ok((PeerEnd::of_socket(stream), Vec::new()))
     }
 }
 
@@ -68,7 +68,7 @@ impl Hosts {
                 stream.set_nonblocking(true).unwrap();
                 count.fetch_add(1, Ordering::AcqRel);
                 taking
-                    .adopt(of_driver, (stream.into(), Vec::new()), Resume::Waits)
+                    .adopt(of_driver, (PeerEnd::of_socket(stream), Vec::new()), Resume::Waits)
                     .unwrap();
             }
         });
@@ -217,7 +217,7 @@ fn a_peer_whose_every_connection_breaks_before_a_frame_arrives_is_lost() {
     let ends = Arc::clone(&is_over);
     let resets = std::thread::spawn(move || {
         for stream in listener.incoming() {
-            crate::platform::peer_socket::drop_unused(stream.unwrap().into());
+            crate::platform::peer_socket::drop_unused(PeerEnd::of_socket(stream.unwrap()));
             if ends.load(Ordering::Acquire) {
                 return;
             }

@@ -1,6 +1,5 @@
 //! The link between a driver and a worker, a socket pair, and the pipes of the worker's output.
 
-use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,34 +14,35 @@ use tokio::io::Interest;
 use tokio::net::unix::pipe;
 pub(crate) use tokio::net::unix::{OwnedReadHalf as LinkReader, OwnedWriteHalf as LinkWriter};
 
+use super::peer_socket::{PAIR_DESCRIPTORS, PeerEnd};
+
 /// A worker's end of its link.
 pub(crate) type Stream = UnixStream;
 
 /// A worker's end of its link, to read from. Descriptors arrive beside the bytes.
 pub(crate) struct StreamReader {
     stream: Stream,
-    descriptors: VecDeque<OwnedFd>,
+    descriptors: Vec<OwnedFd>,
 }
 
 impl StreamReader {
     pub(crate) fn new(stream: Stream) -> Self {
         StreamReader {
             stream,
-            descriptors: VecDeque::new(),
+            descriptors: Vec::new(),
         }
     }
 
-    /// Takes the descriptor that came with the bytes read since the last call. Others that came with them are closed.
-    pub(crate) fn take_descriptor(&mut self) -> Option<OwnedFd> {
-        let first = self.descriptors.pop_front();
-        self.descriptors.clear();
-        first
+    /// Takes the end of a pair that came with the bytes read since the last call. `None` if none came, or if the system has
+    /// refused some of its descriptors.
+    pub(crate) fn take_end(&mut self) -> Option<PeerEnd> {
+        PeerEnd::of_pair(std::mem::take(&mut self.descriptors))
     }
 }
 
 impl Read for StreamReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PAIR_DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let received = recvmsg(
             &self.stream,
@@ -59,18 +59,14 @@ impl Read for StreamReader {
     }
 }
 
-/// Sends the first of these bytes with a descriptor, and returns the number of bytes sent, which is at least 1.
-pub(crate) async fn send_descriptor(
-    socket: &LinkWriter,
-    bytes: &[u8],
-    descriptor: &OwnedFd,
-) -> io::Result<usize> {
+/// Sends the first of these bytes with an end of a pair, and returns the number of bytes sent, which is at least 1.
+pub(crate) async fn send_end(socket: &LinkWriter, bytes: &[u8], end: &PeerEnd) -> io::Result<usize> {
     let stream: &tokio::net::UnixStream = socket.as_ref();
     loop {
         stream.writable().await?;
         let sent = stream.try_io(Interest::WRITABLE, || {
-            let descriptors = [descriptor.as_fd()];
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let descriptors = end.descriptors();
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PAIR_DESCRIPTORS))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
             ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
             let bytes = [IoSlice::new(bytes)];

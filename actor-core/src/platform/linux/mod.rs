@@ -12,6 +12,7 @@ pub(crate) mod launch;
 pub(crate) mod lead_poll;
 pub(crate) mod link;
 pub(crate) mod pages;
+mod peer_rings;
 pub(crate) mod peer_socket;
 pub(crate) mod premain;
 pub(crate) mod restart;

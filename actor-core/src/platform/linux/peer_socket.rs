@@ -1,31 +1,28 @@
-//! The sockets between two processes that are peers: a pair of Unix sockets, one end of which is watched by a reactor in
-//! each process.
+//! The sockets between two processes that are peers, each end watched by a reactor in its process: a connection over a network, or
+//! a pair of Unix sockets with [byte rings](super::peer_rings) beside it.
 #![allow(unsafe_code)] // counts the bytes that the kernel has written into a vector
 
 use std::future::pending;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::net::sockopt::set_socket_linger;
 #[cfg(feature = "hosts")]
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
 };
-use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 use tokio::io::Interest;
 use tokio::runtime::Handle;
 
 use super::lead_poll::LeadPoll;
+use super::peer_rings::{PeerRings, RINGS_DESCRIPTORS, RingsEnd};
 use super::watched::{Watched, watch};
-
-/// The room for bytes that the peer has not read yet. With more of it, sender and receiver of a long body wait less often for
-/// each other; with too much, the bytes leave the processor's cache before they are read.
-const SEND_BUFFER_BYTES: usize = 512 << 10;
 
 /// The time without traffic after which the system asks whether a connection of TCP still stands. It is shorter than the time for
 /// which the other side of a broken connection waits, so that a side that was told nothing dials in time.
@@ -40,17 +37,61 @@ const KEEPALIVE_PROBES: u32 = 6;
 #[cfg(feature = "hosts")]
 const UNACKNOWLEDGED_MAX_MS: u32 = 10_000;
 
-/// An end of a pair that no reactor watches yet.
-pub(crate) type PeerEnd = OwnedFd;
+/// The number of descriptors of an end of a pair.
+pub(crate) const PAIR_DESCRIPTORS: usize = 1 + RINGS_DESCRIPTORS;
 
-/// Makes a pair of connected sockets. A process that is executed later inherits neither.
+/// An end that no reactor watches yet: one of a pair, or of a connection over a network.
+pub(crate) struct PeerEnd {
+    socket: OwnedFd,
+    /// Carry the bytes of a pair, instead of the socket.
+    rings: Option<RingsEnd>,
+}
+
+impl PeerEnd {
+    /// The end of a connection over a network.
+    #[cfg(any(test, feature = "hosts"))]
+    pub(crate) fn of_socket(socket: impl Into<OwnedFd>) -> Self {
+        PeerEnd {
+            socket: socket.into(),
+            rings: None,
+        }
+    }
+
+    /// The end without a reactor, and the descriptors that tell of its events.
+    #[cfg(test)]
+    pub(crate) fn unwatched(self) -> io::Result<(PeerSocket, Vec<Arc<OwnedFd>>)> {
+        let socket = Arc::new(self.socket);
+        let rings = self.rings.map(PeerRings::new).transpose()?.map(Arc::new);
+        let bell = rings.iter().map(|rings| Arc::clone(rings.own_bell()));
+        let events = bell.chain([Arc::clone(&socket)]).collect();
+        Ok((PeerSocket { socket, rings }, events))
+    }
+
+    /// The descriptors by which another process gets the end.
+    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let rings = self.rings.iter().flat_map(RingsEnd::descriptors);
+        std::iter::once(self.socket.as_fd()).chain(rings).collect()
+    }
+
+    /// The end of a pair whose descriptors another process has passed; `None` if some are missing.
+    pub(crate) fn of_pair(descriptors: Vec<OwnedFd>) -> Option<Self> {
+        let [socket, rings @ ..]: [OwnedFd; PAIR_DESCRIPTORS] = descriptors.try_into().ok()?;
+        Some(PeerEnd {
+            socket,
+            rings: Some(RingsEnd::of(rings)),
+        })
+    }
+}
+
+/// Makes a pair of connected ends. A process that is executed later inherits neither.
 pub(crate) fn pair() -> io::Result<(PeerEnd, PeerEnd)> {
     let (one, other) = UnixStream::pair()?;
-    for end in [&one, &other] {
-        // A kernel that allows less takes its own limit.
-        let _ = set_socket_send_buffer_size(end, SEND_BUFFER_BYTES);
-    }
-    Ok((one.into(), other.into()))
+    let (first, second) = RingsEnd::pair()?;
+    let end = |socket: UnixStream, rings| PeerEnd {
+        socket: socket.into(),
+        rings: Some(rings),
+    };
+    Ok((end(one, first), end(other, second)))
 }
 
 /// The socket of a link over a network, and the bytes that come before those of the socket.
@@ -64,13 +105,13 @@ pub(crate) fn of_link(link: selvedge_cluster::net::Link) -> io::Result<(PeerEnd,
         .and_then(|()| set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL))
         .and_then(|()| set_tcp_keepcnt(&socket, KEEPALIVE_PROBES))
         .and_then(|()| set_tcp_user_timeout(&socket, UNACKNOWLEDGED_MAX_MS));
-    Ok((socket, beyond))
+    Ok((PeerEnd::of_socket(socket), beyond))
 }
 
 /// Drops a connection that is not used. Its other end sees a reset, and no end of the stream.
 #[cfg(any(test, feature = "hosts"))]
 pub(crate) fn drop_unused(end: PeerEnd) {
-    abandon(&end);
+    abandon(&end.socket);
 }
 
 fn abandon(socket: &OwnedFd) {
@@ -80,16 +121,17 @@ fn abandon(socket: &OwnedFd) {
 
 /// Gives an end to a reactor. [`PeerSource::begin`] begins to watch it.
 pub(crate) fn register(end: PeerEnd, reactor: &Handle) -> io::Result<(PeerSource, PeerSocket)> {
-    let socket = Arc::new(end);
-    let source = source(Arc::clone(&socket), reactor);
+    let socket = Arc::new(end.socket);
+    let rings = end.rings.map(PeerRings::new).transpose()?.map(Arc::new);
+    let source = source(Arc::clone(&socket), rings.clone(), reactor);
     if source.is_err() {
         // Else a peer over a network would take this process for dead.
         abandon(&socket);
     }
-    Ok((source?, PeerSocket(socket)))
+    Ok((source?, PeerSocket { socket, rings }))
 }
 
-fn source(socket: Arc<OwnedFd>, reactor: &Handle) -> io::Result<PeerSource> {
+fn source(socket: Arc<OwnedFd>, rings: Option<Arc<PeerRings>>, reactor: &Handle) -> io::Result<PeerSource> {
     let arrivals = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
     let _context = reactor.enter();
     Ok(PeerSource {
@@ -97,27 +139,66 @@ fn source(socket: Arc<OwnedFd>, reactor: &Handle) -> io::Result<PeerSource> {
         arrivals,
         room: None,
         socket,
+        rings,
     })
 }
 
 /// An end. Any thread may write, and one at a time reads; neither blocks.
-pub(crate) struct PeerSocket(Arc<OwnedFd>);
+pub(crate) struct PeerSocket {
+    socket: Arc<OwnedFd>,
+    /// Carry the bytes, instead of the socket.
+    rings: Option<Arc<PeerRings>>,
+}
 
 impl PeerSocket {
     /// Writes as much of the slices as there is room for. A closed end is an error and never a signal, whatever the
     /// program has decided about SIGPIPE.
     pub(crate) fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if let Some(rings) = &self.rings {
+            return rings.try_write(slices);
+        }
         let mut space: [MaybeUninit<u8>; 0] = [];
         let mut nothing = SendAncillaryBuffer::new(&mut space);
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        Ok(sendmsg(&self.0, slices, &mut nothing, flags)?)
+        Ok(sendmsg(&self.socket, slices, &mut nothing, flags)?)
     }
 
     /// Reads what is there. 0 is the end of the stream.
-    pub(crate) fn try_read(&self, into: ReadInto<'_>) -> io::Result<usize> {
+    pub(crate) fn try_read(&self, mut into: ReadInto<'_>) -> io::Result<usize> {
+        let Some(rings) = &self.rings else {
+            return self.receive(into);
+        };
+        let read = rings.try_read(&mut into)?;
+        if read > 0 {
+            return Ok(read);
+        }
+        // A peer that has ended has written everything before, so the rings are looked at once more.
+        match self.is_ended()? {
+            true => rings.try_read(&mut into),
+            false => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// Whether the peer has ended its side of a socket that carries no bytes.
+    fn is_ended(&self) -> io::Result<bool> {
+        let mut byte = Vec::with_capacity(1);
+        let into = ReadInto {
+            memory: &mut byte,
+            most: 1,
+        };
+        match self.receive(into) {
+            Ok(0) => Ok(true),
+            Ok(_) => Err(io::ErrorKind::InvalidData.into()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads from the socket.
+    fn receive(&self, into: ReadInto<'_>) -> io::Result<usize> {
         let room = into.memory.spare_capacity_mut();
         let room = room.get_mut(..into.most).ok_or(io::ErrorKind::InvalidInput)?;
-        let ((read, _), _) = recv(&self.0, room, RecvFlags::DONTWAIT)?;
+        let ((read, _), _) = recv(&self.socket, room, RecvFlags::DONTWAIT)?;
         let (read, length) = (read.len(), into.memory.len());
         // SAFETY: the kernel has written so many bytes behind the vector's own, within its capacity.
         unsafe { into.memory.set_len(length + read) };
@@ -126,17 +207,47 @@ impl PeerSocket {
 
     /// Ends what [`PeerSource::begin`] has begun for the thread that leads.
     pub(crate) fn leave(&self, lead: &LeadPoll) {
-        lead.remove(&self.0);
+        lead.remove(&self.socket);
+        if let Some(rings) = &self.rings {
+            lead.remove(rings.own_bell());
+        }
+    }
+
+    /// Whether there is room to write, as far as it is known without the system.
+    pub(crate) fn has_room(&self) -> bool {
+        self.rings.as_ref().is_some_and(|rings| rings.has_room())
+    }
+
+    /// Whether bytes can be seen without the system.
+    pub(crate) fn has_rings(&self) -> bool {
+        self.rings.is_some()
+    }
+
+    /// Whether bytes are seen to wait.
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.rings.as_ref().is_some_and(|rings| rings.has_bytes())
+    }
+
+    /// The calling thread looks for bytes from now on, so nobody is told of them.
+    pub(crate) fn watch(&self) {
+        if let Some(rings) = &self.rings {
+            rings.watch();
+        }
+    }
+
+    /// The calling thread looks no more. Returns whether there are bytes of which nobody is told.
+    pub(crate) fn unwatch(&self) -> bool {
+        self.rings.as_ref().is_some_and(|rings| rings.unwatch())
     }
 
     /// Has the other end see a reset, and no end of the stream, once the last owner of the socket drops it.
     pub(crate) fn abandon(&self) {
-        abandon(&self.0);
+        abandon(&self.socket);
     }
 
     /// Whether the connection was reset, which a read tells only once, and to one thread: later ones find the end of the stream.
     pub(crate) fn is_reset(&self) -> bool {
-        let mut polled = [PollFd::new(&self.0, PollFlags::empty())];
+        let mut polled = [PollFd::new(&self.socket, PollFlags::empty())];
         let now = Timespec {
             tv_sec: 0,
             tv_nsec: 0,
@@ -148,13 +259,13 @@ impl PeerSocket {
     /// Resets the connection, which must be one of TCP.
     #[cfg(test)]
     pub(crate) fn reset(&self) -> io::Result<()> {
-        Ok(rustix::net::connect_unspec(&self.0)?)
+        Ok(rustix::net::connect_unspec(&self.socket)?)
     }
 
     /// Ends both directions, which the other end sees as the end of the stream.
     pub(crate) fn close(&self) {
         // An error means that the other end is closed already.
-        let _ = shutdown(&self.0, Shutdown::Both);
+        let _ = shutdown(&self.socket, Shutdown::Both);
     }
 }
 
@@ -171,7 +282,8 @@ pub(crate) struct ReadInto<'a> {
 /// room, would wake the reactor.
 pub(crate) struct PeerSource {
     socket: Arc<OwnedFd>,
-    /// Has the socket as its only entry.
+    rings: Option<Arc<PeerRings>>,
+    /// Has the socket as its entry, and the bell of the rings.
     arrivals: Arc<OwnedFd>,
     watched: Watched,
     room: Option<Watched>,
@@ -192,20 +304,30 @@ impl PeerSource {
     /// Linux passes an event on through the exclusive entries of a socket in the order in which they were made, up to the
     /// first one at which a thread waits.
     pub(crate) fn begin(&self, lead: &LeadPoll, name: u64) -> io::Result<()> {
-        lead.add(&self.socket, name)?;
+        let named = epoll::EventData::new_u64(name);
         let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
-        epoll::add(
-            &self.arrivals,
-            &self.socket,
-            epoll::EventData::new_u64(name),
-            flags,
-        )?;
+        lead.add(&self.socket, name)?;
+        epoll::add(&self.arrivals, &self.socket, named, flags)?;
+        if let Some(rings) = &self.rings {
+            lead.add(rings.own_bell(), name)?;
+            // By edges: nobody reads the bell's count.
+            let flags = flags | epoll::EventFlags::ET;
+            epoll::add(&self.arrivals, rings.own_bell(), named, flags)?;
+            rings.begin();
+        }
         Ok(())
     }
 
     /// Waits for bytes, or for room if that is wanted. Nothing is lost if the future is dropped.
     pub(crate) async fn next(&mut self, for_room: bool) -> io::Result<SourceEvent> {
-        if !for_room {
+        if let (Some(rings), true) = (&self.rings, for_room)
+            && rings.has_room()
+        {
+            tokio::task::yield_now().await;
+            return Ok(SourceEvent::Room);
+        }
+        // The bell of the rings tells of room as well as of bytes.
+        if !for_room || self.rings.is_some() {
             self.room = None;
         } else if self.room.is_none() {
             self.room = Some(watch(Arc::clone(&self.socket), Interest::WRITABLE)?);

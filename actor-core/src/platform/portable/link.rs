@@ -26,7 +26,7 @@ impl StreamReader {
         StreamReader(stream)
     }
 
-    pub(crate) fn take_descriptor(&mut self) -> Option<PeerEnd> {
+    pub(crate) fn take_end(&mut self) -> Option<PeerEnd> {
         match self.0 {}
     }
 }
@@ -37,9 +37,9 @@ impl Read for StreamReader {
     }
 }
 
-/// Sends the first of these bytes with a descriptor.
-pub(crate) async fn send_descriptor(_: &LinkWriter, _: &[u8], descriptor: &PeerEnd) -> io::Result<usize> {
-    match *descriptor {}
+/// Sends the first of these bytes with an end of a pair.
+pub(crate) async fn send_end(_: &LinkWriter, _: &[u8], end: &PeerEnd) -> io::Result<usize> {
+    match *end {}
 }
 
 impl Write for Stream {

@@ -84,4 +84,24 @@ impl PeerSocket {
     pub(crate) fn close(&self) {
         match *self {}
     }
+
+    pub(crate) fn has_room(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn has_rings(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn has_bytes(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn watch(&self) {
+        match *self {}
+    }
+
+    pub(crate) fn unwatch(&self) -> bool {
+        match *self {}
+    }
 }
