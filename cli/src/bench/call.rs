@@ -1,12 +1,15 @@
 //! Calls of a remote function in a worker process, beside servers in workers of their own, over a Unix socket each: one
 //! that blocks, and one made of tokio and postcard.
 //!
-//! - `one`: one call after the other, 8 bytes there and back. `limit` is the blocking server.
-//! - `tokio_postcard`: the server of tokio and postcard, beside the same limit.
+//! - `one`: one call after the other, 8 bytes there and back; once as by default, once with threads that sleep at once. `limit` is the
+//!   blocking server.
+//! - `one_apart`: one call after the other, with a pause of 1 ms before each, so that both processes sleep when it begins. `limit` is
+//!   the blocking server, with pauses too.
+//! - `tokio_postcard`, `tokio_postcard_apart`: the server of tokio and postcard, beside the same limits.
 //! - `in_flight`: 256 calls at a time; times are those of all, divided by their number. No limit.
 //! - `large`: a tensor there, 8 bytes back. `limit` is the blocking server, which gets as many bytes.
 //!
-//! Calls park: there is no other way to wait for one.
+//! By default a thread that waits for an answer looks for it for a while before it sleeps, if each process can have a core.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -19,7 +22,7 @@ use selvedge::{DType, Worker};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::measure::{REPEATS, Summary, measure};
+use super::measure::{REPEATS, Summary, measure, measure_apart};
 use super::record::{Record, Report};
 use super::versus::median_ratio;
 use crate::args::{BenchArgs, Placement, Wait};
@@ -28,6 +31,8 @@ use crate::args::{BenchArgs, Placement, Wait};
 pub(super) const IN_FLIGHT: usize = 256;
 /// The tensor of `large` if the command line names no payload.
 pub(super) const LARGE_BYTES: u64 = 64 << 20;
+/// The pause before a call, longer than anybody looks for bytes before it sleeps.
+const PAUSE: Duration = Duration::from_millis(1);
 /// The time that a server may take to connect.
 const CONNECT_MAX: Duration = Duration::from_secs(60);
 
@@ -156,6 +161,8 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
     let budget = super::budget(args);
     let runtime = Runtime::new();
     let worker = runtime.worker("calls")?;
+    let sleepy = Runtime::new().spin_limit(Duration::ZERO);
+    let sleeper = sleepy.worker("sleeps")?;
     let folder = Folder::new()?;
     let large = args.payload.unwrap_or(LARGE_BYTES).max(8);
     // A server occupies its worker.
@@ -202,14 +209,21 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
             answer.result.map(drop).map_err(|error| error.into())
         })
     };
-    let (mut one, mut tokio, mut limit) = (Vec::new(), Vec::new(), Vec::new());
+    let mut ask_tokio = || ask_tokio().map_err(|error| anyhow::anyhow!("{error}"));
+    let (mut one, mut parked, mut tokio, mut limit) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut one_apart, mut tokio_apart, mut limit_apart) = (Vec::new(), Vec::new(), Vec::new());
     let mut in_flight = Vec::new();
     for _ in 0..REPEATS {
         limit.push(measure(budget, || small.ask())?);
-        tokio.push(measure(budget, || {
-            ask_tokio().map_err(|error| anyhow::anyhow!("{error}"))
-        })?);
+        tokio.push(measure(budget, &mut ask_tokio)?);
         one.push(measure(budget, || call(8))?);
+        parked.push(measure(budget, || {
+            sleepy.call(returns::remote(8).on(&sleeper)).wait()?;
+            Ok(())
+        })?);
+        limit_apart.push(measure_apart(budget, PAUSE, || small.ask())?);
+        tokio_apart.push(measure_apart(budget, PAUSE, &mut ask_tokio)?);
+        one_apart.push(measure_apart(budget, PAUSE, || call(8))?);
         in_flight.push(each(measure(budget, || {
             let calls: Vec<_> = (0..IN_FLIGHT)
                 .map(|x| runtime.call(returns::remote(x as u64).on(&worker)))
@@ -218,8 +232,15 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
             Ok(())
         })?));
     }
-    for (mode, found) in [("one", &one), ("tokio_postcard", &tokio)] {
-        report.row(&row(args, mode, 8, found, Some(("socket", &limit)))?)?;
+    for (mode, wait, found, limit) in [
+        ("one", Wait::Auto, &one, &limit),
+        ("one", Wait::Park, &parked, &limit),
+        ("tokio_postcard", Wait::Park, &tokio, &limit),
+        ("one_apart", Wait::Auto, &one_apart, &limit_apart),
+        ("tokio_postcard_apart", Wait::Park, &tokio_apart, &limit_apart),
+    ] {
+        let row = row(args, mode, 8, found, Some(("socket", limit)))?;
+        report.row(&row.placed(Placement::Process, wait))?;
     }
     let mut many = row(args, "in_flight", 8, &in_flight, None)?;
     many.inflight = Some(IN_FLIGHT as u32);
@@ -261,7 +282,7 @@ pub(super) fn row(
 ) -> anyhow::Result<Record> {
     let nothing = || anyhow::anyhow!("nothing was measured");
     let summary = Summary::median(found).ok_or_else(nothing)?;
-    let mut record = Record::new(args.case, bytes, &summary).placed(Placement::Process, Wait::Park);
+    let mut record = Record::new(args.case, bytes, &summary).placed(Placement::Process, Wait::Auto);
     if let Some((name, limit)) = limit {
         let best = Summary::median(limit).ok_or_else(nothing)?;
         record = record.against(name, best.p50_ns, median_ratio(found, limit));

@@ -172,6 +172,28 @@ pub fn measure(
     }
 }
 
+/// Runs `operation` repeatedly for about `budget`, with a pause before each time that is not measured, and returns how long it
+/// took.
+///
+/// # Errors
+/// The first error of `operation`.
+pub fn measure_apart(
+    budget: Duration,
+    pause: Duration,
+    mut operation: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<Summary> {
+    let (begun, mut samples) = (Instant::now(), Vec::new());
+    while begun.elapsed() < budget || samples.is_empty() {
+        std::thread::sleep(pause);
+        let start = Instant::now();
+        operation()?;
+        samples.push(start.elapsed().as_nanos() as f64);
+    }
+    let (count, busy) = (samples.len() as u64, samples.iter().sum::<f64>());
+    let busy = Duration::from_nanos(busy as u64);
+    Summary::of_samples(samples, count, busy).ok_or_else(|| anyhow::anyhow!("nothing was measured"))
+}
+
 /// Runs `send`, which sends `batch` messages, repeatedly for about `budget`, and returns how long one message took.
 ///
 /// # Errors
