@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
-use selvedge_cluster::session::{Outcome, Output, Packet, Session, SessionSettings};
+use selvedge_cluster::session::{Outcome, Output, Outputs, Packet, Session, SessionSettings};
 
 fn peer(number: u32) -> Peer {
     Peer {
@@ -15,11 +15,11 @@ fn peer(number: u32) -> Peer {
 
 fn session(local: u32, remote: u32) -> Session<&'static str> {
     let mut session = Session::new(peer(local), peer(remote), SessionSettings::default());
-    assert_eq!(session.connected(Duration::ZERO, peer(remote)).unwrap(), []);
+    assert_eq!(session.connected(Duration::ZERO, peer(remote)).unwrap()[..], []);
     session
 }
 
-fn transmitted(outputs: Vec<Output<&'static str>>) -> Vec<Packet<&'static str>> {
+fn transmitted(outputs: Outputs<&'static str>) -> Vec<Packet<&'static str>> {
     let packet = |output| match output {
         Output::Transmit(packet) => Some(packet),
         Output::Deliver(_) | Output::Settled(..) => None,
@@ -36,12 +36,12 @@ fn rref_40_a_call_whose_frame_was_lost_is_sent_again_and_delivered_once() {
     let again = transmitted(here.tick(due));
     assert_eq!(again, lost, "the frame again, under its number");
     let delivered = there.received(due, again[0].clone(), 4).unwrap();
-    assert_eq!(delivered, [Output::Deliver("call")]);
+    assert_eq!(delivered[..], [Output::Deliver("call")]);
     // The first copy turns up, and another one.
     for packet in [&lost[0], &again[0]] {
-        assert_eq!(there.received(due, packet.clone(), 4).unwrap(), []);
+        assert_eq!(there.received(due, packet.clone(), 4).unwrap()[..], []);
     }
     let answer = transmitted(there.tick(due + Duration::from_secs(1)));
     let settled = here.received(due, answer[0].clone(), 0).unwrap();
-    assert_eq!(settled, [Output::Settled(sequence, Outcome::Delivered)]);
+    assert_eq!(settled[..], [Output::Settled(sequence, Outcome::Delivered)]);
 }

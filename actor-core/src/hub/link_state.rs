@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use selvedge_cluster::frame::{Class, Service};
 use selvedge_cluster::peer::Peer;
-use selvedge_cluster::session::{Outcome, Output, Session};
+use selvedge_cluster::session::{Outcome, Output, Outputs, Session};
 
 use super::link_end::LinkEnd;
 use super::post::{Letter, PostError};
@@ -355,7 +355,7 @@ impl LinkState {
         self.outbox.len() < OUTBOX_FRAMES_MAX && self.outbox_bytes < OUTBOX_BYTES_MAX
     }
 
-    fn transmit(&mut self, outputs: Vec<Output<Arc<Letter>>>) {
+    fn transmit(&mut self, outputs: Outputs<Arc<Letter>>) {
         for output in outputs {
             if let Output::Transmit(packet) = output {
                 let frame = OutgoingFrame::new(&packet);

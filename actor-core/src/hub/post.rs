@@ -36,9 +36,18 @@ impl Letter {
             service,
             class,
             stream: 0,
-            head: postcard::to_allocvec(head).unwrap_or_default().into(),
+            head: encoded(head),
             body: body.into(),
         }
+    }
+}
+
+/// Encodes a head, mostly without memory but that of the result.
+fn encoded(head: &impl Serialize) -> Bytes {
+    let mut space = [0; 128];
+    match postcard::to_slice(head, &mut space) {
+        Ok(short) => Bytes::copy_from_slice(short),
+        Err(_) => postcard::to_allocvec(head).unwrap_or_default().into(),
     }
 }
 

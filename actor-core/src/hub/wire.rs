@@ -7,7 +7,7 @@ use selvedge_cluster::frame::{Class, Frame, HEADER_BYTES, Header, Service};
 use selvedge_cluster::session::{Content, Packet};
 
 use super::post::Letter;
-use crate::body::{Body, BodyMemory};
+use crate::body::BodyMemory;
 
 /// A frame on its way to the socket. The body is written from where it lies.
 #[derive(Debug)]
@@ -15,7 +15,8 @@ pub(super) struct OutgoingFrame {
     pub(super) service: Service,
     /// Header, head, and the table of parts.
     prefix: Vec<u8>,
-    body: Body,
+    /// Has the body.
+    letter: Option<Arc<Letter>>,
     /// The bytes that are written already.
     written: usize,
     length: usize,
@@ -30,8 +31,7 @@ impl OutgoingFrame {
         };
         let service = letter.map_or(Service::SESSION, |letter| letter.service);
         let head: &[u8] = letter.map_or(&[], |letter| &letter.head);
-        let body = letter.map_or(Body::EMPTY, |letter| letter.body.clone());
-        let body_bytes = body.len();
+        let body_bytes = letter.map_or(0, |letter| letter.body.len());
         let header = Header {
             service,
             class,
@@ -52,7 +52,7 @@ impl OutgoingFrame {
             service,
             length: prefix.len() + body_bytes,
             prefix,
-            body,
+            letter: letter.cloned(),
             written: 0,
         }
     }
@@ -66,7 +66,8 @@ impl OutgoingFrame {
     pub(super) fn rest(&self) -> impl Iterator<Item = &[u8]> {
         let prefix = self.prefix.get(self.written..).unwrap_or_default();
         let mut skipped = self.written.saturating_sub(self.prefix.len());
-        let body = self.body.segments().map(move |segment| {
+        let segments = self.letter.iter().flat_map(|letter| letter.body.segments());
+        let body = segments.map(move |segment| {
             let from = skipped.min(segment.len());
             skipped -= from;
             segment.get(from..).unwrap_or_default()

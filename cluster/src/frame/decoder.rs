@@ -59,7 +59,7 @@ pub struct Decoder<P = Vec<u8>> {
     limits: FrameLimits,
     /// The section that is being read.
     section: Section<P>,
-    /// The bytes of that section so far, unless it is a part.
+    /// The bytes of the header or the table so far.
     bytes: Vec<u8>,
     /// The frame so far.
     frame: Option<Frame<P>>,
@@ -71,7 +71,8 @@ pub struct Decoder<P = Vec<u8>> {
 #[derive(Debug)]
 enum Section<P> {
     Header,
-    Head(Header),
+    /// With the bytes of the head so far.
+    Head(Header, Vec<u8>),
     Table(Header),
     /// Lengths of the parts that have not begun, the last part first.
     Parts(Vec<u64>),
@@ -157,7 +158,8 @@ impl<P: PartMemory> Decoder<P> {
         let parts = match &self.section {
             Section::Parts(lengths) => lengths.capacity() * size_of::<u64>(),
             Section::Part(part, _, lengths) => part.held_bytes() + lengths.capacity() * size_of::<u64>(),
-            Section::Header | Section::Head(_) | Section::Table(_) => 0,
+            Section::Head(_, head) => head.capacity(),
+            Section::Header | Section::Table(_) => 0,
         };
         self.bytes.capacity() + frame + parts
     }
@@ -172,10 +174,10 @@ impl<P: PartMemory> Decoder<P> {
                 return Ok(None);
             }
             self.section = match std::mem::replace(&mut self.section, Section::Header) {
-                Section::Header => Section::Head(self.header()?),
-                Section::Head(header) => {
+                Section::Header => Section::Head(self.header()?, Vec::new()),
+                Section::Head(header, head) => {
                     if let Some(frame) = &mut self.frame {
-                        frame.head = std::mem::take(&mut self.bytes);
+                        frame.head = head;
                     }
                     Section::Table(header)
                 }
@@ -223,10 +225,10 @@ impl<P: PartMemory> Decoder<P> {
 
     /// Takes bytes of the section that is being read. Returns whether the section is complete.
     fn fill(&mut self, input: &mut &[u8]) -> bool {
-        let length = match &mut self.section {
-            Section::Header => HEADER_BYTES,
-            Section::Head(header) => header.head_bytes as usize,
-            Section::Table(header) => 8 * header.parts as usize,
+        let (bytes, length) = match &mut self.section {
+            Section::Header => (&mut self.bytes, HEADER_BYTES),
+            Section::Head(header, head) => (head, header.head_bytes as usize),
+            Section::Table(header) => (&mut self.bytes, 8 * header.parts as usize),
             Section::Parts(_) => return true,
             Section::Part(part, missing, _) => {
                 let taken = take(input, *missing);
@@ -235,9 +237,8 @@ impl<P: PartMemory> Decoder<P> {
                 return *missing == 0;
             }
         };
-        self.bytes
-            .extend_from_slice(take(input, length - self.bytes.len()));
-        self.bytes.len() == length
+        bytes.extend_from_slice(take(input, length - bytes.len()));
+        bytes.len() == length
     }
 }
 

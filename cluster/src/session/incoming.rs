@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::mutant::Mutant;
 use super::{SessionError, SessionSettings};
 
@@ -69,7 +71,7 @@ impl<M> Incoming<M> {
         message: M,
         bytes: usize,
         mutant: Mutant,
-    ) -> Vec<M> {
+    ) -> SmallVec<[M; 1]> {
         let is_next = sequence == self.delivered.saturating_add(1);
         let wait = if is_next {
             self.settings.acknowledge_after
@@ -79,18 +81,18 @@ impl<M> Incoming<M> {
         let due = now.saturating_add(wait);
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
         if sequence <= self.delivered {
-            return Vec::new(); // a duplicate: the acknowledgement was lost
+            return SmallVec::new(); // a duplicate: the acknowledgement was lost
         }
         if mutant == Mutant::DeliversEarly {
             self.delivered = sequence;
-            return vec![message];
+            return smallvec![message];
         }
         if !is_next {
             self.keep(sequence, message, bytes);
-            return Vec::new();
+            return SmallVec::new();
         }
         self.delivered = sequence;
-        let mut messages = vec![message];
+        let mut messages = smallvec![message];
         while let Some((message, bytes)) = self.early.remove(&self.delivered.saturating_add(1)) {
             self.delivered += 1;
             self.early_bytes -= bytes;

@@ -14,6 +14,8 @@ mod model;
 
 use std::time::Duration;
 
+use smallvec::{SmallVec, smallvec};
+
 pub use error::{SessionError, WindowFull};
 pub use settings::SessionSettings;
 
@@ -63,6 +65,9 @@ pub enum Output<M> {
     /// The fate of the ordered message of this sequence number is known.
     Settled(u64, Outcome),
 }
+
+/// The effects of one step: mostly one or two.
+pub type Outputs<M> = SmallVec<[Output<M>; 2]>;
 
 /// One side of a session. `M` is a message; clones are kept for retransmission, so a message is best an `Arc`.
 ///
@@ -118,7 +123,7 @@ impl<M: Clone> Session<M> {
     /// # Errors
     /// [`SessionError::OtherPeer`]: the link leads to another incarnation. This session has to [end](Session::end), and
     /// another one begins.
-    pub fn connected(&mut self, now: Duration, remote: Peer) -> Result<Vec<Output<M>>, SessionError> {
+    pub fn connected(&mut self, now: Duration, remote: Peer) -> Result<Outputs<M>, SessionError> {
         if remote != self.remote {
             return Err(SessionError::OtherPeer {
                 expected: self.remote,
@@ -149,20 +154,20 @@ impl<M: Clone> Session<M> {
         now: Duration,
         message: M,
         bytes: usize,
-    ) -> Result<(u64, Vec<Output<M>>), WindowFull<M>> {
+    ) -> Result<(u64, Outputs<M>), WindowFull<M>> {
         let sequence = self.outgoing.push(message, bytes)?;
         let outputs = match self.is_connected {
             true => self.transmit(now, sequence).into_iter().collect(),
-            false => Vec::new(),
+            false => Outputs::new(),
         };
         Ok((sequence, outputs))
     }
 
     /// Sends a loose message: now, or never if there is no link.
-    pub fn send_loose(&mut self, message: M) -> Vec<Output<M>> {
+    pub fn send_loose(&mut self, message: M) -> Outputs<M> {
         match self.is_connected {
-            true => vec![self.packet(Content::Loose(message))],
-            false => Vec::new(),
+            true => smallvec![self.packet(Content::Loose(message))],
+            false => Outputs::new(),
         }
     }
 
@@ -176,12 +181,12 @@ impl<M: Clone> Session<M> {
         now: Duration,
         packet: Packet<M>,
         bytes: usize,
-    ) -> Result<Vec<Output<M>>, SessionError> {
+    ) -> Result<Outputs<M>, SessionError> {
         if let Content::Ordered(sequence, _) = &packet.content {
             self.incoming.check(*sequence)?;
         }
         let settled = self.outgoing.acknowledge(now, packet.acknowledged)?;
-        let mut outputs: Vec<_> = settled
+        let mut outputs: Outputs<M> = settled
             .map(|it| Output::Settled(it, Outcome::Delivered))
             .collect();
         match packet.content {
@@ -196,11 +201,11 @@ impl<M: Clone> Session<M> {
     }
 
     /// Performs everything that is due at `now`. Call this at [`Session::deadline`], or earlier.
-    pub fn tick(&mut self, now: Duration) -> Vec<Output<M>> {
+    pub fn tick(&mut self, now: Duration) -> Outputs<M> {
         if !self.is_connected {
-            return Vec::new();
+            return Outputs::new();
         }
-        let mut outputs = Vec::new();
+        let mut outputs = Outputs::new();
         if self.outgoing.is_due(now) {
             self.outgoing.back_off();
             outputs = self.resend(now, self.settings.resend_burst);
@@ -213,10 +218,10 @@ impl<M: Clone> Session<M> {
 
     /// Sends the acknowledgement that is owed, if one is, before its time: a receiver that has taken half the window calls
     /// this, so that a sender with nothing to receive does not wait.
-    pub fn acknowledge(&mut self) -> Vec<Output<M>> {
+    pub fn acknowledge(&mut self) -> Outputs<M> {
         match self.is_connected && self.incoming.due().is_some() {
-            true => vec![self.packet(Content::Acknowledgement)],
-            false => Vec::new(),
+            true => smallvec![self.packet(Content::Acknowledgement)],
+            false => Outputs::new(),
         }
     }
 
@@ -232,7 +237,7 @@ impl<M: Clone> Session<M> {
         self.outgoing.end(self.mutant)
     }
 
-    fn resend(&mut self, now: Duration, most: usize) -> Vec<Output<M>> {
+    fn resend(&mut self, now: Duration, most: usize) -> Outputs<M> {
         let sequences = self.outgoing.unacknowledged().take(most);
         sequences
             .filter_map(|sequence| self.transmit(now, sequence))
@@ -267,7 +272,7 @@ mod tests {
         let mut session = Session::new(me, me, SessionSettings::default());
         let now = Duration::ZERO;
         session.connected(now, me).unwrap();
-        assert_eq!(session.acknowledge(), [], "nothing is owed");
+        assert_eq!(session.acknowledge()[..], [], "nothing is owed");
         let packet = Packet {
             acknowledged: 0,
             content: Content::Ordered(1, "message"),
@@ -277,7 +282,10 @@ mod tests {
             acknowledged: 1,
             content: Content::Acknowledgement,
         });
-        assert_eq!(session.acknowledge(), [acknowledgement]);
-        assert_eq!((session.acknowledge(), session.deadline()), (vec![], None));
+        assert_eq!(session.acknowledge()[..], [acknowledgement]);
+        assert_eq!(
+            (session.acknowledge(), session.deadline()),
+            (Outputs::new(), None)
+        );
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use stateright::{Checker, Model, Property};
 
 use super::mutant::Mutant;
-use super::{Outcome, Output, Packet, Session, SessionSettings};
+use super::{Outcome, Output, Outputs, Packet, Session, SessionSettings};
 use crate::peer::{Incarnation, Peer, ProcessId};
 
 const NOW: Duration = Duration::ZERO;
@@ -59,7 +59,7 @@ enum Action {
 }
 
 impl Sessions {
-    fn perform(&mut self, side: usize, outputs: Vec<Output<u8>>) {
+    fn perform(&mut self, side: usize, outputs: Outputs<u8>) {
         for output in outputs {
             match output {
                 Output::Transmit(packet) => {

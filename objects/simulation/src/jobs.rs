@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
-use selvedge_cluster::session::{Content, Output, Packet, Session, SessionSettings};
+use selvedge_cluster::session::{Content, Output, Outputs, Packet, Session, SessionSettings};
 use selvedge_objects::channel::{Answer, ChannelHome, ChannelSettings, ChannelUser, Outcome, Reply, Request};
 
 use crate::faults::Setting;
@@ -270,7 +270,7 @@ impl Jobs {
         self.output(at, from, outputs.unwrap_or_default());
     }
 
-    fn output(&mut self, at: usize, with: usize, outputs: Vec<Output<Talk>>) {
+    fn output(&mut self, at: usize, with: usize, outputs: Outputs<Talk>) {
         for output in outputs {
             match output {
                 Output::Transmit(packet) => {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
-use selvedge_cluster::session::{Content, Outcome, Output, Packet};
+use selvedge_cluster::session::{Content, Outcome, Output, Outputs, Packet};
 use selvedge_objects::refs::{Action, Event, Parcel, RefId};
 
 use crate::faults::Setting;
@@ -260,7 +260,7 @@ impl World {
         }
     }
 
-    fn output(&mut self, at: usize, other: usize, outputs: Vec<Output<Payload>>) {
+    fn output(&mut self, at: usize, other: usize, outputs: Outputs<Payload>) {
         for output in outputs {
             match output {
                 Output::Transmit(packet) => self.transmit(at, other, &packet),

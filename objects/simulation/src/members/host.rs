@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use selvedge_cluster::membership::{Contact, ContactStep, MemberSettings, Notice, View};
 use selvedge_cluster::peer::{Peer, ProcessId};
-use selvedge_cluster::session::{Output, Packet, Session, SessionSettings};
+use selvedge_cluster::session::{Output, Outputs, Packet, Session, SessionSettings};
 
 /// A message between the head and an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl Member {
 }
 
 /// The packets among the outputs of a session.
-pub fn packets(outputs: Vec<Output<Message>>) -> Vec<Packet<Message>> {
+pub fn packets(outputs: Outputs<Message>) -> Vec<Packet<Message>> {
     let packet = |output| match output {
         Output::Transmit(packet) => Some(packet),
         Output::Deliver(_) | Output::Settled(..) => None,
