@@ -85,6 +85,8 @@ pub use id::{ActorId, Address, FlightId, HostId, LaneId, ProcessId};
 pub use lane::gather::gather;
 pub use lane::host::LaneHost;
 pub use lane::program::{LoadedPrograms, Program, ProgramLoader};
+#[doc(hidden)] // for the compiler
+pub use lease::correspondence::{Correspondence, CorrespondenceId, Correspondent};
 pub use lease::{Lease, LeaseError, Loading};
 #[doc(hidden)] // used by the floors above
 pub use promise::{Answer, NoAnswer, Promise, promise};

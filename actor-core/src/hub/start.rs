@@ -6,6 +6,8 @@ use selvedge_objects::channel::CHANNELS;
 use selvedge_objects::refs::REFERENCES;
 
 use super::Hub;
+use super::post::Receiver;
+use crate::lease::correspondence::PROGRAMS;
 use crate::reference::fetch::FETCHES;
 use crate::remote::message::CALLS;
 use crate::remote::service::Remote;
@@ -16,6 +18,7 @@ pub(crate) fn register_services(hub: &Arc<Hub>, remote: &Arc<Remote>) {
     for service in [CALLS, CHANNELS, FETCHES, REFERENCES] {
         hub.register(service, remote.receiver());
     }
+    hub.register(PROGRAMS, Arc::clone(&remote.correspondences) as Arc<dyn Receiver>);
     #[cfg(test)]
     super::tests::register(hub);
 }

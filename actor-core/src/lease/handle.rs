@@ -16,6 +16,7 @@ use crate::hub::post::Post;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lane::mailbox::{LaneMessage, ProgramEnd};
 use crate::lane::program::LoadedPrograms;
+use crate::lease::correspondence::Correspondence;
 use crate::lease::error::LeaseError;
 use crate::lease::loading::Loading;
 use crate::lease::table::{LeaseId, NotStarted, Obstacle, Unit};
@@ -253,6 +254,13 @@ impl Lease {
         let peers = workers.filter_map(|worker| Some((worker.id(), worker.peer()?)));
         let driver = (ProcessId::DRIVER, self.directory().hub.me());
         EdgeReferences::new(references, EdgePeers::of(peers.chain([driver])))
+    }
+
+    /// Begins a correspondence between these processes, which are the driver and workers of the lease.
+    #[doc(hidden)] // for the compiler
+    #[must_use]
+    pub fn correspondence(&self, peers: EdgePeers) -> Correspondence {
+        Correspondence::begin(&self.runtime, peers)
     }
 
     fn worker(&self, process: ProcessId) -> Option<Arc<WorkerRecord>> {

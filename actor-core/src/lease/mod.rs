@@ -4,8 +4,10 @@
 //! - `manager`: the table behind a lock, with the wait for a lease that is ending.
 //! - `handle`: [`Lease`], the object that a holder uses.
 //! - `loading`: [`Loading`], the wait for a worker that loads programs.
+//! - `correspondence`: letters between the processes in which programs of one lease run.
 //! - `error`: [`LeaseError`].
 
+pub(crate) mod correspondence;
 pub(crate) mod error;
 pub(crate) mod handle;
 pub(crate) mod loading;

@@ -33,7 +33,17 @@ impl EdgePeers {
         EdgePeers(peers.collect())
     }
 
-    fn get(&self, process: ProcessId) -> Result<Peer, ProcessId> {
+    /// The process of a peer; `None` if it takes no part in the graph.
+    pub(crate) fn process_of(&self, peer: Peer) -> Option<ProcessId> {
+        let found = self.0.iter().find(|(_, known)| *known == peer);
+        found.map(|(process, _)| *process)
+    }
+
+    /// The peer of a process.
+    ///
+    /// # Errors
+    /// The process, if it is not among those of the graph.
+    pub(crate) fn get(&self, process: ProcessId) -> Result<Peer, ProcessId> {
         let found = self.0.iter().find(|(known, _)| *known == process);
         found.map(|(_, peer)| *peer).ok_or(process)
     }

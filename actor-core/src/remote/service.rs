@@ -24,6 +24,7 @@ use crate::current::{Current, Place};
 use crate::failure::wake;
 use crate::hub::post::{Post, Receiver};
 use crate::hub::{LinkTraffic, ServiceTraffic};
+use crate::lease::correspondence::{Correspondences, PROGRAMS};
 use crate::reference::fetch::FETCHES;
 use crate::reference::references::{Helpers, References};
 use crate::remote::async_thread::{AsyncPlace, AsyncThread};
@@ -45,6 +46,8 @@ pub(crate) struct Remote {
     pub(super) served: Mutex<Served<Arc<CallCancel>>>,
     pub(crate) references: Arc<References>,
     pub(super) channels: Arc<RemoteChannels>,
+    /// The letters between the programs of graphs over several hosts.
+    pub(crate) correspondences: Arc<Correspondences>,
     /// The processes that live or have lived, as far as this process had to do with them: a call to one that is gone fails
     /// by its death, also before the death is announced.
     pub(super) seen: Mutex<IdSet<ProcessId>>,
@@ -89,8 +92,10 @@ impl Remote {
         let clock = Box::new(move || started.elapsed());
         let references = References::new(Arc::clone(&post), Arc::clone(&helpers), clock);
         let channels = RemoteChannels::new(Arc::clone(&post), &references, helpers);
+        let correspondences = Correspondences::new(Arc::clone(&post));
         Arc::new_cyclic(|this| Remote {
             post,
+            correspondences,
             references,
             asked: Mutex::default(),
             served: Mutex::default(),
@@ -246,6 +251,7 @@ fn name_of(service: Service) -> &'static str {
         FETCHES => "fetches",
         REFERENCES => "references",
         CHANNELS => "channels",
+        PROGRAMS => "graphs",
         Service::SESSION => "acknowledgements",
         _ => "others",
     }
