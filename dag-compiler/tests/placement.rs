@@ -12,7 +12,8 @@ mod text;
 use proptest::prelude::*;
 use selvedge_compiler::ir::{ChannelKind, ChannelPlan, GraphIr, LaneValue, Plan, Writer};
 use selvedge_compiler::plan::compile::plan;
-use selvedge_core::{Address, LaneId, ProcessId};
+use selvedge_compiler::prove::{Refutation, prove};
+use selvedge_core::{Address, HostId, LaneId, ProcessId};
 use text::{graph, settings};
 
 fn planned(text: &str) -> Plan {
@@ -43,6 +44,70 @@ fn reads(plan: &Plan, lane: u32, value: &str) -> LaneValue {
         .iter()
         .find(|it| plan.ir.value_name(it.value) == value)
         .unwrap()
+}
+
+/// The plan of a graph whose actors `d` and those after it are on hosts, by number.
+fn over_hosts(text: &str, hosts: &[u32]) -> Plan {
+    let mut graph = graph(text);
+    let first = graph.actors.len() - hosts.len();
+    for (actor, host) in graph.actors[first..].iter_mut().zip(hosts) {
+        actor.home.host = HostId(*host);
+    }
+    plan(graph, settings(3)).unwrap()
+}
+
+#[test]
+fn chan_10_the_readers_on_each_other_host_share_a_mirror() {
+    let plan = over_hosts(
+        "actor a on 1\nactor b on 2@1\nactor c on 3@2\nactor d on 4@3\nactor e on 5@4\ninput x\n\
+         u = a.f(x)\nv = b.f(u)\nw = c.f(u)\ny = d.f(u)\nz = e.f(u)\nreturn v, w, y, z",
+        &[1, 1, 2],
+    );
+    assert_eq!(
+        channels(&plan, "a.f"),
+        ["Shared [2]", "Mirror [3, 4]", "Mirror [5]"]
+    );
+    assert_eq!(channels(&plan, "c.f"), ["Shared []", "Mirror [0]"]);
+    let shuttles: Vec<_> = plan
+        .shuttles()
+        .iter()
+        .map(|it| (it.from.0, it.to.0, it.reader))
+        .collect();
+    assert_eq!(
+        shuttles[..2],
+        [(0, 2, 1), (0, 4, 2)],
+        "after the reader on the writer's host"
+    );
+    let joints: Vec<_> = plan
+        .joints()
+        .iter()
+        .map(|(host, process)| (host.0, process.0))
+        .collect();
+    assert_eq!(
+        joints,
+        [(0, 0), (1, 2), (1, 3), (2, 4)],
+        "process 1 has no edge to another host"
+    );
+    assert_eq!(plan.steward(HostId(1)), ProcessId(2));
+}
+
+#[test]
+fn chan_10_a_plan_with_a_mirror_that_nobody_feeds_is_refused() {
+    let text = "actor a on 1\nactor d on 2@1\ninput x\nu = a.f(x)\nv = d.f(u)\nreturn v";
+    let good = over_hosts(text, &[1]);
+    let refused = |change: &dyn Fn(&mut ChannelPlan)| {
+        let mut plan = good.clone();
+        plan.channels.iter_mut().for_each(change);
+        matches!(prove(&plan), Err(Refutation::Malformed(_)))
+    };
+    assert!(!refused(&|_| {}));
+    assert!(refused(&|channel| channel.mirrors = 0));
+    assert!(refused(&|channel| channel.mirrors *= 2));
+    assert!(refused(&|channel| {
+        if channel.kind == ChannelKind::Mirror {
+            channel.kind = ChannelKind::Shared;
+        }
+    }));
 }
 
 #[test]

@@ -11,6 +11,7 @@
 mod census;
 
 mod deaths;
+mod graphs;
 mod managers;
 mod members;
 mod ports;
@@ -24,7 +25,7 @@ mod workers;
 use std::num::NonZeroU16;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use selvedge::hosts::LocalManager;
+use selvedge::hosts::{ClusterManager, LocalManager, WorkerConfig};
 use selvedge::prelude::*;
 
 /// Held for writing by tests that count what this process has, and for reading by all others.
@@ -40,6 +41,20 @@ pub fn alone() -> RwLockWriteGuard<'static, ()> {
 
 pub fn local(count: u16) -> LocalManager {
     LocalManager::workers(NonZeroU16::new(count).unwrap())
+}
+
+/// Workers that pass for those of other hosts: one worker for each name of a host.
+pub struct Elsewhere(pub &'static [&'static str]);
+
+impl ClusterManager for Elsewhere {
+    fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<()> {
+        let mut hosts = self.0.iter();
+        local(self.0.len().try_into()?).launch(&mut |mut config| {
+            let command = config.command.take().unwrap();
+            let host = hosts.next().unwrap();
+            out(config.command(command.variable("SELVEDGE_HOST", *host)));
+        })
+    }
 }
 
 #[remote]

@@ -4,11 +4,11 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use selvedge::hosts::{ClusterManager, LocalManager, WorkerConfig};
+use selvedge::hosts::LocalManager;
 use selvedge::prelude::*;
 use selvedge::{EndError, RemoteError, Worker};
 
-use crate::{beside_others, forever, local, pid};
+use crate::{Elsewhere, beside_others, forever, local, pid};
 
 fn numbers(workers: &[Worker]) -> Vec<u32> {
     workers.iter().map(|worker| worker.process().number()).collect()
@@ -65,25 +65,13 @@ fn jclust_08_a_worker_that_does_not_end_in_time_is_named() {
     assert_eq!(numbers(&runtime.workers()), Vec::<u32>::new());
 }
 
-/// A worker that passes for one of another host.
-struct Elsewhere;
-
-impl ClusterManager for Elsewhere {
-    fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<()> {
-        local(1).launch(&mut |mut config| {
-            let command = config.command.take().unwrap();
-            out(config.command(command.variable("SELVEDGE_HOST", "b")));
-        })
-    }
-}
-
 #[test]
 fn jclust_13_workers_of_one_host_have_one_number_for_it() {
     let _guard = beside_others();
     let runtime = Runtime::new();
     let mut workers = runtime.add(local(2)).unwrap();
     workers.push(runtime.worker("child").unwrap());
-    workers.extend(runtime.add(Elsewhere).unwrap());
+    workers.extend(runtime.add(Elsewhere(&["b"])).unwrap());
     let hosts: Vec<_> = workers.iter().map(Worker::host).collect();
     assert!(
         hosts[0] == hosts[1] && hosts[1] == hosts[2] && hosts[2] != hosts[3],
@@ -112,7 +100,11 @@ fn jclust_14_calls_go_on_while_workers_are_added_and_removed() {
 fn jclust_15_a_manager_of_the_users_own_stands_beside_the_others() {
     let _guard = beside_others();
     let runtime = Runtime::new();
-    let workers = [runtime.add(Elsewhere).unwrap(), runtime.add(local(1)).unwrap()].concat();
+    let workers = [
+        runtime.add(Elsewhere(&["b"])).unwrap(),
+        runtime.add(local(1)).unwrap(),
+    ]
+    .concat();
     for worker in &workers {
         let found = runtime.call(pid::remote().on(worker)).wait().unwrap();
         assert_eq!(Some(found), worker.pid());

@@ -4,6 +4,8 @@ pub(crate) mod execution;
 pub(crate) mod graph;
 pub(crate) mod map;
 pub(crate) mod options;
+mod over_hosts;
 pub(crate) mod prepare;
 pub(crate) mod start;
 mod trace;
+mod workers;

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use selvedge_channels::{AnyOutlet, PayloadType, Segment};
-use selvedge_core::{IdMap, LaneId, ProcessId, ValueIx};
+use selvedge_core::{HostId, IdMap, LaneId, ProcessId, ValueIx};
 
 use crate::bind::RuntimeParts;
 use crate::bind::ports::InputPort;
 use crate::ir::{ChannelKind, ChannelPlan, Origin, Plan, ValueId};
-use crate::load::{Built, Index, LoadError, LoadSite, Referring, create_segment};
+use crate::load::{Built, Index, LoadError, LoadSite, Referring, ShuttleEnds, create_segment};
 use crate::run::control::Control;
 use crate::run::lane::{LaneLoop, LaneStep, OutputPort};
 use crate::run::layout::Layout;
@@ -23,6 +23,7 @@ pub(crate) struct Prepared {
     pub(crate) driver_lane: LaneLoop,
     pub(crate) inputs: Vec<InputPort>,
     pub(crate) free_ports: Vec<usize>,
+    pub(crate) shuttles: ShuttleEnds,
 }
 
 /// Makes the memory, the lanes of this process, and the ends of the graph.
@@ -34,7 +35,7 @@ pub(crate) fn prepare(
     recipe: &RuntimeParts,
     referring: Option<&Referring>,
 ) -> Result<Prepared, LoadError> {
-    let layout = Layout::of(plan).ok_or(LoadError::TooLarge)?;
+    let layout = Layout::of(plan, HostId::DRIVER).ok_or(LoadError::TooLarge)?;
     let segment = create_segment(plan, &layout)?;
     let control = Control::new(&segment, &layout)?;
     let payload = |value: ValueId| -> Option<PayloadType> { recipe.payloads.get(value.0 as usize).copied() };
@@ -53,6 +54,7 @@ pub(crate) fn prepare(
         mut lanes,
         mut inputs,
     } = site.lanes()?;
+    let shuttles = site.shuttle_ends()?;
     let position = lanes.iter().position(|lane| lane.lane == LaneId::DRIVER);
     let mut driver_lane = lanes.swap_remove(position.ok_or(LoadError::Inconsistent("no driver lane"))?);
     let free_ports = attach_ports(plan, recipe, &mut driver_lane)?;
@@ -65,12 +67,13 @@ pub(crate) fn prepare(
         driver_lane,
         inputs,
         free_ports,
+        shuttles,
     })
 }
 
 /// The values that may hold references and cross processes.
 pub(crate) fn values_with_references(plan: &Plan, recipe: &RuntimeParts) -> BTreeSet<ValueId> {
-    let shared = plan.channels.iter().filter(|it| it.kind == ChannelKind::Shared);
+    let shared = plan.channels.iter().filter(|it| it.is_encoded());
     let values = shared.map(|channel| channel.value);
     let has_references = |value: &ValueId| {
         let payload = recipe.payloads.get(value.index());
@@ -133,7 +136,7 @@ fn moves(channel: &ChannelPlan, recipe: &RuntimeParts) -> bool {
     let as_it_is = match channel.kind {
         ChannelKind::Local => false,
         ChannelKind::Ring => true,
-        ChannelKind::Shared => {
+        ChannelKind::Shared | ChannelKind::Mirror => {
             let payload = recipe.payloads.get(channel.value.index());
             payload.is_some_and(PayloadType::is_plain)
         }

@@ -2,25 +2,28 @@
 
 use std::panic::Location;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use selvedge_channels::{ChannelError, SegmentId, SpinBudget};
-use selvedge_core::{Lease, LeaseError, ProcessId, Runtime, deadline_after};
+use selvedge_channels::{ChannelError, SpinBudget};
+use selvedge_core::{Lease, LeaseError, Runtime, deadline_after};
 
 use crate::api::graph::Graph;
 use crate::api::options::Options;
+use crate::api::over_hosts::{join_hosts, references_over_hosts};
 use crate::api::prepare::{Prepared, prepare, values_with_references};
+use crate::api::workers::WorkerStart;
 use crate::bind::collective::refused;
 use crate::bind::ports::{Inputs, Outputs};
 use crate::bind::{BoundGraph, RuntimeParts, bind_graph};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::error::CompileError;
 use crate::ir::{GraphIr, Plan, SourceLocation};
-use crate::load::{KIND, LoadError, Referring, Shipment, programs};
+use crate::load::{LoadError, Referring, programs};
 use crate::plan::compile::plan;
 use crate::run::actor_set::Inline;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
+use crate::run::lane::LaneLoop;
 use crate::run::report::TaskInfo;
 use crate::show::inspect;
 
@@ -170,6 +173,9 @@ fn start(
         references: lease.edge_references(),
         values: values_with_references(&plan, &recipe),
     };
+    if let Some(far) = references_over_hosts(&plan, &referring) {
+        return Err(far.into());
+    }
     let parts = prepare(&plan, &recipe, Some(&referring));
     let parts = parts.map_err(|error| load_error(&error, location))?;
     let Prepared {
@@ -177,36 +183,34 @@ fn start(
         segment,
         control,
         lanes,
-        mut driver_lane,
+        driver_lane,
         inputs,
         free_ports,
+        shuttles,
     } = parts;
-    // An inline async method awaits on the thread that waits for its result, so the time limit of that thread applies.
-    let driver = driver_lane.driver.limited(options.timeout_value());
-    driver_lane.driver = driver.sharing(&lease.inline_driver());
+    let joined = join_hosts(&plan, &lease, &referring, &control, shuttles);
+    let joint = joined.map_err(|error| load_error(&error, location))?;
     let (bell, budget) = (driver_lane.bell.clone(), SpinBudget::new(driver_lane.waiting));
-    let info = TaskInfo {
-        task: "the graph's input".into(),
-        actor: "driver".into(),
-        placement: "driver".into(),
-        bound_at: location.clone(),
-    };
+    let driver_lane = awaiting(driver_lane, &lease, &options);
     let limits = (plan.settings.max_inflight as usize, options.max_buffered);
     let inline = Inline::new(lease.inline_actors(), options.timeout_value());
+    let info = driver_info(location);
     let driver = Driver::new(inputs, info, driver_lane, inline, free_ports, limits);
-    let shipment = |process, segment| Shipment {
-        process,
-        peers: referring.references.peers().clone(),
-        referring: referring.values.clone(),
-        segment,
-        plan: plan.clone(),
+    let workers = WorkerStart {
+        plan: &plan,
+        lease: &lease,
+        referring: &referring,
+        joint: joint.as_deref(),
+        deadline,
     };
-    let workers = start_workers(&plan, &segment, &lease, deadline, shipment);
-    if let Err(error) = workers.and_then(|()| lease.start_local(programs(&plan, lanes))) {
+    let started = workers.start(segment.id());
+    if let Err(error) = started.and_then(|()| lease.start_local(programs(&plan, lanes))) {
         lease.ending();
         control.stop();
+        joint.iter().for_each(|joint| joint.stop());
         return Err(lease_error(error, timeout, location));
     }
+    joint.iter().for_each(|joint| joint.begin());
     let plan = Arc::new(plan);
     let engine = Engine::new(
         plan,
@@ -215,12 +219,30 @@ fn start(
         layout,
         segment,
         lease,
+        joint,
         recipe,
         (bell, budget),
         driver,
     );
     watch(&engine);
     Ok(engine)
+}
+
+/// An inline async method awaits on the thread that waits for its result, so the time limit of that thread applies.
+fn awaiting(mut lane: LaneLoop, lease: &Lease, options: &Options) -> LaneLoop {
+    let driver = lane.driver.limited(options.timeout_value());
+    lane.driver = driver.sharing(&lease.inline_driver());
+    lane
+}
+
+/// The driver, in reports of what its inputs did.
+fn driver_info(location: &SourceLocation) -> TaskInfo {
+    TaskInfo {
+        task: "the graph's input".into(),
+        actor: "driver".into(),
+        placement: "driver".into(),
+        bound_at: location.clone(),
+    }
 }
 
 /// Tells a graph about deaths and about lanes that have ended.
@@ -237,29 +259,13 @@ fn watch(engine: &Arc<Engine>) {
             engine.lane_ended();
         }
     }));
-    engine.lane_ended();
-}
-
-fn start_workers(
-    plan: &Plan,
-    segment: &selvedge_channels::Segment,
-    lease: &Lease,
-    deadline: Instant,
-    shipment: impl Fn(ProcessId, SegmentId) -> Shipment,
-) -> Result<(), LeaseError> {
-    let mut processes: Vec<ProcessId> = plan
-        .lanes
-        .iter()
-        .map(|lane| lane.address.process)
-        .filter(|process| *process != ProcessId::DRIVER)
-        .collect();
-    processes.sort_unstable();
-    processes.dedup();
-    let mut loading = Vec::with_capacity(processes.len());
-    for process in processes {
-        let Some(id) = segment.id() else { continue };
-        let bytes = postcard::to_allocvec(&shipment(process, id)).unwrap_or_default();
-        loading.push(lease.load_worker(process, KIND, bytes, deadline)?);
+    if let Some(joint) = &engine.joint {
+        let told = Arc::downgrade(engine);
+        joint.on_failure(Box::new(move |lane, text| {
+            if let Some(engine) = told.upgrade() {
+                engine.failed_elsewhere(lane, text);
+            }
+        }));
     }
-    loading.into_iter().try_for_each(|it| it.wait(deadline))
+    engine.lane_ended();
 }

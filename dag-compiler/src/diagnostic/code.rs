@@ -100,9 +100,9 @@ codes! {
     /// D0122: a value that would cross processes with references and device tensors in it.
     MixedValue = "D0122":
         "return the references and the tensors in two values, as parts of a tuple, or spawn both actors in one process",
-    /// D0123: an actor of a graph on another host.
+    /// D0123: a part of a graph that cannot go from host to host.
     OtherHost = "D0123":
-        "spawn the actor on the driver's host, or call it outside graphs; remote functions and references reach other hosts",
+        "spawn these actors on one host; edges of plain values go to other hosts",
     /// D0199: a violated invariant of selvedge itself.
     Internal = "D0199":
         "please report this with the graph that shows it",

@@ -4,6 +4,7 @@
 mod graph;
 mod operation;
 mod plan;
+mod shuttle;
 
 pub use graph::{
     ActorIr, ArgGroup, ArgIr, BindIndex, BufferIr, CollectiveId, GraphIr, Origin, SourceLocation, TaskId,
@@ -14,3 +15,4 @@ pub use plan::{
     ChannelId, ChannelKind, ChannelPlan, CollectiveIr, CommunicatorPlan, Endpoint, LaneProgram, LaneValue,
     Lanes, Plan, RankPlan, Settings, TensorPath, TensorPathPlan, Writer,
 };
+pub use shuttle::ShuttlePlan;

@@ -23,6 +23,9 @@ pub enum ChannelKind {
     Ring,
     /// Between processes of a host: encoded values in shared memory.
     Shared,
+    /// On another host than the writer's: shared memory there, into which a shuttle writes what it reads from the shared
+    /// channel of the same value.
+    Mirror,
 }
 
 /// The writer of a channel.
@@ -59,10 +62,29 @@ pub struct ChannelPlan {
     pub readers: Vec<Address>,
     /// The number of slots, which is the number of messages that may be in flight.
     pub slots: u32,
-    /// Bytes of a slot before the channel grows; 0 unless the channel is shared.
+    /// Bytes of a slot before the channel grows; 0 unless the channel lies in shared memory.
     pub slot_bytes: u64,
-    /// The largest payload that the channel accepts, in bytes; 0 unless the channel is shared.
+    /// The largest payload that the channel accepts, in bytes; 0 unless the channel lies in shared memory.
     pub max_bytes: u64,
+    /// The number of mirrors of the channel, each of which is one more reader; 0 unless the channel is shared.
+    #[serde(default)]
+    pub mirrors: u32,
+}
+
+impl ChannelPlan {
+    /// The host in whose memory the channel lies.
+    pub fn host(&self) -> HostId {
+        let reader = match self.kind {
+            ChannelKind::Mirror => self.readers.first(),
+            _ => None,
+        };
+        reader.copied().unwrap_or(self.writer.address()).host
+    }
+
+    /// True for channels in shared memory, of values that are encoded.
+    pub fn is_encoded(&self) -> bool {
+        matches!(self.kind, ChannelKind::Shared | ChannelKind::Mirror)
+    }
 }
 
 /// A value that a lane reads.
@@ -255,4 +277,11 @@ pub struct RankPlan {
 pub struct CommunicatorPlan {
     /// The ranks, in order.
     pub ranks: Vec<RankPlan>,
+}
+
+impl CommunicatorPlan {
+    /// Whether all ranks are on this host.
+    pub fn is_on(&self, host: HostId) -> bool {
+        self.ranks.iter().all(|rank| rank.address.host == host)
+    }
 }

@@ -5,7 +5,7 @@ use std::any::Any;
 use selvedge_channels::{
     AnyOutlet, Doorbell, Inlet, Local, PayloadType, Region, Route, Routes, SharedReader, SharedWriter,
 };
-use selvedge_core::{Address, EdgeReferences, LaneId, ValueIx};
+use selvedge_core::{Address, EdgeReferences, LaneId, ProcessId, ValueIx};
 
 use super::{LoadError, LoadSite};
 use crate::ir::{ChannelId, ChannelKind, ChannelPlan, LaneProgram, Plan, ValueId, Writer};
@@ -61,16 +61,27 @@ impl LoadSite<'_> {
             .ok_or(LoadError::Inconsistent("a lane without a doorbell"))
     }
 
-    fn writer_bell(&self, channel: &ChannelPlan) -> Result<Doorbell, LoadError> {
-        self.bell(channel.writer.address().lane)
+    /// The doorbell of a process's joint with other hosts.
+    pub(super) fn joint_bell(&self, process: Option<ProcessId>) -> Result<Doorbell, LoadError> {
+        let bell = process.and_then(|process| self.control.joint_bell(process));
+        bell.cloned()
+            .ok_or(LoadError::Inconsistent("a process without a joint"))
     }
 
-    fn reader_bells(&self, channel: &ChannelPlan) -> Result<Vec<Doorbell>, LoadError> {
-        channel
-            .readers
-            .iter()
-            .map(|reader| self.bell(reader.lane))
-            .collect()
+    /// The doorbell of the end that writes a channel: the lane's, or that of the shuttle.
+    pub(super) fn writer_bell(&self, channel: &ChannelPlan) -> Result<Doorbell, LoadError> {
+        match channel.kind {
+            ChannelKind::Mirror => self.joint_bell(channel.readers.first().map(|reader| reader.process)),
+            _ => self.bell(channel.writer.address().lane),
+        }
+    }
+
+    /// The doorbells of the readers, of which the shuttles are the last. They are in the writer's process.
+    pub(super) fn reader_bells(&self, channel: &ChannelPlan) -> Result<Vec<Doorbell>, LoadError> {
+        let lanes = channel.readers.iter().map(|reader| self.bell(reader.lane));
+        let writer = channel.writer.address().process;
+        let shuttles = (0..channel.mirrors).map(|_| self.joint_bell(Some(writer)));
+        lanes.chain(shuttles).collect()
     }
 
     pub(super) fn rings(&self) -> Result<Rings, LoadError> {
@@ -103,7 +114,7 @@ impl LoadSite<'_> {
         is_meant.then_some(&referring.references)
     }
 
-    fn shared_region(&self, channel: ChannelId) -> Result<Region, LoadError> {
+    pub(super) fn shared_region(&self, channel: ChannelId) -> Result<Region, LoadError> {
         let span = self
             .layout
             .channels
@@ -132,7 +143,7 @@ impl LoadSite<'_> {
                 let reader = ends.and_then(|ends| ends.readers.get_mut(usize::from(value.reader))?.take());
                 reader.map(Inlet::Ring).ok_or(missing)
             }
-            ChannelKind::Shared => {
+            ChannelKind::Shared | ChannelKind::Mirror => {
                 let region = self.shared_region(channel.id)?;
                 let bell = self.writer_bell(channel)?;
                 let mut reader =
@@ -178,6 +189,8 @@ impl LoadSite<'_> {
                     }
                     routes.channels.push(Route::Shared(writer));
                 }
+                // The shuttle writes it.
+                ChannelKind::Mirror => {}
             }
         }
         let mut outlet = self.payload(value)?.outlet(routes)?;

@@ -8,7 +8,7 @@ use crate::run::table::TaskIx;
 
 /// The lookup tables of one plan.
 pub(crate) struct Index {
-    /// By value: its channel of each kind.
+    /// By value: its channel of each kind that its writer writes.
     pub(super) channels: Vec<[Option<ChannelId>; 3]>,
     /// By task: the first value that it makes.
     makes: Vec<Option<ValueId>>,

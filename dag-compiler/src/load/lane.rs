@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use selvedge_channels::{Inlet, Local};
 use selvedge_collectives::Group;
-use selvedge_core::{AsyncDriver, LaneId, ListLevel, MethodEntry, ValueIx};
+use selvedge_core::{AsyncDriver, IdMap, LaneId, ListLevel, MethodEntry, ValueIx};
 
 use super::ends::Rings;
 use super::index::Places;
@@ -22,7 +22,7 @@ impl LoadSite<'_> {
         program: &LaneProgram,
         places: &mut Places,
         rings: &mut Rings,
-        groups: &[Group],
+        groups: &IdMap<usize, Group>,
     ) -> Result<LaneLoop, LoadError> {
         let mut values = LaneValues::with_capacity(program.values.len());
         for (index, value) in program.values.iter().enumerate() {

@@ -6,6 +6,7 @@
 mod devices;
 mod ends;
 mod index;
+mod joint;
 mod lane;
 mod ranks;
 mod task;
@@ -21,13 +22,14 @@ use selvedge_channels::{
 };
 use selvedge_collectives::{CommError, Group};
 use selvedge_core::{
-    ActorId, EdgePeers, EdgeReferences, IdMap, LaneId, LoadedPrograms, NoRuntime, ProcessId, Program,
-    Runtime, gather,
+    ActorId, Correspondence, CorrespondenceId, EdgePeers, EdgeReferences, IdMap, LaneId, LoadedPrograms,
+    NoRuntime, ProcessId, Program, Runtime, gather,
 };
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::index::Index;
 use self::index::Places;
+pub(crate) use self::joint::{ShuttleEnds, joint};
 #[cfg(feature = "cuda")]
 pub use self::types::CARRIERS;
 use self::types::registered_payload;
@@ -43,13 +45,16 @@ use crate::run::table::NoSuchItem;
 pub(crate) const KIND: &str = "selvedge.graph";
 
 /// The message that a worker process receives: its process id, the processes of the graph, the values that may hold
-/// references, the graph's segment, and the plan.
+/// references, the graph's segment on the host, and the plan.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Shipment {
     pub(crate) process: ProcessId,
     pub(crate) peers: EdgePeers,
     pub(crate) referring: BTreeSet<ValueId>,
-    pub(crate) segment: SegmentId,
+    /// `None` for the steward of a host, which makes the segment.
+    pub(crate) segment: Option<SegmentId>,
+    /// The letters between the processes of a graph over several hosts.
+    pub(crate) correspondence: Option<CorrespondenceId>,
     pub(crate) plan: Plan,
 }
 
@@ -78,6 +83,8 @@ pub(crate) enum LoadError {
     NoProcess(String),
     #[error(transparent)]
     NoRuntime(#[from] NoRuntime),
+    #[error("the system has no thread for the edges to other hosts: {0}")]
+    NoThread(#[source] std::io::Error),
     #[error("the plan is inconsistent: {0}")]
     Inconsistent(&'static str),
     #[error(transparent)]
@@ -93,12 +100,18 @@ static LOADER: selvedge_core::ProgramLoader = selvedge_core::ProgramLoader {
 fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
     let load = || -> Result<LoadedPrograms, LoadError> {
         let shipment: Shipment = postcard::from_bytes(bytes)?;
-        let segment = Segment::open(&shipment.segment)?;
-        let layout = Layout::of(&shipment.plan).ok_or(LoadError::TooLarge)?;
+        let runtime = Runtime::current()?;
+        let host = shipment.plan.host_of(shipment.process);
+        let host = host.ok_or(LoadError::Inconsistent("a process without a lane"))?;
+        let layout = Layout::of(&shipment.plan, host).ok_or(LoadError::TooLarge)?;
+        let segment = match &shipment.segment {
+            Some(segment) => Segment::open(segment)?,
+            None => create_segment(&shipment.plan, &layout)?,
+        };
         let control = Control::new(&segment, &layout)?;
         let payload = |value| registered_payload(&shipment.plan, value);
         let referring = Referring {
-            references: EdgeReferences::of(&Runtime::current()?, shipment.peers),
+            references: EdgeReferences::of(&runtime, shipment.peers),
             values: shipment.referring,
         };
         let site = LoadSite {
@@ -112,7 +125,13 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
             referring: Some(&referring),
             index: Index::of(&shipment.plan),
         };
-        Ok(programs(&shipment.plan, site.lanes()?.lanes))
+        let lanes = site.lanes()?.lanes;
+        if let Some(id) = shipment.correspondence {
+            let peers = referring.references.peers().clone();
+            let memory = shipment.segment.is_none().then(|| segment.clone());
+            site.join_hosts(Correspondence::join(&runtime, id, peers), memory)?;
+        }
+        Ok(programs(&shipment.plan, lanes))
     };
     load().map_err(|error| error.to_string())
 }
@@ -231,7 +250,10 @@ pub(crate) fn create_segment(plan: &Plan, layout: &Layout) -> Result<Segment, Lo
         }
     }
     Control::new(&segment, layout)?.set_key();
-    for (communicator, span) in plan.communicators.iter().zip(&layout.communicators) {
+    for (number, communicator) in plan.communicators.iter().enumerate() {
+        let Some(span) = layout.communicators.get(&number) else {
+            continue;
+        };
         let region = region(&segment, *span)?;
         let bells = communicator.ranks.iter().map(|_| Doorbell::heap()).collect();
         Group::at(region, bells, Provider::Heap, true)?;

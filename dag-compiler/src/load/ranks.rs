@@ -18,17 +18,20 @@ pub(super) struct LaneRanks {
 }
 
 impl LoadSite<'_> {
-    /// The groups of ranks, as this process sees them.
-    pub(super) fn groups(&self) -> Result<Vec<Group>, LoadError> {
-        let mut groups = Vec::with_capacity(self.plan.communicators.len());
-        for (communicator, span) in self.plan.communicators.iter().zip(&self.layout.communicators) {
+    /// The groups of ranks on this host, by number, as this process sees them.
+    pub(super) fn groups(&self) -> Result<IdMap<usize, Group>, LoadError> {
+        let mut groups = IdMap::new();
+        for (number, communicator) in self.plan.communicators.iter().enumerate() {
+            let Some(span) = self.layout.communicators.get(&number) else {
+                continue;
+            };
             let across = communicator
                 .ranks
                 .iter()
                 .any(|rank| rank.address.process != self.process);
             let provider = if across { Provider::Memfd } else { Provider::Heap };
             let bells = self.rank_bells(communicator)?;
-            groups.push(Group::at(self.region(span)?, bells, provider, false)?);
+            groups.insert(number, Group::at(self.region(span)?, bells, provider, false)?);
         }
         Ok(groups)
     }
@@ -43,10 +46,15 @@ impl LoadSite<'_> {
     }
 
     /// Joins group number `group` as rank `own`.
-    fn join(&self, group: usize, own: usize, groups: &[Group]) -> Result<Box<dyn Communicator>, LoadError> {
+    fn join(
+        &self,
+        group: usize,
+        own: usize,
+        groups: &IdMap<usize, Group>,
+    ) -> Result<Box<dyn Communicator>, LoadError> {
         let unbound = LoadError::Inconsistent("a collective without a communicator");
         let communicator = self.plan.communicators.get(group);
-        let (Some(known), Some(communicator)) = (groups.get(group), communicator) else {
+        let (Some(known), Some(communicator)) = (groups.get(&group), communicator) else {
             return Err(unbound);
         };
         let bells = self.rank_bells(communicator)?;
@@ -64,7 +72,7 @@ impl LoadSite<'_> {
     pub(super) fn collective(
         &self,
         task: &TaskIr,
-        groups: &[Group],
+        groups: &IdMap<usize, Group>,
         ranks: &mut LaneRanks,
     ) -> Result<Option<CollectiveRun>, LoadError> {
         let Some(id) = task.collective else {

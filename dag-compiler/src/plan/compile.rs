@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::error::CompileError;
-use crate::ir::{ChannelKind, GraphIr, LaneProgram, OperationGraph, Plan, Settings};
+use crate::ir::{ChannelKind, GraphIr, LaneProgram, OperationGraph, Plan, Settings, TensorPath};
 use crate::plan::lanes;
 use crate::plan::lower::lower;
 use crate::plan::order::{Order, order};
@@ -75,6 +75,9 @@ fn stages(mut graph: GraphIr, settings: Settings) -> Result<Stages, CompileError
         ir: graph,
         notes,
     };
+    if let Some(far) = device_over_hosts(&plan) {
+        return Err(far.into());
+    }
     let certificate = prove(&plan).map_err(|refutation| refused(&plan, &refutation))?;
     if plan.settings.auto_slots {
         choose_slots(&mut plan);
@@ -85,6 +88,18 @@ fn stages(mut graph: GraphIr, settings: Settings) -> Result<Stages, CompileError
         plan,
         certificate,
     })
+}
+
+/// Reports a value with tensors of a device that is read on another host, at the line of its maker.
+fn device_over_hosts(plan: &Plan) -> Option<Diagnostic> {
+    let far = plan.tensor_paths.iter().find(|it| it.path == TensorPath::Nccl)?;
+    let task = plan.ir.maker(far.value).and_then(|task| plan.ir.task(task));
+    let location = task.map_or(&plan.ir.compiled_at, |task| &task.bound_at);
+    let message = format!(
+        "`{}` carries tensors of a device, and is read on another host",
+        plan.ir.value_name(far.value)
+    );
+    Some(Diagnostic::new(Code::OtherHost, message, location.clone()))
 }
 
 /// Chooses the fewest slots that reach the throughput of `max_inflight` slots. Liveness does not depend on the number

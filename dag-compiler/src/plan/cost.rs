@@ -22,6 +22,7 @@ pub(crate) const fn hop_ns(kind: ChannelKind) -> u64 {
         ChannelKind::Local => 50,
         ChannelKind::Ring => 300,
         ChannelKind::Shared => 400,
+        ChannelKind::Mirror => 50_000,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use selvedge_channels::SharedSpec;
 
-use crate::ir::{ChannelId, ChannelKind, ChannelPlan, Plan};
+use crate::ir::{ChannelId, ChannelPlan, Plan};
 
 /// The memory of one channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Plan {
         let mut memory = MemoryPlan::default();
         for channel in &self.channels {
             let taken = of_channel(channel);
-            memory.shared_channels += usize::from(channel.kind == ChannelKind::Shared);
+            memory.shared_channels += usize::from(channel.is_encoded());
             memory.shared_bytes = memory.shared_bytes.saturating_add(taken.shared_bytes);
             memory.shared_bytes_max = memory.shared_bytes_max.saturating_add(taken.shared_bytes_max);
             memory.channels.push(taken);
@@ -46,10 +46,11 @@ impl Plan {
 
 fn of_channel(channel: &ChannelPlan) -> ChannelMemory {
     let bytes = |slot_bytes: u64| -> u64 {
-        if channel.kind != ChannelKind::Shared {
+        if !channel.is_encoded() {
             return 0;
         }
         let readers = u32::try_from(channel.readers.len()).unwrap_or(u32::MAX);
+        let readers = readers.saturating_add(channel.mirrors);
         let spec = SharedSpec {
             slots: channel.slots,
             slot_bytes,

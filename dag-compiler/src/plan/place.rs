@@ -3,12 +3,13 @@
 //!
 //! All readers on one lane share one end (the cached channel, CACHE-01). If the writer's lane is the only one in its
 //! process that reads the value, the channel is a local slot. Otherwise the readers in the writer's process share a
-//! ring, including the writer's own lane if it reads too. Readers in other processes share a ring in shared memory.
+//! ring, including the writer's own lane if it reads too. Readers in other processes of the writer's host share a ring in
+//! shared memory. The readers on each other host share a mirror of that ring there.
 //!
 //! O(tasks + edges log lanes), and at worst edges x lanes moves of 16 bytes, because the lanes that read a value are a
 //! sorted list.
 
-use selvedge_core::{ActorId, Address, IdMap};
+use selvedge_core::{ActorId, Address, HostId, IdMap};
 
 use crate::ir::{
     BufferIr, ChannelId, ChannelKind, ChannelPlan, CommunicatorPlan, GraphIr, LaneValue, Origin, RankPlan,
@@ -47,10 +48,18 @@ impl Reads {
         self.0.get_mut(index).map(|(_, reading)| reading)
     }
 
-    /// Returns the readers in the process of `writer`, or in all other processes.
-    fn of(&self, writer: Address, near: bool) -> impl Iterator<Item = (Address, Reading)> {
+    /// Returns the readers at such places.
+    fn at_places(&self, is_there: impl Fn(Address) -> bool) -> Vec<(Address, Reading)> {
         let readings = self.0.iter().copied();
-        readings.filter(move |(reader, _)| reader.is_near(writer) == near)
+        readings.filter(|(reader, _)| is_there(*reader)).collect()
+    }
+
+    /// Returns the hosts of the readers, but for one.
+    fn hosts_but(&self, own: HostId) -> Vec<HostId> {
+        let hosts = self.0.iter().map(|(reader, _)| reader.host);
+        let mut hosts: Vec<HostId> = hosts.filter(|host| *host != own).collect();
+        hosts.dedup();
+        hosts
     }
 }
 
@@ -95,40 +104,66 @@ impl Placement {
     /// Adds the channels of one value.
     fn add(&mut self, value: ValueId, asked: BufferIr, writer: Writer, reads: &Reads, settings: &Settings) {
         let from = writer.address();
-        let mut own = reads.of(from, true).map(|(reader, _)| Writer::Lane(reader));
-        let near = match own.next() == Some(writer) && own.next().is_none() {
-            true => ChannelKind::Local,
-            false => ChannelKind::Ring,
+        let hosts = reads.hosts_but(from.host);
+        let mut add = |kind, readers: Vec<(Address, Reading)>, mirrors: usize| {
+            if !readers.is_empty() || mirrors > 0 {
+                let size = ChannelSize::of(kind, asked, settings);
+                self.channel((value, kind, writer), &readers, size, mirrors);
+            }
         };
-        for (kind, near) in [(near, true), (ChannelKind::Shared, false)] {
-            let readers: Vec<Address> = reads.of(from, near).map(|(reader, _)| reader).collect();
-            if readers.is_empty() {
-                continue;
-            }
-            let channel = ChannelId(self.channels.len() as u32);
-            for (position, (reader, reading)) in (0u16..).zip(reads.of(from, near)) {
-                let across = matches!(writer, Writer::Lane(writer) if writer != reader);
-                let value = LaneValue {
-                    value,
-                    channel,
-                    reader: position,
-                    reads: reading.reads,
-                    meets: reading.meets && across,
-                };
-                self.values.push_to(reader, value);
-            }
-            let size = ChannelSize::of(kind, asked, settings);
-            self.channels.push(ChannelPlan {
-                id: channel,
-                value,
-                kind,
-                writer,
-                readers,
-                slots: size.slots,
-                slot_bytes: size.slot_bytes,
-                max_bytes: size.max_bytes,
-            });
+        let near = reads.at_places(|reader| reader.is_near(from));
+        let own = matches!(near.as_slice(), [(reader, _)] if Writer::Lane(*reader) == writer);
+        add(
+            if own {
+                ChannelKind::Local
+            } else {
+                ChannelKind::Ring
+            },
+            near,
+            0,
+        );
+        let beside = reads.at_places(|reader| reader.host == from.host && !reader.is_near(from));
+        add(ChannelKind::Shared, beside, hosts.len());
+        for host in hosts {
+            add(
+                ChannelKind::Mirror,
+                reads.at_places(|reader| reader.host == host),
+                0,
+            );
         }
+    }
+
+    /// Adds one channel.
+    fn channel(
+        &mut self,
+        (value, kind, writer): (ValueId, ChannelKind, Writer),
+        readers: &[(Address, Reading)],
+        size: ChannelSize,
+        mirrors: usize,
+    ) {
+        let channel = ChannelId(self.channels.len() as u32);
+        for (position, (reader, reading)) in (0u16..).zip(readers) {
+            let across = matches!(writer, Writer::Lane(writer) if writer != *reader);
+            let value = LaneValue {
+                value,
+                channel,
+                reader: position,
+                reads: reading.reads,
+                meets: reading.meets && across,
+            };
+            self.values.push_to(*reader, value);
+        }
+        self.channels.push(ChannelPlan {
+            id: channel,
+            value,
+            kind,
+            writer,
+            readers: readers.iter().map(|(reader, _)| *reader).collect(),
+            slots: size.slots,
+            slot_bytes: size.slot_bytes,
+            max_bytes: size.max_bytes,
+            mirrors: mirrors as u32,
+        });
     }
 }
 
@@ -146,7 +181,7 @@ impl ChannelSize {
         let (slots, slot_bytes, max_bytes) = match kind {
             ChannelKind::Local => (1, 0, 0),
             ChannelKind::Ring => (slots, 0, 0),
-            ChannelKind::Shared => (slots, bytes, settings.max_bytes.max(bytes)),
+            ChannelKind::Shared | ChannelKind::Mirror => (slots, bytes, settings.max_bytes.max(bytes)),
         };
         ChannelSize {
             slots,

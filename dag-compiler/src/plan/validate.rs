@@ -2,7 +2,7 @@
 //!
 //! O(tasks + edges).
 
-use selvedge_core::{ActorId, HostId, IdSet};
+use selvedge_core::{ActorId, IdSet};
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{ActorIr, CollectiveIr, GraphIr, Origin, TaskId, TaskIr, ValueId};
@@ -40,7 +40,12 @@ pub fn validate(graph: &GraphIr) -> Vec<Diagnostic> {
     let values = (0..graph.values.len()).map(|index| ValueId(index as u32));
     found.extend(values.filter_map(|value| misplaced(graph, value)));
     found.extend(payloads::check(graph));
-    found.extend(graph.actors.iter().filter_map(|actor| elsewhere(graph, actor)));
+    found.extend(
+        graph
+            .collectives
+            .iter()
+            .filter_map(|collective| over_hosts(graph, collective)),
+    );
     if graph.outputs.is_empty() {
         found.push(Diagnostic::new(
             Code::NoOutput,
@@ -164,16 +169,20 @@ fn misplaced(graph: &GraphIr, id: ValueId) -> Option<Diagnostic> {
     )))
 }
 
-/// Reports an actor of another host, at the line where it was first bound.
-fn elsewhere(graph: &GraphIr, actor: &ActorIr) -> Option<Diagnostic> {
-    if actor.home.host == HostId::DRIVER {
-        return None;
-    }
-    let task = graph.tasks.iter().find(|task| task.actor == actor.id);
+/// Reports a collective whose ranks are on several hosts, at the line where it was bound.
+fn over_hosts(graph: &GraphIr, collective: &CollectiveIr) -> Option<Diagnostic> {
+    let ranks: Vec<&ActorIr> = graph
+        .ranks(collective)
+        .into_iter()
+        .filter_map(|rank| graph.actor(rank))
+        .collect();
+    let (first, others) = ranks.split_first()?;
+    let other = others.iter().find(|other| other.home.host != first.home.host)?;
+    let task = collective.tasks.first().and_then(|task| graph.task(*task));
     let location = task.map_or(&graph.compiled_at, |task| &task.bound_at);
     let message = format!(
-        "actor `{}` is on another host, and the processes of a graph share memory",
-        actor.name
+        "`{}` and `{}` are on two hosts, and the ranks of a collective share memory",
+        first.name, other.name
     );
     Some(Diagnostic::new(Code::OtherHost, message, location.clone()))
 }

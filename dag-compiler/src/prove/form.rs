@@ -87,6 +87,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), String> {
         }
         form.writer(channel)?;
     }
+    mirrors(plan)?;
     let mut met = Met::nothing_of(&plan.ir.tasks);
     let mut read = 0;
     for lane in &plan.lanes {
@@ -98,6 +99,33 @@ pub(super) fn check(plan: &Plan) -> Result<(), String> {
     }
     match met.tasks.iter().zip(&plan.ir.tasks).find(|(met, _)| !met.written) {
         Some((_, task)) => Err(format!("no lane finishes `{}`", task.label)),
+        None => Ok(()),
+    }
+}
+
+/// Checks that every mirror has one host, which is not the writer's and has no other mirror of the value, and that the
+/// shared channel of the value has a reader for it.
+fn mirrors(plan: &Plan) -> Result<(), String> {
+    let mut missing: IdMap<ValueId, i64> = IdMap::new();
+    let mut hosts: IdSet<(ValueId, u32)> = IdSet::new();
+    for channel in &plan.channels {
+        if channel.kind != ChannelKind::Mirror {
+            *missing.or_default(channel.value) += i64::from(channel.mirrors);
+            continue;
+        }
+        *missing.or_default(channel.value) -= 1;
+        let host = channel.host();
+        let is_there = channel.readers.iter().all(|reader| reader.host == host);
+        let is_far = host != channel.writer.address().host;
+        if !is_there || !is_far || !hosts.insert((channel.value, host.0)) {
+            return Err(format!("channel {} is no mirror of one other host", channel.id.0));
+        }
+    }
+    match missing.iter().find(|(_, missing)| **missing != 0) {
+        Some((value, _)) => Err(format!(
+            "not every mirror of `{}` has a channel to read from",
+            plan.ir.value_name(*value)
+        )),
         None => Ok(()),
     }
 }
@@ -261,13 +289,15 @@ impl<'a> Form<'a> {
 /// Whether a channel carries the value to the lane, and is of the kind that the distance requires (COMP-06).
 fn fits(lane: &LaneProgram, value: &LaneValue, channel: &ChannelPlan, plan: &Plan) -> bool {
     let slots = plan.ir.slots_of(value.value, plan.settings.slots);
-    let near = channel.writer.address().is_near(lane.address);
+    let writer = channel.writer.address();
+    let (near, one_host) = (writer.is_near(lane.address), writer.host == lane.address.host);
     let kind = match channel.kind {
         ChannelKind::Local => {
             near && channel.writer == Writer::Lane(lane.address) && channel.readers.len() == 1
         }
         ChannelKind::Ring => near && channel.slots == slots,
-        ChannelKind::Shared => !near && channel.slots == slots,
+        ChannelKind::Shared => !near && one_host && channel.slots == slots,
+        ChannelKind::Mirror => !one_host && channel.slots == slots,
     };
     kind && channel.value == value.value
         && channel.readers.get(usize::from(value.reader)) == Some(&lane.address)

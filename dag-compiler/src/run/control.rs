@@ -1,5 +1,6 @@
 //! The control block of a running graph: the word that says whether the graph runs, the cancel table, and one progress
-//! line per lane. It lies in the graph's segment, so every process sees it.
+//! line per lane. It lies in the graph's segment, so every process of the host sees it. A graph over several hosts has one
+//! on each; `hosts/` carries what changes in one to the others.
 //!
 //! Invariants:
 //! - `CTL-1` the state moves `Running → Stopping` or `Running → Failed`, in one step, and never back.
@@ -14,7 +15,7 @@
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use selvedge_channels::{Doorbell, Region, Segment, SegmentError};
-use selvedge_core::{Executions, IdMap, LaneId, Wanted};
+use selvedge_core::{Executions, IdMap, LaneId, ProcessId, Wanted};
 
 use crate::run::layout::{LINE_BYTES, Layout, Span};
 
@@ -40,6 +41,7 @@ pub(crate) struct Control {
     /// The number of cells minus one; the number of cells is a power of two.
     cancel_mask: u64,
     bells: IdMap<LaneId, Doorbell>,
+    joints: IdMap<ProcessId, Doorbell>,
     progress: IdMap<LaneId, Region>,
     failures: IdMap<LaneId, Region>,
 }
@@ -63,11 +65,16 @@ impl Control {
             progress.insert(*lane, region(segment, spans.progress)?);
             failures.insert(*lane, region(segment, spans.failure)?);
         }
+        let mut joints = IdMap::new();
+        for (process, span) in &layout.joints {
+            joints.insert(*process, Doorbell::at(region(segment, *span)?)?);
+        }
         Ok(Control {
             line: region(segment, layout.control)?,
             cancels: region(segment, layout.cancels)?,
             cancel_mask: (layout.cancels.len / 8).saturating_sub(1) as u64,
             bells,
+            joints,
             progress,
             failures,
         })
@@ -94,10 +101,16 @@ impl Control {
         self.bells.get(&lane)
     }
 
-    /// Wakes every lane, whatever its doorbell says: a process that has died may have rung it and woken nobody (`BELL-4`), and
+    /// The doorbell of a process's joint with the graph's other hosts.
+    pub(crate) fn joint_bell(&self, process: ProcessId) -> Option<&Doorbell> {
+        self.joints.get(&process)
+    }
+
+    /// Wakes every lane and every joint of the host, whatever its doorbell says: a process that has died may have rung it and woken nobody (`BELL-4`), and
     /// a lane that has not looked at that process yet does not watch it.
     pub(crate) fn rouse_all(&self) {
         self.bells.values().for_each(Doorbell::rouse);
+        self.joints.values().for_each(Doorbell::rouse);
     }
 
     /// The state of the graph. Acquire: pairs with the release in `mark_failed` (SYNC graph-failed).

@@ -27,8 +27,9 @@ fn a_lane_whose_wake_up_died_with_its_ringer_hears_of_the_failure() {
         control: span(0),
         cancels: span(1),
         lanes: [(lane, spans)].into_iter().collect(),
+        joints: IdMap::new(),
         channels: IdMap::new(),
-        communicators: Vec::new(),
+        communicators: IdMap::new(),
         len_bytes: 6 * 256,
     };
     let segment = Segment::create(Provider::Heap, layout.len_bytes).unwrap();

@@ -1,14 +1,15 @@
-//! The layout of a graph's segment: the control lines, the cancel table, a doorbell, a progress line, a failure's text
-//! and a trace ring for every lane, the shared channels, and the groups of ranks.
+//! The layout of a graph's segment on one host: the control lines, the cancel table, a doorbell, a progress line, a failure's
+//! text and a trace ring for every lane of the host, the doorbells of the shuttles, the channels in shared memory, and the
+//! groups of ranks.
 //!
-//! The layout is a pure function of the plan, so every process computes the same one, and only the segment's id has to
-//! be sent.
+//! The layout is a pure function of the plan and the host, so every process of the host computes the same one, and only the
+//! segment's id has to be sent.
 
 use selvedge_channels::{Doorbell, SEGMENT_HEADER_BYTES, SharedSpec};
 use selvedge_collectives::shm::group_bytes;
-use selvedge_core::{IdMap, LaneId};
+use selvedge_core::{HostId, IdMap, LaneId, ProcessId};
 
-use crate::ir::{ChannelId, ChannelKind, ChannelPlan, Plan};
+use crate::ir::{ChannelId, ChannelPlan, Plan};
 use crate::run::trace::recorder::ring_bytes;
 
 /// The size of each control line and of each progress line, in bytes.
@@ -38,9 +39,11 @@ pub(crate) struct Layout {
     pub(crate) control: Span,
     pub(crate) cancels: Span,
     pub(crate) lanes: IdMap<LaneId, LaneSpans>,
+    /// The doorbells of the processes that have a joint; none in a graph on one host.
+    pub(crate) joints: IdMap<ProcessId, Span>,
     pub(crate) channels: IdMap<ChannelId, Span>,
-    /// One span per group of ranks.
-    pub(crate) communicators: Vec<Span>,
+    /// The groups whose ranks are on the host, by number.
+    pub(crate) communicators: IdMap<usize, Span>,
     pub(crate) len_bytes: usize,
 }
 
@@ -49,14 +52,14 @@ pub(crate) fn shared_spec(channel: &ChannelPlan) -> SharedSpec {
     SharedSpec {
         slots: channel.slots,
         slot_bytes: channel.slot_bytes,
-        readers: channel.readers.len() as u32,
+        readers: channel.readers.len() as u32 + channel.mirrors,
         max_bytes: channel.max_bytes,
     }
 }
 
 impl Layout {
-    /// Lays a plan out; `None` if it does not fit the address space.
-    pub(crate) fn of(plan: &Plan) -> Option<Layout> {
+    /// Lays out what a plan has on a host; `None` if it does not fit the address space.
+    pub(crate) fn of(plan: &Plan, host: HostId) -> Option<Layout> {
         let mut cursor = LayoutCursor {
             next: SEGMENT_HEADER_BYTES,
         };
@@ -68,7 +71,7 @@ impl Layout {
         let cancels = cursor.span(cells.checked_mul(8)?)?;
         let trace_bytes = ring_bytes(plan.settings.trace_events as usize)?;
         let mut lanes = IdMap::new();
-        for lane in &plan.lanes {
+        for lane in plan.lanes.iter().filter(|lane| lane.address.host == host) {
             let spans = LaneSpans {
                 bell: cursor.span(Doorbell::BYTES)?,
                 progress: cursor.span(LINE_BYTES)?,
@@ -77,21 +80,28 @@ impl Layout {
             };
             lanes.insert(lane.address.lane, spans);
         }
-        let mut channels = IdMap::new();
-        for channel in &plan.channels {
-            if channel.kind == ChannelKind::Shared {
-                let bytes = shared_spec(channel).size_bytes().ok()?;
-                channels.insert(channel.id, cursor.span(bytes)?);
-            }
+        let mut joints = IdMap::new();
+        for (_, process) in plan.joints().into_iter().filter(|(there, _)| *there == host) {
+            joints.insert(process, cursor.span(Doorbell::BYTES)?);
         }
-        let mut communicators = Vec::with_capacity(plan.communicators.len());
-        for communicator in &plan.communicators {
-            communicators.push(cursor.span(group_bytes(communicator.ranks.len()).ok()?)?);
+        let mut channels = IdMap::new();
+        let there = |channel: &&ChannelPlan| channel.is_encoded() && channel.host() == host;
+        for channel in plan.channels.iter().filter(there) {
+            let bytes = shared_spec(channel).size_bytes().ok()?;
+            channels.insert(channel.id, cursor.span(bytes)?);
+        }
+        let mut communicators = IdMap::new();
+        for (number, communicator) in plan.communicators.iter().enumerate() {
+            if communicator.is_on(host) {
+                let bytes = group_bytes(communicator.ranks.len()).ok()?;
+                communicators.insert(number, cursor.span(bytes)?);
+            }
         }
         Some(Layout {
             control,
             cancels,
             lanes,
+            joints,
             channels,
             communicators,
             len_bytes: cursor.next,

@@ -1,7 +1,8 @@
 //! The loop: runs a compiled plan.
 //!
 //! `layout` and `control` are the memory that all processes share. `lane` runs one lane's program. `driver` is the lane
-//! that executing threads use, and `engine` is what these threads do around it: submit, wait, cancel and end.
+//! that executing threads use, and `engine` is what these threads do around it: submit, wait, cancel and end. `hosts` joins
+//! the memory of several hosts.
 //! `README.md` explains their protocol.
 
 pub(crate) mod actor_set;
@@ -10,6 +11,7 @@ pub(crate) mod control;
 pub(crate) mod driver;
 pub(crate) mod engine;
 pub(crate) mod error;
+pub(crate) mod hosts;
 pub(crate) mod lane;
 pub(crate) mod layout;
 pub(crate) mod ranks;

@@ -146,6 +146,7 @@ impl Plan {
             ChannelKind::Local => "local ",
             ChannelKind::Ring => "ring  ",
             ChannelKind::Shared => "shared",
+            ChannelKind::Mirror => "mirror",
         };
         let writer = match channel.writer {
             Writer::Submit => "submit".to_owned(),
@@ -156,17 +157,23 @@ impl Plan {
             .iter()
             .map(|reader| reader.lane.0.to_string())
             .collect();
-        let (id, value, readers) = (
-            channel.id.0,
-            self.ir.value_name(channel.value),
-            readers.join(", "),
-        );
+        let (id, value) = (channel.id.0, self.ir.value_name(channel.value));
+        let mut to = Vec::new();
+        if !readers.is_empty() {
+            to.push(format!("lane {}", readers.join(", ")));
+        }
+        if channel.mirrors > 0 {
+            to.push(format!("mirrors on {} hosts", channel.mirrors));
+        }
+        let to = to.join(" and ");
         let slots = match channel.kind {
             ChannelKind::Local => String::new(),
             ChannelKind::Ring => format!("    {} slots", channel.slots),
-            ChannelKind::Shared => format!("    {} slots of {} B", channel.slots, channel.slot_bytes),
+            ChannelKind::Shared | ChannelKind::Mirror => {
+                format!("    {} slots of {} B", channel.slots, channel.slot_bytes)
+            }
         };
-        format!("{id:>3} {kind} {value}: {writer} -> lane {readers}{slots}")
+        format!("{id:>3} {kind} {value}: {writer} -> {to}{slots}")
     }
 
     fn tensor_path(&self, plan: &TensorPathPlan) -> String {

@@ -44,6 +44,7 @@ impl Plan {
                 ChannelKind::Local => "solid",
                 ChannelKind::Ring => "bold",
                 ChannelKind::Shared => "dashed",
+                ChannelKind::Mirror => "dotted",
             };
             let _ = writeln!(dot, "  {from} -> {to} [style={style}];");
         }
@@ -169,7 +170,7 @@ impl Plan {
             let arrow = match way {
                 ChannelKind::Local => "-->",
                 ChannelKind::Ring => "==>",
-                ChannelKind::Shared => "-.->",
+                ChannelKind::Shared | ChannelKind::Mirror => "-.->",
             };
             let _ = writeln!(text, "  {from} {arrow} {to}");
         }

@@ -145,6 +145,7 @@ fn port(plan: &Plan, value: ValueId, channel: &ChannelPlan) -> PortView {
         ChannelKind::Local => "within the lane",
         ChannelKind::Ring => "between threads, by pointer",
         ChannelKind::Shared => "shared memory",
+        ChannelKind::Mirror => "from another host",
     };
     PortView {
         value: plan.ir.value_name(value),

@@ -44,12 +44,19 @@ impl Engine {
     /// Cancels the tasks of an execution that have not started, and drops its async methods where they await.
     pub(crate) fn cancel(&self, execution: u64) {
         self.control.cancel(execution);
+        if let Some(joint) = &self.joint {
+            joint.cancel(execution);
+        }
         self.interrupt();
     }
 
-    /// Makes awaiting async methods check again whether they are still wanted.
+    /// Makes awaiting async methods check again whether they are still wanted. The control blocks of other hosts come first:
+    /// letters arrive in order, so a method that is told to look finds the change there.
     pub(crate) fn interrupt(&self) {
-        if self.control.is_awaiting() {
+        if let Some(joint) = self.joint.as_ref().filter(|_| !self.control.is_running()) {
+            joint.stop();
+        }
+        if self.control.is_awaiting() || self.joint.is_some() {
             self.inline.look_again();
             self.lease.wake_async();
         }

@@ -131,6 +131,12 @@ impl Engine {
         self.tell_watchers();
     }
 
+    /// Ends the graph because a lane on another host, or the edges to it, cannot go on. Called on the thread of the joint.
+    pub(crate) fn failed_elsewhere(&self, lane: LaneId, text: String) {
+        let (graph, reason) = (self.graph(), text.into());
+        self.failed(lane, ExecError::Broken { graph, reason });
+    }
+
     /// Registers `waker` to be woken when the graph ends; returns the reason if the graph has ended already.
     pub(crate) fn watch(&self, waker: &Waker) -> Option<ExecError> {
         let mut watchers = self.watchers.lock();

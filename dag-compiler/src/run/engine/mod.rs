@@ -32,6 +32,7 @@ use crate::run::driver::books::SharedCounters;
 use crate::run::engine::awaiter::Awaiter;
 use crate::run::engine::wait::Turn;
 use crate::run::error::ExecError;
+use crate::run::hosts::Joint;
 use crate::run::layout::Layout;
 
 /// The state of a graph that all of its handles share.
@@ -42,6 +43,8 @@ pub(crate) struct Engine {
     pub(crate) layout: Layout,
     pub(crate) segment: Segment,
     pub(crate) lease: Lease,
+    /// The joint with the other hosts of the graph, if it has some.
+    pub(crate) joint: Option<Arc<Joint>>,
     pub(crate) recipe: Arc<RuntimeParts>,
     /// The moment when the graph began; `None` if no events are kept.
     pub(crate) began: Option<ClockReading>,
@@ -73,6 +76,7 @@ impl Engine {
         layout: Layout,
         segment: Segment,
         lease: Lease,
+        joint: Option<Arc<Joint>>,
         recipe: Arc<RuntimeParts>,
         (bell, budget): (Doorbell, SpinBudget),
         driver: Driver,
@@ -85,6 +89,7 @@ impl Engine {
             layout,
             segment,
             lease,
+            joint,
             recipe,
             began: traced.then(ClockReading::now),
             bell,

@@ -1,0 +1,101 @@
+//! The joint of a process: the ends of the shuttles that it has.
+
+use std::sync::Arc;
+
+use selvedge_channels::{Segment, SharedReader, SharedWriter};
+use selvedge_core::{Correspondence, IdMap, ProcessId};
+
+use super::{LoadError, LoadSite};
+use crate::ir::{ChannelId, ChannelPlan, Plan, ShuttlePlan};
+use crate::run::control::Control;
+use crate::run::hosts::{Incoming, Joint, JointParts, Outgoing};
+use crate::run::layout::shared_spec;
+
+/// The ends of the shuttles of one process.
+#[derive(Default)]
+pub(crate) struct ShuttleEnds {
+    pub(crate) outgoing: Vec<Outgoing>,
+    incoming: IdMap<ChannelId, Incoming>,
+}
+
+impl LoadSite<'_> {
+    /// The ends of this process's shuttles.
+    pub(crate) fn shuttle_ends(&self) -> Result<ShuttleEnds, LoadError> {
+        let mut ends = ShuttleEnds::default();
+        for shuttle in self.plan.shuttles() {
+            if shuttle.from == self.process {
+                ends.outgoing.push(self.outgoing(shuttle)?);
+            }
+            if shuttle.to == self.process {
+                ends.incoming.insert(shuttle.mirror, self.incoming(&shuttle)?);
+            }
+        }
+        Ok(ends)
+    }
+
+    fn channel(&self, channel: ChannelId) -> Result<&ChannelPlan, LoadError> {
+        let channel = self.plan.channels.get(channel.0 as usize);
+        channel.ok_or(LoadError::Inconsistent("a shuttle without a channel"))
+    }
+
+    fn outgoing(&self, shuttle: ShuttlePlan) -> Result<Outgoing, LoadError> {
+        let source = self.channel(shuttle.source)?;
+        let (region, bell) = (self.shared_region(source.id)?, self.writer_bell(source)?);
+        let reader = SharedReader::attach(region, &shared_spec(source), shuttle.reader, bell)?;
+        Ok(Outgoing::new(shuttle, reader, source.slots))
+    }
+
+    fn incoming(&self, shuttle: &ShuttlePlan) -> Result<Incoming, LoadError> {
+        let mirror = self.channel(shuttle.mirror)?;
+        let region = self.shared_region(mirror.id)?;
+        let (bell, readers) = (self.writer_bell(mirror)?, self.reader_bells(mirror)?);
+        let writer = SharedWriter::attach(region, &shared_spec(mirror), bell, readers)?;
+        Ok(Incoming::new(shuttle, writer))
+    }
+
+    /// Joins this process to the other hosts of the graph, and tells the driver what memory it has made.
+    pub(super) fn join_hosts(
+        &self,
+        correspondence: Correspondence,
+        memory: Option<Segment>,
+    ) -> Result<(), LoadError> {
+        let made = memory.as_ref().and_then(Segment::id);
+        let ends = self.shuttle_ends()?;
+        let (joint, outgoing) = joint(
+            self.plan,
+            self.process,
+            self.control,
+            correspondence,
+            ends,
+            memory,
+        )?;
+        joint
+            .start(outgoing, self.plan.settings.waiting)
+            .map_err(LoadError::NoThread)?;
+        if let Some(made) = made {
+            joint.show_memory(made);
+        }
+        Ok(())
+    }
+}
+
+/// Makes the joint of a process. Its thread is not started; it needs the near ends of the shuttles.
+pub(crate) fn joint(
+    plan: &Plan,
+    process: ProcessId,
+    control: &Control,
+    correspondence: Correspondence,
+    ends: ShuttleEnds,
+    memory: Option<Segment>,
+) -> Result<(Arc<Joint>, Vec<Outgoing>), LoadError> {
+    let bell = control.joint_bell(process).cloned();
+    let parts = JointParts {
+        process,
+        correspondence,
+        control: control.clone(),
+        bell: bell.ok_or(LoadError::Inconsistent("a process without a joint"))?,
+        incoming: ends.incoming,
+        memory,
+    };
+    Ok((Joint::new(plan, parts, &ends.outgoing), ends.outgoing))
+}
