@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use selvedge::prelude::*;
 
-use crate::{alone, local};
+use crate::{Elsewhere, alone, local};
 
 #[remote]
 fn doubled(values: Vec<u64>) -> Vec<u64> {
@@ -83,4 +83,72 @@ fn rref_28_calls_actors_and_channels_go_on_over_connections_that_are_reset() {
     });
     assert!(resets > 10, "{resets}");
     assert_eq!(log.call().all().wait().unwrap(), (0..300).collect::<Vec<_>>());
+}
+
+/// Resets every TCP connection of a worker.
+#[remote]
+fn resets() -> u64 {
+    reset_all() as u64
+}
+
+/// Keeps the numbers that come, in their order.
+struct Sequence(Vec<u64>);
+
+#[actor]
+impl Sequence {
+    pub fn new() -> Self {
+        Sequence(Vec::new())
+    }
+
+    pub fn next(&mut self, x: Vec<u64>) -> Vec<u64> {
+        self.0.extend(x.first());
+        x
+    }
+
+    pub fn all(&mut self) -> Vec<u64> {
+        self.0.clone()
+    }
+}
+
+#[test]
+fn chan_11_a_graph_goes_on_over_connections_that_are_reset_and_no_execution_is_lost_or_doubled() {
+    const EXECUTIONS: u64 = 3000;
+    let _guard = alone();
+    let runtime = Runtime::new();
+    let workers = runtime.add(Elsewhere(&["b", "c"])).unwrap();
+    let far = [0, 1].map(|at| {
+        let spawn = runtime.spawn::<Sequence>(&format!("far {at}"), ());
+        spawn.in_worker(&workers[at]).unwrap()
+    });
+    let graph = runtime
+        .compile(|x: Edge<Vec<u64>>| far[1].next(&far[0].next(&x)))
+        .unwrap();
+    let value = |number: u64| {
+        let length = if number % 50 == 7 { 100_000 } else { 3 };
+        vec![number; length]
+    };
+    let (mut reset, mut rounds) = (0, 0);
+    let mut next = 0;
+    while next < EXECUTIONS || rounds < 100 {
+        let running: Vec<_> = (next..next + 8)
+            .map(|number| graph.execute(value(number)))
+            .collect();
+        // Some are on their way now.
+        if next % 24 == 0 {
+            reset += reset_all() as u64;
+            rounds += 1;
+            if rounds % 4 == 0 {
+                reset += runtime.call(resets::remote().on(&workers[0])).wait().unwrap();
+            }
+        }
+        for (number, execution) in (next..).zip(running) {
+            assert!(execution.wait().unwrap() == value(number), "execution {number}");
+        }
+        next += 8;
+    }
+    drop(graph);
+    assert!(reset >= 100, "{reset} connections were reset");
+    for far in &far {
+        assert_eq!(far.call().all().wait().unwrap(), (0..next).collect::<Vec<_>>());
+    }
 }

@@ -52,7 +52,8 @@ pub(crate) struct Joint {
     pub(super) trouble: Mutex<Option<(Instant, String)>>,
     /// The driver's only: the first failure that it was told, until its thread has it.
     pub(super) told: Mutex<Option<(LaneId, String)>>,
-    has_stopped: AtomicBool,
+    /// Whether the driver has ended the graph: it has told the other hosts, or has told this one.
+    pub(super) has_stopped: AtomicBool,
     memories: Mutex<IdMap<u32, SegmentId>>,
     /// The other processes that have a joint, each with its host.
     others: Vec<(HostId, ProcessId)>,
@@ -304,7 +305,7 @@ impl Joint {
         match word {
             Word::Begin => self.begins(),
             Word::Cancel(execution) => self.control.cancel(*execution),
-            _ => self.control.stop(),
+            _ => self.ended(),
         }
     }
 
@@ -355,6 +356,8 @@ impl Correspondent for Joint {
     }
 
     fn ended(&self) {
+        // SYNC joint-stopped: pairs with the load in `at_the_end`. The control block says later that the graph has ended.
+        self.has_stopped.store(true, Ordering::Release);
         self.control.stop();
     }
 }

@@ -10,7 +10,6 @@ use selvedge_core::{IdMap, LaneId, ProcessId};
 
 use super::joint::Joint;
 use super::outgoing::{BYTES_MAX, Outgoing, OutgoingError};
-use crate::run::control::GraphState;
 
 /// The state of a joint's thread.
 struct Turning {
@@ -60,7 +59,8 @@ impl Joint {
         if self.process == ProcessId::DRIVER {
             return self.stop();
         }
-        if self.is_steward && self.control.state() == GraphState::Failed {
+        // SYNC joint-stopped: pairs with the store in `ended`.
+        if self.is_steward && !self.has_stopped.load(Ordering::Acquire) {
             let failure = self.control.failure();
             let (lane, text) = failure.unwrap_or_else(|| (LaneId::DRIVER, "a lane failed".to_owned()));
             self.fail(lane, text);
