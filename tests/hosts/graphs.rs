@@ -1,13 +1,15 @@
 //! Graphs with actors on several hosts, which workers of this one play.
 
 use std::fs::File;
+use std::time::Duration;
 
+use rustix::process::Signal;
 use selvedge::hosts::{ClusterManager, Topology, WorkerConfig};
 use selvedge::prelude::*;
-use selvedge::{DType, ExecError, Worker};
+use selvedge::{DType, ExecError, Phase, Suspect, Worker};
 
 use crate::census::{Census, settled, wait_until};
-use crate::deaths::kill_9;
+use crate::deaths::{kill_9, signal};
 use crate::{Elsewhere, alone, beside_others};
 
 /// Adds a number, and counts how often.
@@ -438,4 +440,41 @@ fn chan_21_a_value_of_more_than_512_mib_goes_to_another_host() {
     let bytes = 520 << 20;
     let tensor = Tensor::zeros::<u8>(&[bytes]).unwrap();
     assert_eq!(graph.run(tensor).unwrap(), bytes);
+}
+
+#[test]
+fn a_time_out_names_the_task_that_computes_on_another_host() {
+    let _guard = beside_others();
+    let runtime = Runtime::new();
+    let workers = runtime.add(Elsewhere(&["b", "c"])).unwrap();
+    let path = std::env::temp_dir().join(format!("selvedge-stuck-{}", std::process::id()));
+    let gate = File::create(&path).unwrap();
+    gate.lock().unwrap();
+    let far = runtime.spawn::<Gated>("far", ()).in_worker(&workers[0]).unwrap();
+    let then = runtime
+        .spawn::<Adder>("then", (1,))
+        .in_worker(&workers[1])
+        .unwrap();
+    let name = path.to_str().unwrap().to_owned();
+    let graph = runtime
+        .compile(|x: Edge<i64>| then.add(&far.pass(&x, name)))
+        .unwrap();
+    let mut execution = graph.execute(1);
+    let is_named = |suspects: &[Suspect], actor, phase| {
+        let [suspect] = suspects else { return false };
+        (suspect.actor.as_str(), suspect.phase) == (actor, phase)
+    };
+    let mut computes = || match execution.wait_timeout(Duration::from_millis(1)) {
+        Err(ExecError::Timeout(timeout)) => is_named(&timeout.suspects, "far", Phase::Computing),
+        other => panic!("{other:?}"),
+    };
+    assert!(wait_until(&true, &mut computes));
+    // A process that answers nobody is named as such.
+    signal(workers[1].pid().unwrap(), Signal::STOP);
+    let is_silent = wait_until(&true, || is_named(&graph.suspects(), "then", Phase::Silent));
+    signal(workers[1].pid().unwrap(), Signal::CONT);
+    assert!(is_silent);
+    gate.unlock().unwrap();
+    assert_eq!(graph.run(5).unwrap(), 6);
+    std::fs::remove_file(&path).unwrap();
 }

@@ -16,7 +16,6 @@ use crate::error::CompileError;
 use crate::ir::Plan;
 use crate::plan::profile::Profile;
 use crate::run::driver::Driver;
-use crate::run::engine::failure::suspects;
 use crate::run::engine::submit::{Outcome, Submission};
 use crate::run::engine::teardown::Teardown;
 use crate::run::engine::wait::moment;
@@ -265,14 +264,13 @@ impl<In, Out> Graph<In, Out> {
 
     /// The lanes that hold up the submitted executions at this moment: the suspects that a time-out would name. Empty
     /// if no execution is in flight or the graph has ended. A suspect that stays at the same execution from call to
-    /// call makes no progress.
+    /// call makes no progress. A graph over several hosts asks the others, and waits for at most 0.2 s for their answers.
     pub fn suspects(&self) -> Vec<Suspect> {
         let submitted = self.counters().submitted;
         if self.ended().is_some() {
             return Vec::new();
         }
-        let engine = &self.engine;
-        let mut suspects = suspects(&engine.plan, &engine.control, &engine.recipe.actors);
+        let mut suspects = self.engine.suspects();
         // A lane that waits for an execution that was not submitted holds up nothing.
         suspects.retain(|suspect| suspect.execution < submitted);
         suspects

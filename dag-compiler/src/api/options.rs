@@ -308,7 +308,7 @@ impl Options {
         match self.wait {
             // Lanes that are pinned to one core take turns on it.
             Wait::Auto if distinct.len() < kept.len() => Waiting::auto(usize::MAX),
-            Wait::Auto => Waiting::auto(plan.lanes.len()),
+            Wait::Auto => Waiting::auto(plan.waiters_max()),
             Wait::Spin => Waiting::Spin,
             Wait::Park => Waiting::Park,
         }

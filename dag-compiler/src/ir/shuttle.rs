@@ -33,6 +33,15 @@ impl Plan {
         places
     }
 
+    /// Returns the largest number of lanes and joints on one host: threads that may want a core at once.
+    pub fn waiters_max(&self) -> usize {
+        let mut hosts: Vec<HostId> = self.lanes.iter().map(|lane| lane.address.host).collect();
+        hosts.extend(self.joints().into_iter().map(|(host, _)| host));
+        hosts.sort_unstable();
+        let counts = hosts.chunk_by(|one, next| one == next).map(<[_]>::len);
+        counts.max().unwrap_or_default()
+    }
+
     /// Returns the host of a process; `None` if it has no lane.
     pub fn host_of(&self, process: ProcessId) -> Option<HostId> {
         let lane = self.lanes.iter().find(|lane| lane.address.process == process);

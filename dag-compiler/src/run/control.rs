@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use selvedge_channels::{Doorbell, Region, Segment, SegmentError};
 use selvedge_core::{Executions, IdMap, LaneId, ProcessId, Wanted};
+use serde::{Deserialize, Serialize};
 
 use crate::run::layout::{LINE_BYTES, Layout, Span};
 
@@ -221,6 +222,14 @@ impl Control {
         self.progress.get(&lane).cloned().map(ProgressLine)
     }
 
+    /// The progress of every lane of the host.
+    pub(crate) fn all_progress(&self) -> Vec<(LaneId, Progress)> {
+        let lanes = self.progress.iter();
+        lanes
+            .filter_map(|(lane, line)| Some((*lane, Progress::read(line)?)))
+            .collect()
+    }
+
     /// The progress of a lane when it was last written.
     pub(crate) fn progress(&self, lane: LaneId) -> Option<Progress> {
         Progress::read(self.progress.get(&lane)?)
@@ -335,7 +344,7 @@ impl Cancels<'_> {
 }
 
 /// The activity of a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// Waiting for an input of the task.
     Reading,
@@ -347,10 +356,12 @@ pub enum Phase {
     Writing,
     /// The lane's program has ended, or has not begun.
     Idle,
+    /// Not known: the lane's host, which is not the driver's, has not answered in time.
+    Silent,
 }
 
 /// A snapshot of a lane's progress line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Progress {
     pub(crate) execution: u64,
     /// The index of the task; while the lane is idle, no index of the plan.
@@ -414,7 +425,7 @@ impl ProgressAt<'_> {
             Phase::Computing => 2,
             Phase::Writing => 3,
             Phase::Meeting => 4,
-            Phase::Idle => 0,
+            Phase::Idle | Phase::Silent => 0,
         };
         if let Some(word) = self.0 {
             // Relaxed: the line is only diagnostic.

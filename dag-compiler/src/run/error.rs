@@ -256,6 +256,7 @@ impl fmt::Display for Suspect {
             (_, Phase::Meeting) => "waits for the other ranks",
             (_, Phase::Writing) => "waits for space in an output",
             (_, Phase::Idle) => "is not running",
+            (_, Phase::Silent) => "is on a host that does not answer,",
         };
         write!(
             f,

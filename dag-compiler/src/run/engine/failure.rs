@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_channels::memory::process::is_stopped;
 use selvedge_channels::{Fault, FaultKind};
-use selvedge_core::{ActorRef, Death, Exit, LaneId, NoEntry, wake};
+use selvedge_core::{ActorRef, Death, Exit, HostId, IdMap, LaneId, NoEntry, wake};
 
 use crate::ir::{ActorIr, Plan};
 use crate::run::clock::coarse_ns;
@@ -229,9 +229,19 @@ impl Engine {
         ExecError::Timeout(Arc::new(Timeout {
             execution,
             waited,
-            suspects: suspects(&self.plan, &self.control, &self.recipe.actors),
+            suspects: self.suspects(),
             option,
         }))
+    }
+
+    /// The lanes at fault, of all hosts. Waits for the other hosts' answers for a moment.
+    pub(crate) fn suspects(&self) -> Vec<Suspect> {
+        let elsewhere = self
+            .joint
+            .as_ref()
+            .map(|joint| joint.progress_elsewhere(&self.plan));
+        let elsewhere = elsewhere.unwrap_or_default();
+        suspects(&self.plan, &self.control, &elsewhere, &self.recipe.actors)
     }
 
     /// Converts a fault of an execution to the error that the user gets.
@@ -254,19 +264,27 @@ fn elapsed(since: u64) -> Duration {
     Duration::from_nanos(coarse_ns().saturating_sub(since))
 }
 
-/// The lanes at fault: those whose process is stopped, else those inside a user-defined method, else the one that is
-/// furthest behind. A lane that merely waits for one of these is not named.
-pub(crate) fn suspects(plan: &Plan, control: &Control, actors: &[ActorRef]) -> Vec<Suspect> {
+/// The lanes at fault: those whose process is stopped or whose host is silent, else those inside a user-defined method,
+/// else the one that is furthest behind. A lane that merely waits for one of these is not named. `elsewhere` is the
+/// progress of lanes on other hosts, as far as it is known.
+pub(crate) fn suspects(
+    plan: &Plan,
+    control: &Control,
+    elsewhere: &IdMap<LaneId, Progress>,
+    actors: &[ActorRef],
+) -> Vec<Suspect> {
     // The driver's lane has no steps if no actor is inline.
     let lanes = plan.lanes.iter().filter(|lane| !lane.steps.is_empty());
     let mut seen: Vec<(Progress, Suspect)> = lanes
         .filter_map(|lane| {
-            let progress = control.progress(lane.address.lane)?;
+            let progress = control.progress(lane.address.lane);
+            let progress = progress.or_else(|| elsewhere.get(&lane.address.lane).copied())?;
             Some((progress, suspect(plan, actors, lane.address.lane, progress)?))
         })
         .collect();
-    seen.sort_by_key(|(progress, suspect)| (!suspect.stopped, progress.execution));
-    let stopped = |(_, suspect): &(Progress, Suspect)| suspect.stopped;
+    let stopped =
+        |(progress, suspect): &(Progress, Suspect)| suspect.stopped || progress.phase == Phase::Silent;
+    seen.sort_by_key(|seen| (!stopped(seen), seen.0.execution));
     let computing = |(progress, _): &(Progress, Suspect)| progress.phase == Phase::Computing;
     if seen.iter().any(stopped) {
         seen.retain(stopped);
@@ -292,7 +310,7 @@ fn suspect(plan: &Plan, actors: &[ActorRef], lane: LaneId, progress: Progress) -
     let actor = plan.ir.actors.iter().find(|actor| actor.id == task.actor)?;
     let pid = actors
         .iter()
-        .find(|it| it.id() == actor.id)
+        .find(|it| it.id() == actor.id && actor.home.host == HostId::DRIVER)
         .and_then(ActorRef::pid);
     Some(Suspect {
         task: task.label.clone(),

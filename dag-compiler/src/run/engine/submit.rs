@@ -4,6 +4,7 @@
 //! released and its result has not come: `execute` enters it at once, `run` only if its spin ends without a result.
 
 use selvedge_channels::AnyOutlet;
+use selvedge_core::IdMap;
 
 use crate::api::options::OnFull;
 use crate::bind::ports::Take;
@@ -159,7 +160,7 @@ impl Engine {
                 max_inflight: driver.books.max_inflight,
             }),
             (NoRoom::Unread(_), OnFull::Fail) => Some(ExecError::InputsUnread {
-                behind: suspects(&self.plan, &self.control, &self.recipe.actors).into(),
+                behind: suspects(&self.plan, &self.control, &IdMap::new(), &self.recipe.actors).into(),
             }),
             (NoRoom::Inflight(_) | NoRoom::Unread(_), OnFull::DropOldest) if !*displaced => {
                 *displaced = true;

@@ -9,12 +9,17 @@ use parking_lot::Mutex;
 use selvedge_channels::{Doorbell, Segment, SegmentId};
 use selvedge_core::{Correspondence, Correspondent, HostId, IdMap, LaneId, ProcessId};
 
+use super::asking::Asking;
 use super::incoming::{Incoming, IncomingError};
 use super::outgoing::Outgoing;
 use super::word::{MessageKind, Word};
 use crate::ir::{ChannelId, Plan};
 use crate::run::control::{Control, GraphState};
 use crate::run::lane::NEWS_TIMEOUT;
+
+/// The length in bytes of the longest message that is copied to its mirror on the thread that reads the link; the joint's thread copies
+/// longer ones. Waking it costs as much as to copy some 100 KiB.
+const COPIED_AT_ONCE_MAX: usize = 128 << 10;
 
 /// The driver's reaction to a failure on another host.
 type OnFailure = Box<dyn Fn(LaneId, String) + Send + Sync>;
@@ -59,6 +64,7 @@ pub(crate) struct Joint {
     others: Vec<(HostId, ProcessId)>,
     /// Whether the joint's process tells the driver of the failures on its host (`JOINT-4`).
     pub(super) is_steward: bool,
+    pub(super) asking: Asking,
     pub(super) on_failure: OnceLock<OnFailure>,
     _memory: Option<Segment>,
 }
@@ -91,6 +97,7 @@ impl Joint {
             memories: Mutex::default(),
             others: others.filter(|(_, other)| *other != process).collect(),
             is_steward: host != HostId::DRIVER && plan.steward(host) == process,
+            asking: Asking::default(),
             on_failure: OnceLock::new(),
             _memory: parts.memory,
         });
@@ -271,11 +278,14 @@ impl Joint {
                 format!("{from} has sent to no edge of this process"),
             );
         };
+        let is_short = body.len() <= COPIED_AT_ONCE_MAX;
         let mut incoming = incoming.lock();
         match incoming.take(from, number, kind, body) {
-            Ok(()) => {
+            Ok(()) if is_short => {
                 self.flush(mirror, &mut incoming);
             }
+            // Release: pairs with the swap in `catch_up`, as in `flush`.
+            Ok(()) => self.is_behind.store(true, Ordering::Release),
             Err(error) => self.mirror_failed(from, &error),
         }
         let waits = incoming.waits();
@@ -305,13 +315,23 @@ impl Joint {
         match word {
             Word::Begin => self.begins(),
             Word::Cancel(execution) => self.control.cancel(*execution),
+            Word::Ask { question } => {
+                let (question, lanes) = (*question, self.control.all_progress());
+                // Without the driver this process ends.
+                let _ = self.send(
+                    ProcessId::DRIVER,
+                    &Word::Progress { question, lanes },
+                    Bytes::new(),
+                );
+            }
             _ => self.ended(),
         }
     }
 
     /// Acts on a word that only the driver is told.
-    fn to_driver(&self, host: HostId, word: Word) {
+    fn to_driver(&self, (host, from): (HostId, ProcessId), word: Word) {
         match word {
+            Word::Progress { question, lanes } => self.asking.answer(from, question, lanes),
             Word::Memory(memory) => {
                 self.memories.lock().insert(host.0, memory);
             }
@@ -334,14 +354,14 @@ impl Correspondent for Joint {
         match word {
             Word::Message { mirror, number, kind } => self.message(from, (mirror, number, kind), body),
             Word::Taken { mirror, messages } => self.taken(from, mirror, messages),
-            Word::Begin | Word::Cancel(_) | Word::Stop => {
+            Word::Begin | Word::Cancel(_) | Word::Ask { .. } | Word::Stop => {
                 if from == ProcessId::DRIVER {
                     self.of_driver(&word);
                 }
             }
-            Word::Memory(_) | Word::Failed { .. } => {
+            Word::Memory(_) | Word::Failed { .. } | Word::Progress { .. } => {
                 if let (ProcessId::DRIVER, Some(host)) = (self.process, self.host_of_other(from)) {
-                    self.to_driver(host, word);
+                    self.to_driver((host, from), word);
                 }
             }
         }

@@ -15,6 +15,7 @@
 //!   once, however many readers there are on the other host.
 //! - `incoming`: the far end, which writes the mirror. The readers there share the mirror as they share any channel.
 //! - `joint`: the letters, and what follows from them; `turning`: the thread.
+//! - `asking`: the driver's question how far the lanes of other hosts are.
 //! - `word`: what the letters say.
 //!
 //! The letters travel over the links of the hub, so they arrive once and in order over any number of connections that are
@@ -33,9 +34,12 @@
 //!   channel closed finds out first that the graph does not run.
 //! - `JOINT-6` a process that loads the graph after the driver has given it up hears that from the driver (`CORR-1`).
 
+mod asking;
 mod incoming;
 mod joint;
 mod outgoing;
+#[cfg(test)]
+mod pair_tests;
 mod turning;
 mod word;
 

@@ -34,10 +34,8 @@ impl Joint {
         thread.spawn(move || turning.run(waiting)).map(drop)
     }
 
-    /// Acts on what was noted since the last call. Returns the time at which a trouble counts.
+    /// Acts on what was noted. Returns the time at which a trouble counts.
     fn settle_news(&self) -> Option<Instant> {
-        // AcqRel: news that are noted after this set the flag again. SYNC joint-news.
-        self.has_news.swap(false, Ordering::AcqRel);
         if let Some(act) = self.on_failure.get() {
             let told = self.told.lock().take();
             if let Some((lane, text)) = told {
@@ -71,8 +69,13 @@ impl Joint {
 impl Turning {
     fn run(mut self, waiting: Waiting) {
         let (joint, budget) = (Arc::clone(&self.joint), SpinBudget::new(waiting));
+        let mut until = None;
         while joint.control.is_running() {
-            let until = joint.settle_news();
+            let is_due = until.is_some_and(|until| Instant::now() >= until);
+            // AcqRel: news that are noted after this set the flag again. SYNC joint-news.
+            if joint.has_news.swap(false, Ordering::AcqRel) || is_due {
+                until = joint.settle_news();
+            }
             budget.wait(&joint.bell, until, || self.turn(&joint));
         }
         joint.at_the_end();

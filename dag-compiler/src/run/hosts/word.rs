@@ -5,6 +5,7 @@ use selvedge_core::LaneId;
 use serde::{Deserialize, Serialize};
 
 use crate::ir::ChannelId;
+use crate::run::control::Progress;
 
 /// The head of a letter between two joints. Body: the bytes of a `Message`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -19,6 +20,13 @@ pub(super) enum Word {
     Stop,
     /// To the driver: a lane, or the joint of a process, cannot go on.
     Failed { lane: LaneId, text: String },
+    /// From the driver, to the steward of a host: how far are its lanes?
+    Ask { question: u64 },
+    /// To the driver: the answer.
+    Progress {
+        question: u64,
+        lanes: Vec<(LaneId, Progress)>,
+    },
     /// To the far end of a shuttle: a message of the channel.
     Message {
         mirror: ChannelId,

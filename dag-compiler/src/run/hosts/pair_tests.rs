@@ -1,0 +1,245 @@
+//! Both ends of a shuttle against an oracle, with letters that wait as long as they like, and ends of processes that are not
+//! honest.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may panic"
+)]
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use selvedge_channels::{
+    Doorbell, Fault, FaultKind, Provider, SEGMENT_HEADER_BYTES, Segment, SharedReader, SharedSpec,
+    SharedWriter, format,
+};
+use selvedge_core::ProcessId;
+
+use super::incoming::{Incoming, IncomingError};
+use super::outgoing::{Outgoing, OutgoingError};
+use super::word::{MessageKind, Word};
+use crate::ir::{ChannelId, ShuttlePlan};
+use crate::run::control::region;
+use crate::run::layout::Span;
+
+const SLOTS: u32 = 3;
+const NEAR: ProcessId = ProcessId(1);
+const FAR: ProcessId = ProcessId(2);
+
+fn shuttle() -> ShuttlePlan {
+    ShuttlePlan {
+        mirror: ChannelId(1),
+        source: ChannelId(0),
+        reader: 0,
+        from: NEAR,
+        to: FAR,
+    }
+}
+
+/// The ends of a channel with one reader.
+fn channel() -> (SharedWriter, SharedReader) {
+    let spec = SharedSpec {
+        slots: SLOTS,
+        slot_bytes: 1000,
+        readers: 1,
+        max_bytes: 1 << 20,
+    };
+    let len = spec.size_bytes().unwrap();
+    let provider = if cfg!(miri) {
+        Provider::Heap
+    } else {
+        Provider::Memfd
+    };
+    let segment = Segment::create(provider, SEGMENT_HEADER_BYTES + len).unwrap();
+    let span = Span {
+        offset: SEGMENT_HEADER_BYTES,
+        len,
+    };
+    let region = region(&segment, span).unwrap();
+    format(&region, &spec).unwrap();
+    let bell = Doorbell::heap();
+    let writer = SharedWriter::attach(region.clone(), &spec, bell.clone(), vec![bell.clone()]).unwrap();
+    (writer, SharedReader::attach(region, &spec, 0, bell).unwrap())
+}
+
+/// A shuttle between two channels, and the letters that are on their way.
+struct Pair {
+    writer: SharedWriter,
+    outgoing: Outgoing,
+    letters: VecDeque<(u64, MessageKind, Bytes)>,
+    incoming: Incoming,
+    told: VecDeque<u64>,
+    reader: SharedReader,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(usize),
+    Send,
+    Arrive,
+    Told,
+    Read,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        (0usize..3).prop_map(|size| Step::Write([4, 500, 70_000][size])),
+        Just(Step::Send),
+        Just(Step::Arrive),
+        Just(Step::Told),
+        Just(Step::Read),
+    ];
+    proptest::collection::vec(step, 0..200)
+}
+
+impl Pair {
+    fn new() -> Self {
+        let (writer, reader) = channel();
+        let outgoing = Outgoing::new(shuttle(), reader, SLOTS);
+        let (far, reader) = channel();
+        Pair {
+            writer,
+            outgoing,
+            letters: VecDeque::new(),
+            incoming: Incoming::new(&shuttle(), far),
+            told: VecDeque::new(),
+            reader,
+        }
+    }
+
+    /// Writes message `number`: every fifth one is a failure, every seventh a tombstone.
+    fn write(&mut self, number: u64, bytes: usize) -> bool {
+        let mut value = number.to_le_bytes().to_vec();
+        value.resize(bytes.max(8), 0);
+        let written = match (number % 5, number % 7) {
+            (4, _) => self.writer.try_write_fault(&Fault::failed(value, None)),
+            (_, 6) => self.writer.try_write_fault(&Fault::cancelled()),
+            _ => self.writer.try_write_bytes(&value),
+        };
+        written.unwrap()
+    }
+
+    /// Sends one message; returns whether it did.
+    fn send(&mut self) -> bool {
+        self.outgoing.settle().unwrap();
+        let letters = &mut self.letters;
+        let sent = self.outgoing.send(usize::MAX, |to, word, body| {
+            assert_eq!(to, FAR);
+            let Word::Message { number, kind, .. } = word else {
+                panic!("no message")
+            };
+            letters.push_back((*number, *kind, body));
+            Ok(())
+        });
+        sent.unwrap().is_some()
+    }
+
+    fn arrive(&mut self) -> bool {
+        let Some((number, kind, body)) = self.letters.pop_front() else {
+            return false;
+        };
+        self.incoming.take(NEAR, number, kind, body).unwrap();
+        self.flush();
+        true
+    }
+
+    fn flush(&mut self) {
+        self.incoming.flush().unwrap();
+        self.told.extend(self.incoming.taken());
+    }
+
+    fn hear(&mut self) -> bool {
+        let told = self.told.pop_front();
+        if let Some(messages) = told {
+            self.outgoing.taken().fetch_max(messages, Ordering::Relaxed);
+        }
+        told.is_some()
+    }
+
+    /// Reads message `number`, if it is there.
+    fn read(&mut self, number: u64) -> bool {
+        let Some(message) = self.reader.current().unwrap() else {
+            return false;
+        };
+        let first = |bytes: &[u8]| u64::from_le_bytes(bytes[..8].try_into().unwrap());
+        match (message, number % 5, number % 7) {
+            (Err(fault), 4, _) => {
+                assert_eq!((fault.kind(), first(fault.report())), (FaultKind::Failed, number))
+            }
+            (Err(fault), _, 6) => assert_eq!(fault.kind(), FaultKind::Cancelled),
+            (Ok(bytes), ..) => assert_eq!(first(bytes), number),
+            (Err(fault), ..) => panic!("message {number} is {fault:?}"),
+        }
+        self.reader.release().unwrap();
+        self.flush();
+        true
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 256 }))]
+
+    /// `JOINT-1`, `JOINT-2`: messages arrive in order, once each, and all of them.
+    #[test]
+    fn chan_11_a_shuttle_is_a_bounded_queue(steps in steps()) {
+        let mut pair = Pair::new();
+        let (mut written, mut read) = (0, 0);
+        for step in steps {
+            match step {
+                Step::Write(bytes) => written += u64::from(pair.write(written, bytes)),
+                Step::Send => drop(pair.send()),
+                Step::Arrive => drop(pair.arrive()),
+                Step::Told => drop(pair.hear()),
+                Step::Read => read += u64::from(pair.read(read)),
+            }
+            prop_assert!(pair.letters.len() <= SLOTS as usize);
+            prop_assert!(read <= written && written - read <= 4 * u64::from(SLOTS));
+        }
+        // Whatever has happened, what moves goes on until all is read.
+        while pair.hear() || pair.send() || pair.arrive() || pair.read(read) && { read += 1; true } {}
+        prop_assert_eq!(read, written);
+    }
+}
+
+#[test]
+fn messages_that_no_honest_process_sends_are_errors() {
+    let mut pair = Pair::new();
+    let mut take = |from, number| {
+        let taken = pair
+            .incoming
+            .take(from, number, MessageKind::Value, Bytes::from_static(b"value"));
+        taken.map_err(|error| error.to_string())
+    };
+    take(NEAR, 0).unwrap();
+    assert!(take(FAR, 1).unwrap_err().contains("writer's process"));
+    assert!(
+        take(NEAR, 0)
+            .unwrap_err()
+            .contains("message 0 came in the place of message 1")
+    );
+    assert!(take(NEAR, 2).unwrap_err().contains("message 2"));
+    take(NEAR, 1).unwrap();
+    take(NEAR, 2).unwrap();
+    assert!(take(NEAR, 3).unwrap_err().contains("more messages"));
+    let too_long = Bytes::from(vec![0; (1 << 20) + 1]);
+    let mut other = Pair::new();
+    other
+        .incoming
+        .take(NEAR, 0, MessageKind::Value, too_long)
+        .unwrap();
+    assert!(matches!(other.incoming.flush(), Err(IncomingError::Mirror(_))));
+}
+
+#[test]
+fn a_far_end_that_has_more_than_was_sent_is_an_error() {
+    let mut pair = Pair::new();
+    assert!(pair.write(0, 4) && pair.send());
+    pair.outgoing.taken().store(2, Ordering::Relaxed);
+    assert!(matches!(
+        pair.outgoing.settle(),
+        Err(OutgoingError::TakenTooMany { taken: 2, sent: 1 })
+    ));
+}
