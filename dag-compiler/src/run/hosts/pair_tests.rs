@@ -76,7 +76,7 @@ struct Pair {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ShuttleStep {
     Write(usize),
     Send,
     Arrive,
@@ -84,13 +84,13 @@ enum Step {
     Read,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<ShuttleStep>> {
     let step = prop_oneof![
-        (0usize..3).prop_map(|size| Step::Write([4, 500, 70_000][size])),
-        Just(Step::Send),
-        Just(Step::Arrive),
-        Just(Step::Told),
-        Just(Step::Read),
+        (0usize..3).prop_map(|size| ShuttleStep::Write([4, 500, 70_000][size])),
+        Just(ShuttleStep::Send),
+        Just(ShuttleStep::Arrive),
+        Just(ShuttleStep::Told),
+        Just(ShuttleStep::Read),
     ];
     proptest::collection::vec(step, 0..200)
 }
@@ -189,11 +189,11 @@ proptest! {
         let (mut written, mut read) = (0, 0);
         for step in steps {
             match step {
-                Step::Write(bytes) => written += u64::from(pair.write(written, bytes)),
-                Step::Send => drop(pair.send()),
-                Step::Arrive => drop(pair.arrive()),
-                Step::Told => drop(pair.hear()),
-                Step::Read => read += u64::from(pair.read(read)),
+                ShuttleStep::Write(bytes) => written += u64::from(pair.write(written, bytes)),
+                ShuttleStep::Send => drop(pair.send()),
+                ShuttleStep::Arrive => drop(pair.arrive()),
+                ShuttleStep::Told => drop(pair.hear()),
+                ShuttleStep::Read => read += u64::from(pair.read(read)),
             }
             prop_assert!(pair.letters.len() <= SLOTS as usize);
             prop_assert!(read <= written && written - read <= 4 * u64::from(SLOTS));
