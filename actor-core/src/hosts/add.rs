@@ -77,8 +77,7 @@ impl Runtime {
     /// those that say how many. No number is given twice.
     ///
     /// Such a worker is used like one of [`worker`](Self::worker): functions run there
-    /// ([`on`](crate::RemoteCall::on)), actors live there, references and channels reach it. A graph can have actors there if
-    /// the worker is on this host.
+    /// ([`on`](crate::RemoteCall::on)), actors live there, references and channels reach it, and graphs have actors there.
     ///
     /// # Errors
     /// [`AddError`]. Workers of this call that have joined are ended.

@@ -15,7 +15,7 @@ pub(crate) fn load(name: &str, runtime: &Runtime, workers: &[Worker]) -> anyhow:
         anyhow::bail!("two workers are needed");
     };
     let (runtime, first, second) = (runtime.clone(), first.clone(), second.clone());
-    let is_busy = name != "idle";
+    let is_busy = !matches!(name, "idle" | "one reader" | "four readers");
     let step: Step = match name {
         "idle" => Box::new(move |_| Ok(runtime.call(pid::remote().on(&first)).wait().map(drop)?)),
         "calls" => Box::new(move |_| calls(&runtime, &first)),
@@ -38,9 +38,53 @@ pub(crate) fn load(name: &str, runtime: &Runtime, workers: &[Worker]) -> anyhow:
                 expect(number, taken)
             })
         }
+        "graph" => graph(&runtime, &first, &second)?,
+        "one reader" => readers(&runtime, &[first])?,
+        "four readers" => readers(&runtime, &[first.clone(), first.clone(), first.clone(), first])?,
         _ => anyhow::bail!("no load is called `{name}`"),
     };
     Ok((step, is_busy))
+}
+
+/// A graph that goes from the driver to the first host, then to the second one, and back. Its executions overlap.
+fn graph(runtime: &Runtime, first: &Worker, second: &Worker) -> anyhow::Result<Step> {
+    let [first, second] = [("first", first), ("second", second)]
+        .map(|(name, worker)| runtime.spawn::<Counter>(name, ()).in_worker(worker));
+    let (first, second) = (first?, second?);
+    let options = Options::new().timeout(None).submit_timeout(None);
+    let graph = runtime.compile_with(options, |x: Edge<Vec<u64>>| {
+        let counted = first.counted(&x);
+        (second.counted(&counted), counted)
+    })?;
+    Ok(Box::new(move |number| {
+        let executions: Vec<_> = (0..4_u64).map(|_| graph.execute(vec![0; 100])).collect();
+        for (count, execution) in (4 * number + 1..).zip(executions) {
+            let (twice, once) = execution.wait()?;
+            expect(count, once.last().copied().unwrap_or_default())?;
+            expect(2 * count, twice.last().copied().unwrap_or_default())?;
+        }
+        Ok(())
+    }))
+}
+
+/// The length in bytes of the value that readers read.
+const PAYLOAD_BYTES: usize = 4 << 20;
+
+/// A graph whose input of [`PAYLOAD_BYTES`] is read by an actor in each of these workers.
+fn readers(runtime: &Runtime, workers: &[Worker]) -> anyhow::Result<Step> {
+    let spawn = |worker| runtime.spawn::<Counter>("reader", ()).in_worker(worker);
+    let readers: Vec<_> = workers.iter().map(spawn).collect::<Result<_, _>>()?;
+    let graph = runtime.compile(|x: Edge<Tensor>| {
+        let lengths: Vec<_> = readers.iter().map(|reader| reader.length(&x)).collect();
+        lengths
+    })?;
+    let tensor = Tensor::zeros::<u8>(&[PAYLOAD_BYTES])?;
+    Ok(Box::new(move |_| {
+        let lengths = graph.run(tensor.clone())?;
+        lengths
+            .into_iter()
+            .try_for_each(|length| expect(PAYLOAD_BYTES as u64, length))
+    }))
 }
 
 /// Some calls that are under way together.
@@ -107,5 +151,18 @@ impl Counter {
     pub fn count(&mut self) -> u64 {
         self.0 += 1;
         self.0
+    }
+
+    /// Adds the count to the last of these values.
+    pub fn counted(&mut self, mut values: Vec<u64>) -> Vec<u64> {
+        self.0 += 1;
+        if let Some(last) = values.last_mut() {
+            *last += self.0;
+        }
+        values
+    }
+
+    pub fn length(&mut self, x: &Tensor) -> u64 {
+        x.bytes().len() as u64
     }
 }

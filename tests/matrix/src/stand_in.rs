@@ -12,7 +12,7 @@ use anyhow::Context;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 /// The variable with the path of the socket at which the test is asked.
-const ENV_SOCKET: &str = "SELVEDGE_MATRIX_SOCKET";
+const ENV_SOCKET: &str = "MATRIX_SOCKET";
 
 /// Runs a command on a host, and ends as it ends.
 pub(crate) fn run(host: &str, command: &str) -> anyhow::Result<()> {

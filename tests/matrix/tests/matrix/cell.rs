@@ -9,7 +9,7 @@ use crate::driver::Driver;
 use crate::sshd::Sshd;
 
 /// The loads, in the order of the lines of a fault.
-pub(crate) const LOADS: [&str; 5] = ["idle", "calls", "references", "actor", "channel"];
+pub(crate) const LOADS: [&str; 6] = ["idle", "calls", "references", "actor", "channel", "graph"];
 
 /// A fault of the host of the first worker, host 1, or of its network.
 pub(crate) struct Fault {

@@ -29,7 +29,7 @@ impl Driver {
         command
             .arg("driver")
             .args(arguments)
-            .env("SELVEDGE_MATRIX_SOCKET", socket)
+            .env("MATRIX_SOCKET", socket)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut process = host.spawn(command).unwrap();

@@ -41,7 +41,7 @@ fn a_worker_is_killed() {
         begin: |scene| scene.sshd.worker(1).kill(),
         ..END
     };
-    meet(&fault, &["calls", "references"]);
+    meet(&fault, &["calls", "references", "graph"]);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn workers_are_cut_from_each_other_and_a_wait_for_the_other_ends() {
     let fault = Fault {
         name: "cut between the workers",
         begin: cut_workers,
-        loads: &["references", "channel"],
+        loads: &["references", "channel", "graph"],
         ..SILENCE
     };
     meet(&fault, &[]);
@@ -173,6 +173,27 @@ fn a_cut_of_two_seconds_heals() {
         ..PASSING
     };
     meet(&fault, &["channel"]);
+}
+
+/// The sample has no such cell.
+#[test]
+fn chan_11_ten_cuts_of_two_seconds_heal() {
+    let fault = Fault {
+        name: "ten cuts of 2 s",
+        begin: |scene| {
+            scene.driver.tell("go on");
+            for _ in 0..10 {
+                cut_off(scene.hosts);
+                // The fault's length, and the time after it. What is seen does not depend on them.
+                std::thread::sleep(Duration::from_secs(2));
+                scene.hosts.heal_all();
+                std::thread::sleep(Duration::from_secs(1));
+            }
+        },
+        loads: &["graph"],
+        ..PASSING
+    };
+    meet(&fault, &[]);
 }
 
 fn seed() -> u64 {
@@ -241,5 +262,5 @@ fn connections_are_reset() {
         begin: reset,
         ..PASSING
     };
-    meet(&fault, &["idle", "channel"]);
+    meet(&fault, &["idle", "channel", "graph"]);
 }

@@ -15,3 +15,4 @@ mod cell;
 mod driver;
 mod faults;
 mod sshd;
+mod wire;
