@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use selvedge::prelude::*;
-use selvedge::{ActorRef, CallError, Profile, Teardown, cores};
+use selvedge::{ActorRef, CallError, Profile, Teardown, Worker, cores};
 
 use crate::config::Config;
 use crate::error::LoadError;
@@ -38,6 +38,9 @@ pub struct Layout {
     pub tensor: usize,
     /// The placement of every share; default [`Placement::Process`].
     pub placement: Placement,
+    /// The workers of the shares, stage by stage and rank by rank, in turn; the default, none, follows `placement`. The
+    /// ranks of a stage must be on one host; stages may be on several, which all have the model's folder.
+    pub workers: Vec<Worker>,
     /// The number of sequences held at once; default 1. Their keys and values must fit into the machine's memory when
     /// all sequences have the maximum length.
     pub slots: usize,
@@ -65,6 +68,7 @@ impl Default for Layout {
             pipeline: 1,
             tensor: 1,
             placement: Placement::Process,
+            workers: Vec::new(),
             slots: 1,
             positions: None,
             inflight: None,
@@ -197,9 +201,11 @@ impl Deployment {
         for share in layout.shares() {
             let number = share.stage * layout.tensor + share.rank;
             let core = cores.iter().cycle().nth(number).copied();
-            shares
-                .0
-                .push(spawn(runtime, &folder, share, room, layout.placement, core)?);
+            let place = match layout.workers.iter().cycle().nth(number) {
+                Some(worker) => Place::Worker(worker),
+                None => Place::Own(layout.placement),
+            };
+            shares.0.push(spawn(runtime, &folder, share, room, place, core)?);
             progress(shares.0.len(), all);
         }
         let graph = compile(runtime, layout, &folder.config, &shares.0)?;
@@ -304,12 +310,18 @@ impl Drop for Spawned {
     }
 }
 
+/// The place of one share.
+enum Place<'a> {
+    Own(Placement),
+    Worker(&'a Worker),
+}
+
 fn spawn(
     runtime: &Runtime,
     folder: &Folder,
     share: Share,
     room: Room,
-    placement: Placement,
+    place: Place<'_>,
     core: Option<u32>,
 ) -> Result<StageHandle, LoadError> {
     let name = match share.ranks {
@@ -317,13 +329,14 @@ fn spawn(
         _ => format!("stage {} rank {}", share.stage, share.rank),
     };
     let mut spawn = runtime.spawn::<Stage>(name, (folder.path.clone(), share, room));
-    if let Some(core) = core.filter(|_| placement != Placement::Inline) {
+    if let Some(core) = core.filter(|_| !matches!(place, Place::Own(Placement::Inline))) {
         spawn = spawn.on_core(core);
     }
-    Ok(match placement {
+    Ok(match place {
         // Candle's thread pool would compete with the lanes for the cores.
-        Placement::Process => spawn.env("RAYON_NUM_THREADS", "1").in_process(),
-        other => spawn.place(other),
+        Place::Own(Placement::Process) => spawn.env("RAYON_NUM_THREADS", "1").in_process(),
+        Place::Own(other) => spawn.place(other),
+        Place::Worker(worker) => spawn.in_worker(worker),
     }?)
 }
 
