@@ -49,6 +49,12 @@ pub enum CommError {
         /// The report of that rank.
         report: Vec<u8>,
     },
+    /// The ranks of several hosts got no result, for a reason that one of them has found. The group goes on.
+    #[error("{reason}")]
+    Refused {
+        /// The error that was found.
+        reason: String,
+    },
     /// The reduction is not defined for elements of this type.
     #[error("there is no {op} of {dtype:?}: truth values have `Min` (all) and `Max` (any)")]
     NoSuchReduction {

@@ -28,6 +28,7 @@ pub mod contract;
 pub mod error;
 #[cfg(feature = "cuda")]
 pub mod gpu;
+pub mod hosts;
 #[cfg(feature = "cuda")]
 pub mod nccl;
 pub mod operation;

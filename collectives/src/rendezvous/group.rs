@@ -147,6 +147,11 @@ impl Group {
         }
     }
 
+    /// The group of ranks that all belong to one thread, which needs to watch nobody.
+    pub(crate) fn unwatched(self) -> Self {
+        self.configured(|state| state.watches = false)
+    }
+
     /// Sets how ranks of this process wait for others. By default they spin if every rank can have a core, and yield
     /// their core if not. Call this method before ranks are taken.
     #[must_use]

@@ -20,7 +20,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// otherwise leaves when all other ranks have read its last contribution; it waits for that as long as the group's
 /// time-out allows.
 pub struct Rank {
-    pub(super) participant: Participant,
+    pub(crate) participant: Participant,
     plans: Plans,
     pub(super) state: RankState,
     /// The blocks of the operation in flight, by rank.
