@@ -11,8 +11,7 @@ mod text;
 
 use std::collections::BTreeSet;
 
-use selvedge_collectives::Collective;
-use selvedge_compiler::ir::{CollectiveIr, GraphIr, OpKind, Origin, Plan, Settings, TaskId, ValueId};
+use selvedge_compiler::ir::{GraphIr, OpKind, Origin, Plan, Settings, TaskId, ValueId};
 use selvedge_compiler::plan::compile::{plan, refused};
 use selvedge_compiler::plan::validate::validate;
 use selvedge_compiler::prove::repair::{Repair, repairs};
@@ -430,14 +429,9 @@ fn dag_20_every_code_is_rendered_with_its_source_line() {
     let mut mixed = in_the_program(far, &[(6, 23), (8, 29)]);
     mixed.values[1].traits.mixed = true;
     shown.extend(refusal(mixed));
-    let ranks =
-        "actor tok on 1\nactor shard on 2@1\ninput x y\nu = tok.sum[0](x)\nv = shard.sum[0](y)\nreturn u, v";
-    let mut hosts = in_the_program(ranks, &[(6, 23), (8, 29)]);
+    let mut hosts = in_the_program(far, &[(6, 23), (8, 29)]);
     hosts.actors[1].home.host = HostId(1);
-    hosts.collectives.push(CollectiveIr {
-        operation: Collective::Barrier,
-        tasks: vec![TaskId(0), TaskId(1)],
-    });
+    hosts.values[1].tensors.carried = true;
     shown.extend(refusal(hosts));
     let mut broken = in_the_program(live, &[(6, 23), (8, 29), (7, 21)]);
     broken.tasks[0].args[0] = selvedge_compiler::ir::ArgIr::Value(ValueId(99));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use selvedge::hosts::{ClusterManager, Topology, WorkerConfig};
 use selvedge::prelude::*;
-use selvedge::{DType, ExecError, Phase, Suspect, Worker};
+use selvedge::{DType, ExecError, Phase, Suspect, Worker, allreduce};
 
 use crate::census::{Census, settled, wait_until};
 use crate::deaths::{kill_9, signal};
@@ -477,4 +477,81 @@ fn a_time_out_names_the_task_that_computes_on_another_host() {
     gate.unlock().unwrap();
     assert_eq!(graph.run(5).unwrap(), 6);
     std::fs::remove_file(&path).unwrap();
+}
+
+/// A rank that scales what it gets.
+struct Scaled(f32);
+
+#[actor]
+impl Scaled {
+    pub fn new(scale: f32) -> Self {
+        Scaled(scale)
+    }
+
+    pub fn part(&mut self, x: &Tensor) -> Result<Tensor> {
+        let values = x.as_slice::<f32>()?;
+        if self.0 == 3.0 && values[0] == 13.0 {
+            return Err("13 is no part of the third rank".into());
+        }
+        let scaled: Vec<f32> = values.iter().map(|value| value / self.0).collect();
+        Ok(Tensor::from_slice(&scaled, x.shape())?)
+    }
+
+    pub fn bits(&mut self, x: &Tensor) -> Result<Vec<u32>> {
+        Ok(x.as_slice::<f32>()?.iter().map(|value| value.to_bits()).collect())
+    }
+}
+
+#[test]
+fn comm_23_a_collective_joins_ranks_of_three_hosts() {
+    let _guard = beside_others();
+    let runtime = Runtime::new();
+    let workers = runtime.add(Elsewhere(&["b", "b", "c"])).unwrap();
+    let child = runtime.worker("child").unwrap();
+    let spawn = |at: u16| runtime.spawn::<Scaled>(&format!("rank {at}"), (f32::from(at),));
+    let ranks = [
+        spawn(1).in_worker(&workers[0]).unwrap(),
+        spawn(2).in_thread().unwrap(),
+        spawn(3).in_worker(&workers[2]).unwrap(),
+        spawn(4).in_worker(&workers[1]).unwrap(),
+        spawn(5).in_worker(&child).unwrap(),
+    ];
+    let graph = runtime
+        .compile(|x: Edge<Tensor>| {
+            let parts = ranks.iter().map(|rank| rank.part(&x));
+            let sums = allreduce(ReduceOp::Sum, parts.collect::<Vec<_>>());
+            let bits = ranks.iter().zip(&sums).map(|(rank, sum)| rank.bits(sum));
+            bits.collect::<Vec<_>>()
+        })
+        .unwrap();
+    let tensor = |first: f32| {
+        let values: Vec<f32> = (0..3000).map(|at| first + at as f32).collect();
+        Tensor::from_slice(&values, &[3000]).unwrap()
+    };
+    let running: Vec<_> = (10..20_u16)
+        .map(|first| (first, graph.execute(tensor(first.into()))))
+        .collect();
+    for (first, execution) in running {
+        let found = execution.wait();
+        if first == 13 {
+            let error = found.unwrap_err().to_string();
+            assert!(error.contains("13 is no part of the third rank"), "{error}");
+            continue;
+        }
+        let found = found.unwrap();
+        assert!(found.iter().all(|bits| *bits == found[0]), "equal bit for bit");
+        let exact: f32 = (1..=5_u16).map(|rank| f32::from(first) / f32::from(rank)).sum();
+        assert!((f32::from_bits(found[0][0]) - exact).abs() < 1e-3);
+    }
+    kill_9(workers[1].pid().unwrap());
+    let error = loop {
+        if let Err(error) = graph.run(tensor(1.0)) {
+            break error;
+        }
+    };
+    assert!(
+        matches!(&error, ExecError::ActorDied(died) if died.actor == "rank 4"),
+        "{error}"
+    );
+    assert!(graph.teardown().stuck.is_empty());
 }

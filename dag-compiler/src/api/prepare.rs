@@ -10,6 +10,7 @@ use crate::bind::ports::InputPort;
 use crate::ir::{ChannelKind, ChannelPlan, Origin, Plan, ValueId};
 use crate::load::{Built, Index, LoadError, LoadSite, Referring, ShuttleEnds, create_segment};
 use crate::run::control::Control;
+use crate::run::hosts::Shares;
 use crate::run::lane::{LaneLoop, LaneStep, OutputPort};
 use crate::run::layout::Layout;
 use crate::run::report::TaskInfo;
@@ -39,12 +40,14 @@ pub(crate) fn prepare(
     let segment = create_segment(plan, &layout)?;
     let control = Control::new(&segment, &layout)?;
     let payload = |value: ValueId| -> Option<PayloadType> { recipe.payloads.get(value.0 as usize).copied() };
+    let shares = Shares::of(plan, ProcessId::DRIVER, &control);
     let site = LoadSite {
         plan,
         layout: &layout,
         segment: &segment,
         control: &control,
         process: ProcessId::DRIVER,
+        shares: &shares,
         payload: &payload,
         constants: &recipe.constants,
         referring,

@@ -280,8 +280,27 @@ pub struct CommunicatorPlan {
 }
 
 impl CommunicatorPlan {
-    /// Whether all ranks are on this host.
-    pub fn is_on(&self, host: HostId) -> bool {
-        self.ranks.iter().all(|rank| rank.address.host == host)
+    /// The numbers of the ranks on a host, in order.
+    pub fn ranks_on(&self, host: HostId) -> Vec<usize> {
+        let there = self.ranks.iter().enumerate();
+        let there = there.filter(|(_, rank)| rank.address.host == host);
+        there.map(|(number, _)| number).collect()
+    }
+
+    /// The leaders: the first rank on each host, in order.
+    pub fn leaders(&self) -> Vec<RankPlan> {
+        let mut leaders: Vec<RankPlan> = Vec::new();
+        for rank in &self.ranks {
+            let host = rank.address.host;
+            if leaders.iter().all(|leader| leader.address.host != host) {
+                leaders.push(*rank);
+            }
+        }
+        leaders
+    }
+
+    /// Whether the ranks are on more than one host.
+    pub fn is_over_hosts(&self) -> bool {
+        self.leaders().len() > 1
     }
 }

@@ -80,14 +80,18 @@ impl Plan {
         mirrors.filter_map(&mut shuttle).collect()
     }
 
-    /// Returns the processes that have a joint: the driver, those of other hosts, and those with an end of a shuttle; none
-    /// in a graph on one host.
+    /// Returns the processes that have a joint: the driver, those of other hosts, and those with an end of a shuttle or the
+    /// leader of a group over several hosts; none in a graph on one host.
     pub fn joints(&self) -> Vec<(HostId, ProcessId)> {
         let mut processes = self.processes();
         if processes.iter().all(|(host, _)| *host == HostId::DRIVER) {
             return Vec::new();
         }
-        let ends: IdSet<ProcessId> = self.shuttles().iter().flat_map(|it| [it.from, it.to]).collect();
+        let shuttles = self.shuttles().into_iter();
+        let mut ends: IdSet<ProcessId> = shuttles.flat_map(|it| [it.from, it.to]).collect();
+        for group in self.communicators.iter().filter(|group| group.is_over_hosts()) {
+            ends.extend(group.leaders().iter().map(|leader| leader.address.process));
+        }
         processes.retain(|(host, process)| {
             *host != HostId::DRIVER || *process == ProcessId::DRIVER || ends.contains(process)
         });

@@ -8,20 +8,24 @@ use selvedge_core::{Correspondence, IdMap, ProcessId};
 use super::{LoadError, LoadSite};
 use crate::ir::{ChannelId, ChannelPlan, Plan, ShuttlePlan};
 use crate::run::control::Control;
-use crate::run::hosts::{Incoming, Joint, JointParts, Outgoing};
+use crate::run::hosts::{Incoming, Joint, JointParts, Outgoing, Shares};
 use crate::run::layout::shared_spec;
 
-/// The ends of the shuttles of one process.
-#[derive(Default)]
+/// The ends of the shuttles of one process, and the shares of its collectives.
 pub(crate) struct ShuttleEnds {
     pub(crate) outgoing: Vec<Outgoing>,
     incoming: IdMap<ChannelId, Incoming>,
+    shares: Arc<Shares>,
 }
 
 impl LoadSite<'_> {
     /// The ends of this process's shuttles.
     pub(crate) fn shuttle_ends(&self) -> Result<ShuttleEnds, LoadError> {
-        let mut ends = ShuttleEnds::default();
+        let mut ends = ShuttleEnds {
+            outgoing: Vec::new(),
+            incoming: IdMap::new(),
+            shares: Arc::clone(self.shares),
+        };
         for shuttle in self.plan.shuttles() {
             if shuttle.from == self.process {
                 ends.outgoing.push(self.outgoing(shuttle)?);
@@ -95,6 +99,7 @@ pub(crate) fn joint(
         control: control.clone(),
         bell: bell.ok_or(LoadError::Inconsistent("a process without a joint"))?,
         incoming: ends.incoming,
+        shares: ends.shares,
         memory,
     };
     Ok((Joint::new(plan, parts, &ends.outgoing), ends.outgoing))

@@ -16,6 +16,7 @@ mod tests;
 mod types;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use selvedge_channels::{
     AnyOutlet, ChannelError, Doorbell, PayloadType, Provider, Segment, SegmentError, SegmentId, format,
@@ -37,6 +38,7 @@ pub(crate) use self::types::{argument_type, carries_tensors};
 use crate::bind::constant::Constant;
 use crate::ir::{Plan, TaskId, ValueId, Writer};
 use crate::run::control::{Control, GraphState, region};
+use crate::run::hosts::Shares;
 use crate::run::lane::LaneLoop;
 use crate::run::layout::{Layout, shared_spec};
 use crate::run::table::NoSuchItem;
@@ -110,6 +112,7 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
         };
         let control = Control::new(&segment, &layout)?;
         let payload = |value| registered_payload(&shipment.plan, value);
+        let shares = Shares::of(&shipment.plan, shipment.process, &control);
         let referring = Referring {
             references: EdgeReferences::of(&runtime, shipment.peers),
             values: shipment.referring,
@@ -120,13 +123,15 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
             segment: &segment,
             control: &control,
             process: shipment.process,
+            shares: &shares,
             payload: &payload,
             constants: &IdMap::new(),
             referring: Some(&referring),
             index: Index::of(&shipment.plan),
         };
         let lanes = site.lanes()?.lanes;
-        if let Some(id) = shipment.correspondence {
+        let has_joint = layout.joints.contains_key(&shipment.process);
+        if let Some(id) = shipment.correspondence.filter(|_| has_joint) {
             let peers = referring.references.peers().clone();
             let memory = shipment.segment.is_none().then(|| segment.clone());
             site.join_hosts(Correspondence::join(&runtime, id, peers), memory)?;
@@ -170,6 +175,7 @@ pub(crate) struct LoadSite<'a> {
     pub(crate) segment: &'a Segment,
     pub(crate) control: &'a Control,
     pub(crate) process: ProcessId,
+    pub(crate) shares: &'a Arc<Shares>,
     pub(crate) payload: &'a dyn Fn(ValueId) -> Option<PayloadType>,
     /// The constants of this process, by task and position of the argument. All others are encoded in the plan.
     pub(crate) constants: &'a IdMap<(TaskId, u32), Constant>,
@@ -255,7 +261,8 @@ pub(crate) fn create_segment(plan: &Plan, layout: &Layout) -> Result<Segment, Lo
             continue;
         };
         let region = region(&segment, *span)?;
-        let bells = communicator.ranks.iter().map(|_| Doorbell::heap()).collect();
+        let ranks = communicator.ranks_on(layout.host);
+        let bells = ranks.iter().map(|_| Doorbell::heap()).collect();
         Group::at(region, bells, Provider::Heap, true)?;
     }
     Ok(segment)

@@ -1,11 +1,12 @@
 //! Ranks: from the plan of a collective to a lane's rank in its group.
 
 use selvedge_channels::{Doorbell, Provider};
+use selvedge_collectives::hosts::{HostPlaces, HostsRank};
 use selvedge_collectives::{Communicator, Group, Joining};
 
 use super::{LoadError, LoadSite};
 use crate::bind::collective::{find_adapter, join};
-use crate::ir::{CommunicatorPlan, GraphIr, TaskIr};
+use crate::ir::{CommunicatorPlan, GraphIr, RankPlan, TaskIr};
 use crate::run::ranks::{CollectiveRun, Part, RankRun};
 use crate::run::table::{RankIx, Table};
 use selvedge_core::IdMap;
@@ -25,24 +26,25 @@ impl LoadSite<'_> {
             let Some(span) = self.layout.communicators.get(&number) else {
                 continue;
             };
-            let across = communicator
-                .ranks
-                .iter()
-                .any(|rank| rank.address.process != self.process);
+            let here = self.ranks_here(communicator);
+            let across = here.iter().any(|rank| rank.address.process != self.process);
             let provider = if across { Provider::Memfd } else { Provider::Heap };
-            let bells = self.rank_bells(communicator)?;
+            let bells = self.rank_bells(&here)?;
             groups.insert(number, Group::at(self.region(span)?, bells, provider, false)?);
         }
         Ok(groups)
     }
 
-    /// The doorbells that wake the ranks: for each rank, the bell of its lane.
-    fn rank_bells(&self, communicator: &CommunicatorPlan) -> Result<Vec<Doorbell>, LoadError> {
-        communicator
-            .ranks
-            .iter()
-            .map(|rank| self.bell(rank.address.lane))
+    /// The ranks of a group that are on this host.
+    fn ranks_here(&self, communicator: &CommunicatorPlan) -> Vec<RankPlan> {
+        let here = communicator.ranks_on(self.layout.host).into_iter();
+        here.filter_map(|rank| communicator.ranks.get(rank).copied())
             .collect()
+    }
+
+    /// The doorbells that wake the ranks: for each rank, the bell of its lane.
+    fn rank_bells(&self, ranks: &[RankPlan]) -> Result<Vec<Doorbell>, LoadError> {
+        ranks.iter().map(|rank| self.bell(rank.address.lane)).collect()
     }
 
     /// Joins group number `group` as rank `own`.
@@ -57,7 +59,10 @@ impl LoadSite<'_> {
         let (Some(known), Some(communicator)) = (groups.get(&group), communicator) else {
             return Err(unbound);
         };
-        let bells = self.rank_bells(communicator)?;
+        if communicator.is_over_hosts() {
+            return self.join_over_hosts(group, own, known, communicator);
+        }
+        let bells = self.rank_bells(&communicator.ranks)?;
         let in_process = communicator
             .ranks
             .iter()
@@ -65,6 +70,29 @@ impl LoadSite<'_> {
         let key = self.control.key().wrapping_add(group as u64);
         let joining = Joining::new(key, own, &bells, in_process).over(known);
         Ok(join(self.plan.settings.communicator.as_deref(), known, &joining)?)
+    }
+
+    /// Joins a group over several hosts, of which `known` has the ranks on this one.
+    fn join_over_hosts(
+        &self,
+        group: usize,
+        own: usize,
+        known: &Group,
+        communicator: &CommunicatorPlan,
+    ) -> Result<Box<dyn Communicator>, LoadError> {
+        let hosts: Vec<_> = communicator.ranks.iter().map(|rank| rank.address.host).collect();
+        let here = communicator.ranks_on(self.layout.host);
+        let local = here.iter().position(|rank| *rank == own);
+        let local = local.ok_or(LoadError::Inconsistent("a rank of another host"))?;
+        let exchange = match local {
+            0 => {
+                let exchange = self.shares.exchange(group);
+                Some(exchange.ok_or(LoadError::Inconsistent("a leader without a joint"))?)
+            }
+            _ => None,
+        };
+        let rank = HostsRank::new(own, HostPlaces::of(&hosts), known.rank(local)?, exchange)?;
+        Ok(Box::new(rank))
     }
 
     /// The part of a task in a collective, or `None` if the task has a method. The rank of the lane is made when it is

@@ -5,7 +5,7 @@
 use selvedge_core::{ActorId, IdSet};
 
 use crate::diagnostic::{Code, Diagnostic};
-use crate::ir::{ActorIr, CollectiveIr, GraphIr, Origin, TaskId, TaskIr, ValueId};
+use crate::ir::{CollectiveIr, GraphIr, Origin, TaskId, TaskIr, ValueId};
 use crate::plan::payloads;
 
 /// Returns all mistakes, in the order of the program. A malformed graph, which no binding makes (a number out of range,
@@ -40,12 +40,6 @@ pub fn validate(graph: &GraphIr) -> Vec<Diagnostic> {
     let values = (0..graph.values.len()).map(|index| ValueId(index as u32));
     found.extend(values.filter_map(|value| misplaced(graph, value)));
     found.extend(payloads::check(graph));
-    found.extend(
-        graph
-            .collectives
-            .iter()
-            .filter_map(|collective| over_hosts(graph, collective)),
-    );
     if graph.outputs.is_empty() {
         found.push(Diagnostic::new(
             Code::NoOutput,
@@ -167,24 +161,6 @@ fn misplaced(graph: &GraphIr, id: ValueId) -> Option<Diagnostic> {
     Some(mistake(format!(
         "`{name}` is said to be on device {said}, but `{actor}`, which makes it, is on device {own}"
     )))
-}
-
-/// Reports a collective whose ranks are on several hosts, at the line where it was bound.
-fn over_hosts(graph: &GraphIr, collective: &CollectiveIr) -> Option<Diagnostic> {
-    let ranks: Vec<&ActorIr> = graph
-        .ranks(collective)
-        .into_iter()
-        .filter_map(|rank| graph.actor(rank))
-        .collect();
-    let (first, others) = ranks.split_first()?;
-    let other = others.iter().find(|other| other.home.host != first.home.host)?;
-    let task = collective.tasks.first().and_then(|task| graph.task(*task));
-    let location = task.map_or(&graph.compiled_at, |task| &task.bound_at);
-    let message = format!(
-        "`{}` and `{}` are on two hosts, and the ranks of a collective share memory",
-        first.name, other.name
-    );
-    Some(Diagnostic::new(Code::OtherHost, message, location.clone()))
 }
 
 fn no_input(task: &TaskIr) -> Option<Diagnostic> {

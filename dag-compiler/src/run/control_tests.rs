@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use selvedge_channels::Waiting;
 use selvedge_channels::memory::segment::{Provider, Segment};
 
+use selvedge_core::HostId;
+
 use super::*;
 use crate::run::layout::LaneSpans;
 
@@ -24,6 +26,7 @@ fn a_lane_whose_wake_up_died_with_its_ringer_hears_of_the_failure() {
         trace: span(5),
     };
     let layout = Layout {
+        host: HostId::DRIVER,
         control: span(0),
         cancels: span(1),
         lanes: [(lane, spans)].into_iter().collect(),

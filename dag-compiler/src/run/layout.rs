@@ -36,13 +36,14 @@ pub(crate) struct LaneSpans {
 /// The positions of all parts of one graph's segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
+    pub(crate) host: HostId,
     pub(crate) control: Span,
     pub(crate) cancels: Span,
     pub(crate) lanes: IdMap<LaneId, LaneSpans>,
     /// The doorbells of the processes that have a joint; none in a graph on one host.
     pub(crate) joints: IdMap<ProcessId, Span>,
     pub(crate) channels: IdMap<ChannelId, Span>,
-    /// The groups whose ranks are on the host, by number.
+    /// The groups with ranks on the host, by number. Their memory is for these ranks.
     pub(crate) communicators: IdMap<usize, Span>,
     pub(crate) len_bytes: usize,
 }
@@ -92,12 +93,13 @@ impl Layout {
         }
         let mut communicators = IdMap::new();
         for (number, communicator) in plan.communicators.iter().enumerate() {
-            if communicator.is_on(host) {
-                let bytes = group_bytes(communicator.ranks.len()).ok()?;
-                communicators.insert(number, cursor.span(bytes)?);
+            let ranks = communicator.ranks_on(host).len();
+            if ranks > 0 {
+                communicators.insert(number, cursor.span(group_bytes(ranks).ok()?)?);
             }
         }
         Some(Layout {
+            host,
             control,
             cancels,
             lanes,

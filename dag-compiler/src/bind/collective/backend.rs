@@ -48,6 +48,18 @@ pub(crate) fn refused(plan: &Plan) -> Option<Diagnostic> {
         );
         return Some(Diagnostic::new(Code::NoCommunicator, message, at(first)).labelled("this needs one"));
     };
+    if let Some(group) = plan.communicators.iter().find(|group| group.is_over_hosts()) {
+        let named = group
+            .leaders()
+            .into_iter()
+            .filter_map(|leader| plan.ir.actor(leader.actor));
+        let named: Vec<String> = named.map(|actor| format!("`{}`", actor.name)).collect();
+        let message = format!(
+            "communicator `{name}` is for ranks of one host, and {} are on several",
+            named.join(", ")
+        );
+        return Some(Diagnostic::new(Code::OtherHost, message, at(first)));
+    }
     let capabilities = (backend.capabilities)();
     if capabilities.launch_blocks
         && let Some((one, other)) = plan.communicators.iter().find_map(shares_a_lane)

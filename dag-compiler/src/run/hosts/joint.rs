@@ -12,6 +12,7 @@ use selvedge_core::{Correspondence, Correspondent, HostId, IdMap, LaneId, Proces
 use super::asking::Asking;
 use super::incoming::{Incoming, IncomingError};
 use super::outgoing::Outgoing;
+use super::shares::Shares;
 use super::word::{MessageKind, Word};
 use crate::ir::{ChannelId, Plan};
 use crate::run::control::{Control, GraphState};
@@ -31,6 +32,7 @@ pub(crate) struct JointParts {
     pub(crate) control: Control,
     pub(crate) bell: Doorbell,
     pub(crate) incoming: IdMap<ChannelId, Incoming>,
+    pub(crate) shares: Arc<Shares>,
     /// The memory that this process has made for its host.
     pub(crate) memory: Option<Segment>,
 }
@@ -42,6 +44,7 @@ pub(crate) struct Joint {
     pub(super) control: Control,
     pub(super) bell: Doorbell,
     incoming: IdMap<ChannelId, Mutex<Incoming>>,
+    pub(super) shares: Arc<Shares>,
     /// The numbers of messages that other hosts have taken, by mirror.
     taken: IdMap<ChannelId, (ProcessId, Arc<AtomicU64>)>,
     /// The edges that this process has with another one, in words.
@@ -85,6 +88,7 @@ impl Joint {
             control: parts.control,
             bell: parts.bell,
             incoming: incoming.map(|(mirror, end)| (mirror, Mutex::new(end))).collect(),
+            shares: parts.shares,
             taken: taken.collect(),
             edges: edges(plan, process),
             is_behind: AtomicBool::new(false),
@@ -354,6 +358,12 @@ impl Correspondent for Joint {
         match word {
             Word::Message { mirror, number, kind } => self.message(from, (mirror, number, kind), body),
             Word::Taken { mirror, messages } => self.taken(from, mirror, messages),
+            Word::Share { group, number } => {
+                let arrived = self.shares.arrived(from, group as usize, number, body);
+                if let Err(why) = arrived {
+                    self.fail(LaneId::DRIVER, why);
+                }
+            }
             Word::Begin | Word::Cancel(_) | Word::Ask { .. } | Word::Stop => {
                 if from == ProcessId::DRIVER {
                     self.of_driver(&word);
@@ -382,7 +392,7 @@ impl Correspondent for Joint {
     }
 }
 
-/// The edges between a process and each other one, in words.
+/// The edges and collectives between a process and each other one on another host, in words.
 fn edges(plan: &Plan, process: ProcessId) -> IdMap<ProcessId, String> {
     let mut names: IdMap<ProcessId, Vec<String>> = IdMap::new();
     for shuttle in plan.shuttles() {
@@ -394,6 +404,16 @@ fn edges(plan: &Plan, process: ProcessId) -> IdMap<ProcessId, String> {
         let channel = plan.channels.get(shuttle.mirror.0 as usize);
         let name = channel.map(|channel| format!("`{}`", plan.ir.value_name(channel.value)));
         names.or_default(other).extend(name);
+    }
+    for group in plan.communicators.iter().filter(|group| group.is_over_hosts()) {
+        let leaders = group.leaders();
+        if leaders.iter().any(|leader| leader.address.process == process) {
+            for other in leaders.iter().filter(|other| other.address.process != process) {
+                let name = plan.ir.actor(other.actor).map(|actor| &actor.name);
+                let name = name.map(|name| format!("a collective of `{name}`"));
+                names.or_default(other.address.process).extend(name);
+            }
+        }
     }
     let described = |(other, names): (ProcessId, Vec<String>)| {
         let host = plan.host_of(other).unwrap_or(HostId::DRIVER);

@@ -15,6 +15,7 @@
 //!   once, however many readers there are on the other host.
 //! - `incoming`: the far end, which writes the mirror. The readers there share the mirror as they share any channel.
 //! - `joint`: the letters, and what follows from them; `turning`: the thread.
+//! - `shares`: what the leaders of collectives over several hosts send each other.
 //! - `asking`: the driver's question how far the lanes of other hosts are.
 //! - `word`: what the letters say.
 //!
@@ -40,9 +41,11 @@ mod joint;
 mod outgoing;
 #[cfg(test)]
 mod pair_tests;
+mod shares;
 mod turning;
 mod word;
 
 pub(crate) use self::incoming::Incoming;
 pub(crate) use self::joint::{Joint, JointParts};
 pub(crate) use self::outgoing::Outgoing;
+pub(crate) use self::shares::Shares;

@@ -10,6 +10,8 @@ use selvedge_core::{IdMap, LaneId, ProcessId};
 
 use super::joint::Joint;
 use super::outgoing::{BYTES_MAX, Outgoing, OutgoingError};
+use super::shares::OutgoingShare;
+use super::word::Word;
 
 /// The state of a joint's thread.
 struct Turning {
@@ -92,6 +94,10 @@ impl Turning {
             return false;
         }
         let mut moved = joint.catch_up();
+        for share in joint.shares.posted() {
+            send_share(joint, &share);
+            moved = true;
+        }
         // SYNC joint-begun: pairs with the store in `begins`.
         if joint.has_begun.load(Ordering::Acquire) {
             for outgoing in &mut self.outgoing {
@@ -100,6 +106,17 @@ impl Turning {
             }
         }
         moved
+    }
+}
+
+/// Sends a host's share of a collective to the other leaders.
+fn send_share(joint: &Joint, share: &OutgoingShare) {
+    let (group, number) = (share.group as u32, share.number);
+    for to in &share.to {
+        let sent = joint.send(*to, &Word::Share { group, number }, share.bytes.clone());
+        if let Err(why) = sent {
+            joint.shuttle_is_in_trouble(*to, &OutgoingError::NotSent(why));
+        }
     }
 }
 

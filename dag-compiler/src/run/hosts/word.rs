@@ -33,6 +33,8 @@ pub(super) enum Word {
         number: u64,
         kind: MessageKind,
     },
+    /// To the leader of another host: this host's share of an operation of a collective. Body: the share.
+    Share { group: u32, number: u64 },
     /// To the near end of a shuttle: the number of messages that the mirror has.
     Taken { mirror: ChannelId, messages: u64 },
 }
@@ -67,6 +69,8 @@ impl Word {
     pub(super) fn stream(&self) -> u32 {
         match self {
             Word::Message { mirror, .. } | Word::Taken { mirror, .. } => mirror.0.wrapping_add(1),
+            // Channels count from the bottom, and groups from the top.
+            Word::Share { group, .. } => u32::MAX - group,
             _ => WHOLE,
         }
     }
