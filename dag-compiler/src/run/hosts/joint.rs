@@ -10,7 +10,7 @@ use selvedge_channels::{Doorbell, Segment, SegmentId};
 use selvedge_core::{Correspondence, Correspondent, HostId, IdMap, LaneId, ProcessId};
 
 use super::asking::Asking;
-use super::incoming::{Incoming, IncomingError};
+use super::incoming::{Flushed, Incoming, IncomingError};
 use super::outgoing::Outgoing;
 use super::shares::Shares;
 use super::word::{MessageKind, Word};
@@ -43,7 +43,7 @@ pub(crate) struct Joint {
     correspondence: Correspondence,
     pub(super) control: Control,
     pub(super) bell: Doorbell,
-    incoming: IdMap<ChannelId, Mutex<Incoming>>,
+    incoming: IdMap<ChannelId, Incoming>,
     pub(super) shares: Arc<Shares>,
     /// The numbers of messages that other hosts have taken, by mirror.
     taken: IdMap<ChannelId, (ProcessId, Arc<AtomicU64>)>,
@@ -81,13 +81,12 @@ impl Joint {
         let taken = outgoing
             .iter()
             .map(|it| (it.plan().mirror, (it.plan().to, it.taken())));
-        let incoming = parts.incoming.into_iter();
         let joint = Arc::new(Joint {
             process,
             correspondence: parts.correspondence,
             control: parts.control,
             bell: parts.bell,
-            incoming: incoming.map(|(mirror, end)| (mirror, Mutex::new(end))).collect(),
+            incoming: parts.incoming,
             shares: parts.shares,
             taken: taken.collect(),
             edges: edges(plan, process),
@@ -244,28 +243,30 @@ impl Joint {
         }
         let mut moved = false;
         for (mirror, incoming) in &self.incoming {
-            moved |= self.flush(*mirror, &mut incoming.lock());
+            moved |= self.flushed(*mirror, incoming, incoming.flush()).moved;
         }
         moved
     }
 
-    /// Writes what waits for the slots of one mirror.
-    fn flush(&self, mirror: ChannelId, incoming: &mut Incoming) -> bool {
-        let moved = match incoming.flush() {
-            Ok(moved) => moved,
-            Err(error) => {
-                self.mirror_failed(incoming.from(), &error);
-                false
-            }
-        };
-        if incoming.waits() {
+    /// Follows an attempt to write to a mirror.
+    fn flushed(
+        &self,
+        mirror: ChannelId,
+        incoming: &Incoming,
+        flushed: Result<Flushed, IncomingError>,
+    ) -> Flushed {
+        let flushed = flushed.unwrap_or_else(|error| {
+            self.mirror_failed(incoming.from(), &error);
+            Flushed::default()
+        });
+        if flushed.waits {
             // Release: pairs with the swap in `catch_up`. Who sees the flag tries again.
             self.is_behind.store(true, Ordering::Release);
         }
-        if let Some(messages) = incoming.taken() {
+        if let Some(messages) = flushed.taken {
             self.send_or_fail(incoming.from(), &Word::Taken { mirror, messages });
         }
-        moved
+        flushed
     }
 
     fn mirror_failed(&self, other: ProcessId, error: &IncomingError) {
@@ -283,19 +284,19 @@ impl Joint {
             );
         };
         let is_short = body.len() <= COPIED_AT_ONCE_MAX;
-        let mut incoming = incoming.lock();
-        match incoming.take(from, number, kind, body) {
-            Ok(()) if is_short => {
-                self.flush(mirror, &mut incoming);
-            }
-            // Release: pairs with the swap in `catch_up`, as in `flush`.
-            Ok(()) => self.is_behind.store(true, Ordering::Release),
-            Err(error) => self.mirror_failed(from, &error),
+        if let Err(error) = incoming.take(from, number, kind, body) {
+            return self.mirror_failed(from, &error);
         }
-        let waits = incoming.waits();
-        drop(incoming);
+        let waits = match is_short {
+            true => self.flushed(mirror, incoming, incoming.try_flush()).waits,
+            false => {
+                // Release: as in `flushed`.
+                self.is_behind.store(true, Ordering::Release);
+                true
+            }
+        };
         if waits {
-            // A reader may have freed a slot before the flag was seen.
+            // A reader may have freed a slot, and another thread may have left the mirror, before the flag was seen.
             self.bell.ring();
         }
     }

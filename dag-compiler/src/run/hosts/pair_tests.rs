@@ -147,8 +147,7 @@ impl Pair {
     }
 
     fn flush(&mut self) {
-        self.incoming.flush().unwrap();
-        self.told.extend(self.incoming.taken());
+        self.told.extend(self.incoming.flush().unwrap().taken);
     }
 
     fn hear(&mut self) -> bool {
@@ -206,8 +205,8 @@ proptest! {
 
 #[test]
 fn messages_that_no_honest_process_sends_are_errors() {
-    let mut pair = Pair::new();
-    let mut take = |from, number| {
+    let pair = Pair::new();
+    let take = |from, number| {
         let taken = pair
             .incoming
             .take(from, number, MessageKind::Value, Bytes::from_static(b"value"));
@@ -225,7 +224,7 @@ fn messages_that_no_honest_process_sends_are_errors() {
     take(NEAR, 2).unwrap();
     assert!(take(NEAR, 3).unwrap_err().contains("more messages"));
     let too_long = Bytes::from(vec![0; (1 << 20) + 1]);
-    let mut other = Pair::new();
+    let other = Pair::new();
     other
         .incoming
         .take(NEAR, 0, MessageKind::Value, too_long)
