@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use selvedge::prelude::*;
-use selvedge::{RemoteChannel, Worker};
+use selvedge::{RemoteChannel, Worker, allreduce};
 
 /// A step of a load; it gets its number.
 pub(crate) type Step = Box<dyn FnMut(u64) -> Result<()> + Send>;
@@ -15,7 +15,10 @@ pub(crate) fn load(name: &str, runtime: &Runtime, workers: &[Worker]) -> anyhow:
         anyhow::bail!("two workers are needed");
     };
     let (runtime, first, second) = (runtime.clone(), first.clone(), second.clone());
-    let is_busy = !matches!(name, "idle" | "one reader" | "four readers");
+    let is_busy = !matches!(
+        name,
+        "idle" | "one reader" | "four readers" | "one rank" | "four ranks"
+    );
     let step: Step = match name {
         "idle" => Box::new(move |_| Ok(runtime.call(pid::remote().on(&first)).wait().map(drop)?)),
         "calls" => Box::new(move |_| calls(&runtime, &first)),
@@ -39,6 +42,9 @@ pub(crate) fn load(name: &str, runtime: &Runtime, workers: &[Worker]) -> anyhow:
             })
         }
         "graph" => graph(&runtime, &first, &second)?,
+        "collective" => collective(&runtime, &[&first, &second], 2, 100)?,
+        "one rank" => collective(&runtime, &[&first, &second], 1, LENGTH)?,
+        "four ranks" => collective(&runtime, &[&first, &second], 4, LENGTH)?,
         "one reader" => readers(&runtime, &[first])?,
         "four readers" => readers(&runtime, &[first.clone(), first.clone(), first.clone(), first])?,
         _ => anyhow::bail!("no load is called `{name}`"),
@@ -64,6 +70,41 @@ fn graph(runtime: &Runtime, first: &Worker, second: &Worker) -> anyhow::Result<S
             expect(2 * count, twice.last().copied().unwrap_or_default())?;
         }
         Ok(())
+    }))
+}
+
+/// The elements of the tensors whose sum crosses between hosts while bytes are counted.
+const LENGTH: usize = 1 << 17;
+
+/// A graph of a sum over so many ranks on each of three hosts: the driver's, and those of the workers.
+fn collective(
+    runtime: &Runtime,
+    workers: &[&Worker; 2],
+    ranks: usize,
+    length: usize,
+) -> anyhow::Result<Step> {
+    let mut actors = Vec::new();
+    for number in 0..ranks {
+        let spawn = || runtime.spawn::<Counter>(&format!("rank {number}"), ());
+        actors.push(spawn().in_thread()?);
+        for worker in workers {
+            actors.push(spawn().in_worker(worker)?);
+        }
+    }
+    let options = Options::new().timeout(None).submit_timeout(None);
+    let graph = runtime.compile_with(options, |x: Edge<u64>| {
+        let parts: Vec<_> = actors
+            .iter()
+            .map(|actor| actor.filled(&x, length as u64))
+            .collect();
+        let sums = allreduce(ReduceOp::Sum, parts);
+        let firsts = actors.iter().zip(&sums).map(|(actor, sum)| actor.first(sum));
+        firsts.collect::<Vec<_>>()
+    })?;
+    Ok(Box::new(move |number| {
+        let expected = number * 3 * ranks as u64;
+        let firsts = graph.run(number)?;
+        firsts.into_iter().try_for_each(|first| expect(expected, first))
     }))
 }
 
@@ -160,6 +201,16 @@ impl Counter {
             *last += self.0;
         }
         values
+    }
+
+    /// A tensor of this many elements, which are all `x`.
+    pub fn filled(&mut self, x: u64, #[constant] length: u64) -> Result<Tensor> {
+        let length = usize::try_from(length)?;
+        Ok(Tensor::from_slice(&vec![x; length], &[length])?)
+    }
+
+    pub fn first(&mut self, x: &Tensor) -> Result<u64> {
+        Ok(x.as_slice::<u64>()?.first().copied().unwrap_or_default())
     }
 
     pub fn length(&mut self, x: &Tensor) -> u64 {

@@ -9,7 +9,15 @@ use crate::driver::Driver;
 use crate::sshd::Sshd;
 
 /// The loads, in the order of the lines of a fault.
-pub(crate) const LOADS: [&str; 6] = ["idle", "calls", "references", "actor", "channel", "graph"];
+pub(crate) const LOADS: [&str; 7] = [
+    "idle",
+    "calls",
+    "references",
+    "actor",
+    "channel",
+    "graph",
+    "collective",
+];
 
 /// A fault of the host of the first worker, host 1, or of its network.
 pub(crate) struct Fault {

@@ -154,7 +154,7 @@ fn workers_are_cut_from_each_other_and_a_wait_for_the_other_ends() {
     let fault = Fault {
         name: "cut between the workers",
         begin: cut_workers,
-        loads: &["references", "channel", "graph"],
+        loads: &["references", "channel", "graph", "collective"],
         ..SILENCE
     };
     meet(&fault, &[]);
@@ -190,7 +190,7 @@ fn chan_11_ten_cuts_of_two_seconds_heal() {
                 std::thread::sleep(Duration::from_secs(1));
             }
         },
-        loads: &["graph"],
+        loads: &["graph", "collective"],
         ..PASSING
     };
     meet(&fault, &[]);

@@ -42,3 +42,18 @@ fn q_09_four_readers_on_a_host_receive_what_one_does() {
         "{one} and {four}"
     );
 }
+
+/// A tensor comes to a host from each of the two others, however many ranks there are.
+#[test]
+fn comm_23_a_sum_over_twelve_ranks_of_three_hosts_costs_what_one_rank_a_host_does() {
+    let (Some(one), Some(four)) = (received("one rank"), received("four ranks")) else {
+        return;
+    };
+    let payload = 10 * 2 * (1_u64 << 20);
+    let line = format!("wire: {payload} bytes of shares; one rank a host {one}, four ranks {four}\n");
+    std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
+    assert!(
+        one >= payload && one.abs_diff(four) <= payload / 50,
+        "{one} and {four}"
+    );
+}
