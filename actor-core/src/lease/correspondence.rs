@@ -14,12 +14,13 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use selvedge_cluster::frame::{Class, Service};
+use selvedge_cluster::frame::{Class, PartMemory, Service};
 use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
 use selvedge_cluster::session::Outcome;
 use serde::{Deserialize, Serialize};
 
+use crate::body::BodyMemory;
 use crate::hub::post::{Letter, Post, Receiver};
 use crate::id::ProcessId;
 use crate::reference::edge::EdgePeers;
@@ -176,6 +177,17 @@ impl Correspondence {
             hears,
         };
         self.service.open.lock().insert(self.id.0, open);
+    }
+
+    /// Copies bytes into the body of a letter. Long bodies use memory that earlier ones have left.
+    ///
+    /// # Errors
+    /// A text: there is no memory.
+    pub fn body_of(bytes: &[u8]) -> Result<Bytes, String> {
+        let memory = BodyMemory::announced(bytes.len());
+        let mut memory = memory.ok_or_else(|| format!("there is no memory for {} bytes", bytes.len()))?;
+        memory.put(bytes);
+        Ok(memory.into())
     }
 
     /// Sends a letter: words that the correspondent there understands, and a body of up to 1 GiB, which is shared and not copied. Letters to a

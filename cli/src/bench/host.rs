@@ -4,10 +4,13 @@
 //! - `one`: one call after the other, 8 bytes there and back. `limit` is a blocking server over TCP.
 //! - `in_flight`: 256 calls at a time; times are those of all, divided by their number. No limit.
 //! - `large`: a tensor there, 8 bytes back. `limit` is the blocking server, which gets as many bytes.
+//! - `edge`: an execution of a graph, 8 bytes to an actor on another host and back, where such a worker plays the host. `limit` is
+//!   the blocking server.
+//! - `edge_large`: an execution of a graph, a tensor there and 8 bytes back. `limit` is the blocking server.
 //! - `spawn`: an actor is built there, and is dropped. No limit.
 //! - `join`: a worker is started, joins, and is told to end. No limit.
 //!
-//! Calls park: there is no other way to wait for one.
+//! Calls park: there is no other way to wait for one. The graphs park, too, to be compared with a server that blocks.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +18,7 @@ use std::num::NonZeroU16;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use selvedge::hosts::LocalManager;
+use selvedge::hosts::{ClusterManager, LocalManager, WorkerConfig};
 use selvedge::prelude::*;
 use selvedge::{DType, Worker};
 
@@ -23,7 +26,7 @@ use super::call::{IN_FLIGHT, LARGE_BYTES, counts, each, returns, row};
 use super::measure::{REPEATS, measure};
 use super::record::Report;
 use crate::args::BenchArgs;
-use crate::shapes::actors::Echo;
+use crate::shapes::actors::{Echo, Reader};
 
 /// The time that a server may take to connect.
 const CONNECT_MAX: Duration = Duration::from_secs(60);
@@ -77,6 +80,52 @@ impl Blocking {
     }
 }
 
+/// A worker that passes for one of another host.
+struct Elsewhere;
+
+impl ClusterManager for Elsewhere {
+    fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<()> {
+        LocalManager::workers(NonZeroU16::MIN).launch(&mut |mut config| {
+            if let Some(command) = config.command.take() {
+                config = config.command(command.variable("SELVEDGE_HOST", "elsewhere"));
+            }
+            out(config);
+        })
+    }
+}
+
+/// Measures edges of graphs to another host.
+fn edges<W: Write>(
+    args: &BenchArgs,
+    report: &mut Report<W>,
+    small: &mut Blocking,
+    raw: &mut Blocking,
+) -> anyhow::Result<()> {
+    let budget = super::budget(args);
+    let runtime = Runtime::new();
+    let workers = runtime.add(Elsewhere)?;
+    let worker = workers
+        .first()
+        .ok_or_else(|| anyhow::anyhow!("no worker was added"))?;
+    let large = raw.message.len();
+    let tensor = Tensor::from_raw(DType::U8, &[large], &vec![0; large])?;
+    let echo = runtime.spawn::<Echo>("echo", ()).in_worker(worker)?;
+    let reader = runtime.spawn::<Reader>("reader", ()).in_worker(worker)?;
+    let options = || Options::new().wait(Wait::Park);
+    let word = runtime.compile_with(options(), |x: Edge<u64>| echo.word(&x))?;
+    let length = runtime.compile_with(options(), |x: Edge<Tensor>| reader.length(&x))?;
+    let [mut one, mut one_limit, mut long, mut long_limit] = [(); 4].map(|()| Vec::new());
+    for _ in 0..REPEATS {
+        one_limit.push(measure(budget, || small.ask())?);
+        one.push(measure(budget, || Ok(word.run(8).map(drop)?))?);
+        long_limit.push(measure(budget, || raw.ask())?);
+        long.push(measure(budget, || Ok(length.run(tensor.clone()).map(drop)?))?);
+    }
+    report.row(&row(args, "edge", 8, &one, Some(("tcp", &one_limit)))?)?;
+    let limit = Some(("tcp", long_limit.as_slice()));
+    report.row(&row(args, "edge_large", large as u64, &long, limit)?)
+}
+
 /// Prints the case's rows.
 pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
     let budget = super::budget(args);
@@ -122,6 +171,7 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         })?);
     }
     report.row(&row(args, "large", large, &found, Some(("tcp", &limit)))?)?;
+    edges(args, report, &mut small, &mut raw)?;
 
     let (mut spawn, mut join) = (Vec::new(), Vec::new());
     for _ in 0..REPEATS {

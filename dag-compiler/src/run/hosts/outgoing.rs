@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use selvedge_channels::{ChannelError, SharedReader};
-use selvedge_core::ProcessId;
+use selvedge_core::{Correspondence, ProcessId};
 
 use super::word::{LONG_BYTES, MessageKind, Word};
 use crate::ir::ShuttlePlan;
@@ -105,7 +105,8 @@ impl Outgoing {
             number,
             kind,
         };
-        send(self.plan.to, &word, Bytes::copy_from_slice(bytes)).map_err(OutgoingError::NotSent)?;
+        let body = Correspondence::body_of(bytes).map_err(OutgoingError::NotSent)?;
+        send(self.plan.to, &word, body).map_err(OutgoingError::NotSent)?;
         self.reader.release()?;
         self.lengths.push_back(counted);
         Ok(Some(counted))
