@@ -4,6 +4,8 @@
 //! take turns on one core while another core is idle.
 
 use std::io;
+use std::num::NonZero;
+use std::sync::OnceLock;
 
 use crate::platform::cores::{Pinned, allowed};
 
@@ -11,6 +13,12 @@ use crate::platform::cores::{Pinned, allowed};
 #[must_use]
 pub fn cores() -> Vec<u32> {
     allowed()
+}
+
+/// The number of cores that this process may use. The system is asked once, because the answer costs it reads of files.
+pub(crate) fn core_count() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, NonZero::get))
 }
 
 /// The reason that an actor's thread cannot be pinned to a core.

@@ -13,6 +13,7 @@ pub mod hosts;
 mod hub;
 mod lane;
 mod lease;
+mod looking;
 mod platform;
 mod reference;
 mod remote;

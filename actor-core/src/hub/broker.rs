@@ -1,4 +1,4 @@
-//! The broker: the driver's list of living workers. It tells each of them who else lives, and makes the pairs of sockets
+//! The broker: the driver's list of living workers. It tells each of them who else lives, and makes the pairs of ends
 //! between them.
 
 use std::sync::Arc;

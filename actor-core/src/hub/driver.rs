@@ -1,4 +1,4 @@
-//! The hub of the driver, which decides who lives and makes all pairs of sockets.
+//! The hub of the driver, which decides who lives and makes all pairs.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -37,7 +37,7 @@ pub(super) trait LedLink: Send + Sync {
     /// The thread that leads looks for bytes from now on, so nobody is told of them.
     fn watch(&self);
 
-    /// The thread that leads looks no more. Returns whether there are bytes of which nobody is told.
+    /// The thread that leads looks no more. Returns whether there are bytes that nobody reads, and of which nobody is told.
     fn unwatch(&self) -> bool;
 
     /// Leaves the bytes that are there to the link's task.
@@ -178,9 +178,18 @@ impl Leading<'_> {
 
     /// Looks for bytes for a while. `None` if there are none.
     fn look_out(&self, until: Option<Instant>) -> Option<Arrivals> {
-        let lookout = self.lead.links.lock().lookout()?;
         let mut arrivals = Arrivals::none();
-        // Relaxed: whoever nudges has changed something that is read under a lock.
+        let lookout = self.lead.links.lock().lookout();
+        let Some(lookout) = lookout else {
+            // The wait before this one may have looked.
+            self.lookout.end(|name, link| {
+                if !arrivals.add(name) {
+                    link.leave_rest();
+                }
+            });
+            return (arrivals.count > 0).then_some(arrivals);
+        };
+        // Relaxed: the swap below has the order.
         let is_nudged = || self.lead.is_nudged.load(Ordering::Relaxed);
         let is_over = self.lookout.look_out(lookout, until, is_nudged, |name| {
             if !arrivals.add(name) {
@@ -190,8 +199,7 @@ impl Leading<'_> {
         if !is_over {
             return None;
         }
-        // Relaxed: as above.
-        self.lead.is_nudged.store(false, Ordering::Relaxed);
+        self.take_nudge();
         Some(arrivals)
     }
 
@@ -214,8 +222,13 @@ impl Leading<'_> {
         };
         // Relaxed: a nudge too many does no harm.
         self.lead.is_asleep.store(false, Ordering::Relaxed);
-        self.lead.is_nudged.store(false, Ordering::Relaxed);
+        self.take_nudge();
         arrivals
+    }
+
+    fn take_nudge(&self) {
+        // SYNC lead-nudged, acquire: what the one who nudged has changed is seen from here on, be it under a lock or not.
+        self.lead.is_nudged.swap(false, Ordering::AcqRel);
     }
 
     fn arrivals(&self, timeout: Option<Duration>) -> Option<Arrivals> {

@@ -5,13 +5,18 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use selvedge_channels::Waiting;
 use selvedge_cluster::id_map::IdMap;
 
 use super::lead::LedLink;
+use crate::cores::core_count;
+use crate::looking::Looking;
 
-/// The number of looks before a thread leaves its core to others: about a microsecond.
-const LOOKS: u32 = 64;
+/// The time for which a thread looks if each process can have a core: longer than two wake-ups from one core to another.
+const LOOKING: Duration = Duration::from_micros(100);
+/// The number of times that a thread leaves its core, and looks in between, if there are more processes than cores.
+const LEAVES: u32 = 8;
+/// The number of links at which a thread looks; with more of them, the look costs more than the sleep.
+const WATCHED_MAX: usize = 64;
 
 /// Links with their names.
 type Watchable = Arc<[(u64, Arc<dyn LedLink>)]>;
@@ -23,12 +28,10 @@ pub(super) struct LedLinks {
     by_name: IdMap<u64, Arc<dyn LedLink>>,
     /// The links at which a thread can look for bytes.
     watchable: Watchable,
-    /// The processes that may wait for each other.
+    /// The processes of this host that may wait for each other.
     processes: usize,
     /// The time for which a thread looks, if it is set.
     spin: Option<Duration>,
-    /// The way to look, which follows from the two.
-    waiting: Option<Waiting>,
 }
 
 impl LedLinks {
@@ -60,49 +63,23 @@ impl LedLinks {
 
     pub(super) fn set_processes(&mut self, processes: usize) {
         self.processes = processes;
-        self.choose();
     }
 
     pub(super) fn set_spin(&mut self, spin: Option<Duration>) {
         self.spin = spin;
-        self.choose();
-    }
-
-    fn choose(&mut self) {
-        self.waiting = match self.spin {
-            None => Some(Waiting::auto(self.processes)),
-            Some(Duration::ZERO) => None,
-            Some(limit) => Some(Waiting::SpinThenPark(limit)),
-        };
     }
 
     /// The links at which a thread looks, and the way in which it does; `None` if it sleeps at once.
-    pub(super) fn lookout(&self) -> Option<(Watchable, Waiting)> {
-        let waiting = self.waiting.filter(|_| !self.watchable.is_empty())?;
-        Some((Arc::clone(&self.watchable), waiting))
-    }
-}
-
-/// Looks whether a wait is over, as long as `waiting` says.
-///
-/// The scheduler may have put the thread that is waited for on the core of this one, which is left for it again and again.
-fn looks(waiting: Waiting, until: Option<Instant>, mut is_over: impl FnMut() -> bool) -> bool {
-    let Waiting::SpinThenPark(limit) = waiting else {
-        return waiting.spin(until, is_over);
-    };
-    let end = Instant::now().checked_add(limit);
-    let end = end.into_iter().chain(until).min();
-    loop {
-        for _ in 0..LOOKS {
-            if is_over() {
-                return true;
-            }
-            std::hint::spin_loop();
+    pub(super) fn lookout(&self) -> Option<(Watchable, Looking)> {
+        let (limit, leaves) = match self.spin {
+            Some(limit) => (limit, u32::MAX),
+            None if self.processes <= core_count() => (LOOKING, u32::MAX),
+            None => (LOOKING, LEAVES),
+        };
+        if limit.is_zero() || self.watchable.is_empty() || self.watchable.len() > WATCHED_MAX {
+            return None;
         }
-        if end.is_some_and(|end| Instant::now() >= end) {
-            return false;
-        }
-        std::thread::yield_now();
+        Some((Arc::clone(&self.watchable), Looking { limit, leaves }))
     }
 }
 
@@ -111,11 +88,11 @@ fn looks(waiting: Waiting, until: Option<Instant>, mut is_over: impl FnMut() -> 
 pub(super) struct Lookout(RefCell<Option<Watchable>>);
 
 impl Lookout {
-    /// Looks for bytes, as long as `waiting` says, or until `is_over`. Passes the names of the links that have some to `found`.
-    /// Returns whether the wait is over. If it is not, nobody looks any more.
+    /// Looks for bytes, as long as `looking` says, or until `is_over`. Passes the names of the links that have some to `found`. Returns
+    /// whether there is one, or whether it is over. If neither is so, the lookout has ended.
     pub(super) fn look_out(
         &self,
-        (links, waiting): (Watchable, Waiting),
+        (links, looking): (Watchable, Looking),
         until: Option<Instant>,
         is_over: impl Fn() -> bool,
         mut found: impl FnMut(u64),
@@ -123,7 +100,7 @@ impl Lookout {
         self.watch(&links);
         let has_bytes = |(_, link): &&(u64, Arc<dyn LedLink>)| link.has_bytes();
         let is_over = || is_over() || links.iter().any(|link| has_bytes(&link));
-        if looks(waiting, until, is_over) {
+        if looking.until(until, links.len(), is_over) {
             links.iter().filter(has_bytes).for_each(|(name, _)| found(*name));
             return true;
         }

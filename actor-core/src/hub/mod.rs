@@ -171,7 +171,7 @@ impl Hub {
         }
         let link = Arc::new(PeerLink::new(self.me, peer, self.settings));
         table.insert(Arc::clone(&link));
-        self.lead.set_processes(table.links().len() + 1);
+        self.count_processes(&table);
         PeerStatus::Linked(link)
     }
 
@@ -194,6 +194,13 @@ impl Hub {
             self.link_worker(driver, &link)?;
         }
         Ok(link)
+    }
+
+    /// Counts the processes of this host: those to which no connection over a network was made.
+    fn count_processes(&self, table: &PeerTable) {
+        let links = table.links();
+        let near = links.iter().filter(|link| !link.is_resumable()).count();
+        self.lead.set_processes(near + 1);
     }
 
     /// Asks the driver for the link of a peer to which a letter waits.
@@ -233,6 +240,7 @@ impl Hub {
             return Ok(false);
         };
         link.set_resume(resume);
+        self.count_processes(&self.table.lock());
         match link.replace(connection) {
             Some((end, beyond)) => self.connect(&link, end, beyond),
             None => Ok(true),
@@ -276,7 +284,7 @@ impl Hub {
         let removed = {
             let mut table = self.table.lock();
             let removed = table.bury(peer, why.clone());
-            self.lead.set_processes(table.links().len() + 1);
+            self.count_processes(&table);
             removed
         };
         drop(removed);

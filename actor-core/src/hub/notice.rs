@@ -12,7 +12,7 @@ pub(crate) enum Notice {
     Joined(Peer),
     /// The peer is dead, or has never lived.
     Died(Peer),
-    /// The descriptor beside this message is one end of a pair; the peer has the other one.
+    /// The descriptors beside this message are one end of a pair; the peer has the other one.
     Linked(Peer),
     /// No link can be made, for this reason.
     NotLinked(Peer, String),

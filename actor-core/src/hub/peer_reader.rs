@@ -24,7 +24,7 @@ use crate::platform::peer_socket::{PeerSocket, ReadInto};
 /// The bytes of one read, unless it goes straight into a body that lacks more.
 const READ_BYTES: usize = 64 << 10;
 
-/// The number of reads at the end of a link: more than a socket holds.
+/// The number of reads at the end of a link: more than a socket or a ring holds.
 const LAST_READS_MAX: usize = 1024;
 
 /// The reader of a link, shared by all threads that may have the turn.
@@ -258,7 +258,8 @@ impl LedLink for PeerReader {
     }
 
     fn has_bytes(&self) -> bool {
-        self.socket.has_bytes()
+        // Those of a link that another thread reads are not for the leader.
+        self.socket.has_bytes() && self.turn.lock().is_free()
     }
 
     fn watch(&self) {
@@ -266,7 +267,16 @@ impl LedLink for PeerReader {
     }
 
     fn unwatch(&self) -> bool {
-        self.socket.unwatch()
+        if !self.socket.unwatch() {
+            return false;
+        }
+        let mut turn = self.turn.lock();
+        let is_free = turn.is_free();
+        if !is_free {
+            // Whoever has the turn looks again.
+            turn.take();
+        }
+        is_free
     }
 
     fn leave_rest(&self) {

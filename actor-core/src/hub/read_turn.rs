@@ -77,6 +77,11 @@ impl ReadTurn {
         self.state = TurnState::Free;
     }
 
+    /// Whether nobody has the turn.
+    pub(super) fn is_free(&self) -> bool {
+        self.state == TurnState::Free
+    }
+
     /// Whether bytes were left since the last call.
     pub(super) fn take_left(&mut self) -> bool {
         std::mem::take(&mut self.is_left)

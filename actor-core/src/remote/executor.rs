@@ -1,15 +1,14 @@
 //! The threads that run remote functions which block: as many as the process has cores, started on demand, ended with the
 //! runtime.
 
-use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
-use std::thread;
+use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use selvedge_channels::dispose;
 
 use crate::call::remote_error::RemoteError;
+use crate::cores::core_count;
 use crate::current::{NoBlocking, Place};
 use crate::hub::delivering::is_delivering;
 use crate::hub::lead::{Lead, Leading};
@@ -21,12 +20,6 @@ use crate::remote::threads::Threads;
 const BLOCKED_MAX: usize = 64;
 /// The number of calls that may wait for a thread, and of those that may wait for arguments.
 const QUEUED_MAX: usize = 1 << 20;
-
-/// The number of cores that this process may use.
-fn cores() -> usize {
-    static CORES: OnceLock<usize> = OnceLock::new();
-    *CORES.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
-}
 
 /// A piece of work for a thread.
 pub(crate) trait Work: Send + 'static {
@@ -84,7 +77,7 @@ impl<W> Clone for Executor<W> {
 impl<W: Work> Executor<W> {
     pub(crate) fn new(threads: &Threads, lead: Arc<Lead>) -> Self {
         let limits = Limits {
-            places: cores(),
+            places: core_count(),
             blocked: BLOCKED_MAX,
             queued: QUEUED_MAX,
         };
@@ -156,7 +149,7 @@ impl<W: Work> Executor<W> {
                 }
                 // The wait ends with new work and with the executor's end.
                 Next::Wait => match self.0.lead.take() {
-                    Some(leading) => self.lead(&leading, &mut places),
+                    Some(leading) => self.lead(leading, &mut places),
                     None => {
                         self.0.work.wait(&mut places);
                         places.woken()
@@ -168,14 +161,16 @@ impl<W: Work> Executor<W> {
     }
 
     /// Waits for work, and reads letters meanwhile.
-    fn lead(&self, leading: &Leading<'_>, places: &mut MutexGuard<'_, ThreadPlaces<W>>) -> Next<W> {
+    fn lead(&self, leading: Leading<'_>, places: &mut MutexGuard<'_, ThreadPlaces<W>>) -> Next<W> {
         places.lead();
         let arrivals = MutexGuard::unlocked(places, || leading.wait(None));
         places.looks();
-        if let Some(arrivals) = arrivals {
-            let goes_on = || !self.0.places.lock().has_news();
-            MutexGuard::unlocked(places, || leading.read(arrivals, goes_on));
-        }
+        MutexGuard::unlocked(places, || {
+            if let Some(arrivals) = arrivals {
+                leading.read(arrivals, || !self.0.places.lock().has_news());
+            }
+            drop(leading);
+        });
         places.started()
     }
 
@@ -231,7 +226,7 @@ impl<W: Work> Place for Executor<W> {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
-    use std::thread::ThreadId;
+    use std::thread::{self, ThreadId};
     use std::time::{Duration, Instant};
 
     use super::*;

@@ -87,15 +87,16 @@ fn bytes_4_a_sleeper_is_woken_by_the_first_change_after_its_announcement_and_by_
 #[test]
 fn bytes_4_a_writer_is_woken_when_half_of_the_ring_is_free() {
     let (mut writer, mut reader) = ring();
-    assert!(!writer.doze().unwrap(), "there is room");
+    assert!(!writer.doze(1).unwrap(), "there is room");
     assert_eq!(write(&mut writer, &[0; CAPACITY]), CAPACITY);
-    assert!(writer.doze().unwrap());
+    assert!(writer.doze(1).unwrap());
     read(&mut reader, CAPACITY / 2 - 1);
     assert!(!reader.claim_writer().unwrap());
     read(&mut reader, 1);
     assert!(reader.claim_writer().unwrap());
     assert!(!reader.claim_writer().unwrap());
-    assert!(writer.has_room().unwrap());
+    assert!(writer.has_room(CAPACITY / 2).unwrap());
+    assert!(!writer.has_room(CAPACITY / 2 + 1).unwrap());
 }
 
 #[test]
@@ -168,7 +169,7 @@ fn two_threads_pass_a_stream_and_sleep_in_between() {
                     wake(&bells[0]);
                 }
                 sent += count;
-                if count == 0 && writer.doze().unwrap() {
+                if count == 0 && writer.doze(1).unwrap() {
                     sleep(&bells[1]);
                 }
             }

@@ -44,12 +44,12 @@ impl ByteWriter {
         Ok(capacity - known)
     }
 
-    /// Whether there is room for a byte.
+    /// Whether there is room for `enough` bytes.
     ///
     /// # Errors
     /// [`ChannelError::Corrupt`] if the reader's number is none.
-    pub fn has_room(&mut self) -> Result<bool, ChannelError> {
-        Ok(self.room(1)? > 0)
+    pub fn has_room(&mut self, enough: usize) -> Result<bool, ChannelError> {
+        Ok(self.room(enough)? >= enough)
     }
 
     /// Copies as many of the bytes as there is room for, and returns their number. The caller then
@@ -95,13 +95,14 @@ impl ByteWriter {
         self.memory.reader_bell.claim()
     }
 
-    /// Announces that the writer sleeps until there is room. Returns `false`, and announces nothing, if there is room.
+    /// Announces that the writer sleeps until there is room for `enough` bytes, at most half of the ring. Returns `false`, and announces
+    /// nothing, if there is room.
     ///
     /// # Errors
     /// [`ChannelError::Corrupt`] if the reader's number is none.
-    pub fn doze(&mut self) -> Result<bool, ChannelError> {
+    pub fn doze(&mut self, enough: usize) -> Result<bool, ChannelError> {
         self.memory.writer_bell.announce();
-        let sleeps = !self.has_room()?;
+        let sleeps = !self.has_room(enough)?;
         if !sleeps {
             self.memory.writer_bell.retract();
         }

@@ -1,6 +1,7 @@
 //! Tests of the hub: `pairs` has the hubs of several processes within one, `lead` a thread that reads links while it waits,
 //! `resume` links over connections that are reset, `hostile` a peer written by hand over a
-//! `raw_end`, and `processes` real workers, whose hubs obey the orders of a test service.
+//! `raw_end`, and `rings` links whose rings are
+//! full or watched, and `processes` real workers, whose hubs obey the orders of a test service.
 
 mod hostile;
 mod lead;
@@ -9,6 +10,7 @@ mod processes;
 mod puppet;
 mod raw_end;
 mod resume;
+mod rings;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

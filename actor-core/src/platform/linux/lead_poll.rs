@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::{Errno, write};
 
-/// The sockets that one wait reports at most.
+/// The sockets and bells that one wait reports at most.
 pub(crate) const ARRIVALS_MAX: usize = 16;
 
 /// The longest wait; whoever waits longer waits again.

@@ -59,7 +59,8 @@ impl Read for StreamReader {
     }
 }
 
-/// Sends the first of these bytes with an end of a pair, and returns the number of bytes sent, which is at least 1.
+/// Sends the first of these bytes with an end of a pair, and returns the number of bytes sent: 0 if the system lets no more
+/// descriptors be on their way, and then the bytes go without.
 pub(crate) async fn send_end(socket: &LinkWriter, bytes: &[u8], end: &PeerEnd) -> io::Result<usize> {
     let stream: &tokio::net::UnixStream = socket.as_ref();
     loop {
@@ -74,6 +75,7 @@ pub(crate) async fn send_end(socket: &LinkWriter, bytes: &[u8], end: &PeerEnd) -
         });
         match sent {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => return Ok(0),
             sent => return sent,
         }
     }

@@ -7,6 +7,7 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
@@ -14,17 +15,19 @@ use rustix::io::write;
 use selvedge_channels::platform::passed;
 use selvedge_channels::{
     BYTE_RING_HEADER, ByteReader, ByteWriter, ChannelError, Region, SEGMENT_HEADER_BYTES, SegmentError,
-    Waiting,
 };
 
 use super::peer_socket::ReadInto;
+use crate::looking::Looking;
 
 /// The bytes that one direction holds: so many that a long body seldom waits, and so few that they stay in the processor's cache.
 const CAPACITY: usize = 256 << 10;
 
-/// The wait of a writer for room, before it sleeps. The scheduler may have put the reader on the core of the writer, which leaves it
-/// for that reason; if it has not, so many attempts take about as long as a wake-up.
-const ROOM_WAITING: Waiting = Waiting::YieldThenPark(64);
+/// The wait of a writer for room, before it sleeps: about as long as a wake-up.
+const LOOKING_FOR_ROOM: Looking = Looking {
+    limit: Duration::from_micros(50),
+    leaves: u32::MAX,
+};
 
 /// The descriptors of the rings at one end.
 pub(super) struct RingsEnd {
@@ -119,43 +122,38 @@ impl PeerRings {
         }
     }
 
-    /// Writes as much as there is room for.
+    /// Writes everything, or else as much as there is room for, which is half of the ring or more.
     pub(super) fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let wanted = slices.iter().map(|slice| slice.len()).sum::<usize>();
+        let enough = wanted.min(CAPACITY / 2);
         let mut writer = self.writer.lock();
-        loop {
-            let written = writer.write(slices).map_err(broken)?;
-            if written > 0 {
-                if writer.claim_reader() {
-                    ring_bell(&self.peer_bell);
-                }
-                return Ok(written);
-            }
-            // A reader that is at work makes room sooner than a sleeper would wake.
-            let has_room = ROOM_WAITING.spin(None, || writer.has_room().unwrap_or(true));
-            if !has_room && writer.doze().map_err(broken)? {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
+        // An error is for the write. A reader that is at work makes room sooner than a sleeper would wake.
+        let mut has_room = || writer.has_room(enough).unwrap_or(true);
+        if !has_room() && !LOOKING_FOR_ROOM.until(None, 1, has_room) && writer.doze(enough).map_err(broken)? {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
+        let written = writer.write(slices).map_err(broken)?;
+        if writer.claim_reader() {
+            ring_bell(&self.peer_bell);
+        }
+        Ok(written)
     }
 
-    /// Whether there is room to write.
+    /// Whether half of the ring is free. If not, the peer tells this end when it is.
     pub(super) fn has_room(&self) -> bool {
         // An error is for whoever writes.
-        self.writer.lock().has_room().unwrap_or(true)
+        !self.writer.lock().doze(CAPACITY / 2).unwrap_or(false)
     }
 
     /// Reads what is there. After a read of fewer bytes than were asked for, the peer wakes this process for the next ones, unless
     /// a thread looks for them.
     pub(super) fn try_read(&self, into: &mut ReadInto<'_>) -> io::Result<usize> {
         let mut reader = self.reader.lock();
+        let most = into.most.min(into.memory.capacity() - into.memory.len());
         let mut total = 0;
         loop {
-            let read = reader
-                .bytes
-                .read(into.memory, into.most - total)
-                .map_err(broken)?;
-            total += read;
-            if total == into.most || reader.is_watched || reader.bytes.doze() {
+            total += reader.bytes.read(into.memory, most - total).map_err(broken)?;
+            if total == most || reader.is_watched || reader.bytes.doze() {
                 break;
             }
         }

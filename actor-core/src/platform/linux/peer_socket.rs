@@ -213,7 +213,7 @@ impl PeerSocket {
         }
     }
 
-    /// Whether there is room to write, as far as it is known without the system.
+    /// Whether there is room in rings to write. If not, the peer tells this end when there is.
     pub(crate) fn has_room(&self) -> bool {
         self.rings.as_ref().is_some_and(|rings| rings.has_room())
     }
@@ -320,14 +320,25 @@ impl PeerSource {
 
     /// Waits for bytes, or for room if that is wanted. Nothing is lost if the future is dropped.
     pub(crate) async fn next(&mut self, for_room: bool) -> io::Result<SourceEvent> {
-        if let (Some(rings), true) = (&self.rings, for_room)
-            && rings.has_room()
-        {
-            tokio::task::yield_now().await;
-            return Ok(SourceEvent::Room);
+        if let Some(rings) = &self.rings {
+            // The bell tells of bytes, and of room that is asked for now.
+            let has_room = for_room && rings.has_room();
+            let room = async {
+                match has_room {
+                    true => tokio::task::yield_now().await,
+                    false => pending().await,
+                }
+            };
+            return tokio::select! {
+                biased;
+                ready = self.watched.ready(Interest::READABLE) => {
+                    ready?.clear_ready();
+                    Ok(SourceEvent::Bytes)
+                }
+                () = room => Ok(SourceEvent::Room),
+            };
         }
-        // The bell of the rings tells of room as well as of bytes.
-        if !for_room || self.rings.is_some() {
+        if !for_room {
             self.room = None;
         } else if self.room.is_none() {
             self.room = Some(watch(Arc::clone(&self.socket), Interest::WRITABLE)?);

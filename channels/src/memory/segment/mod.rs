@@ -86,7 +86,8 @@ impl Segment {
         Segment { memory }
     }
 
-    /// The segment's identity, by which other processes can open it while its maker keeps it; `None` on the heap.
+    /// The segment's identity, by which other processes can open it while its maker keeps it; `None` on the heap,
+    /// and for a segment that was passed to this process.
     pub fn id(&self) -> Option<SegmentId> {
         self.memory.id()
     }

@@ -22,7 +22,8 @@ use crate::memory::segment::{Memory, SEGMENT_HEADER_BYTES, SegmentId};
 pub(super) struct Memfd {
     map: MmapRaw,
     base: NonNull<u8>,
-    id: SegmentId,
+    /// The name by which others open the file; `None` if this process has it by a descriptor that was passed.
+    id: Option<SegmentId>,
     /// The file, which the process that made the segment keeps so that others can open it; `None` elsewhere.
     file: Option<File>,
 }
@@ -64,8 +65,9 @@ impl Memfd {
             nonce: fresh_nonce(),
             len_bytes: len_bytes as u64,
         };
-        let mut memfd = Memfd::map(&file, len_bytes, id)?;
-        memfd.header().write(memfd.id.nonce);
+        let mut memfd = Memfd::map(&file, len_bytes)?;
+        memfd.header().write(id.nonce);
+        memfd.id = Some(id);
         memfd.file = Some(file);
         Ok(memfd)
     }
@@ -86,31 +88,27 @@ impl Memfd {
             .custom_flags(flags.bits().cast_signed())
             .open(&path)
             .map_err(|source| system(format!("opening {path}"), len_bytes)(source))?;
-        Memfd::of_file(&file, len_bytes, id.clone(), |header| header.is(id.nonce))
+        let mut memfd = Memfd::of_file(&file, len_bytes, id.pid, |header| header.is(id.nonce))?;
+        memfd.id = Some(id.clone());
+        Ok(memfd)
     }
 
     /// Maps a segment whose descriptor another process has passed to this one. Others cannot open it by its id.
     pub(super) fn of_descriptor(descriptor: OwnedFd) -> Result<Self, SegmentError> {
         let file = File::from(descriptor);
         let metadata = file.metadata().map_err(system("stat", 0))?;
-        let id = SegmentId {
-            pid: std::process::id(),
-            fd: file.as_raw_fd(),
-            nonce: 0,
-            len_bytes: metadata.len(),
-        };
         let len_bytes = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
-        Memfd::of_file(&file, len_bytes, id, |header| header.is_made())
+        let me = std::process::id();
+        Memfd::of_file(&file, len_bytes, me, |header| header.is_made())
     }
 
-    /// Maps a file if it is the segment that was meant.
+    /// Maps a file if it is the segment that was meant, of process `pid`.
     fn of_file(
         file: &File,
         len_bytes: usize,
-        id: SegmentId,
+        pid: u32,
         is_meant: impl FnOnce(&Header<'_>) -> bool,
     ) -> Result<Self, SegmentError> {
-        let pid = id.pid;
         let foreign = |what| SegmentError::Foreign { pid, what };
         let seals = fcntl_get_seals(file).map_err(|_| foreign("it has no seals"))?;
         if !seals.contains(SealFlags::SHRINK) {
@@ -118,17 +116,17 @@ impl Memfd {
         }
         // The length means something only after the check that the file cannot shrink.
         let metadata = file.metadata().map_err(system("stat", len_bytes))?;
-        if metadata.len() != id.len_bytes || len_bytes < SEGMENT_HEADER_BYTES {
+        if metadata.len() != len_bytes as u64 || len_bytes < SEGMENT_HEADER_BYTES {
             return Err(foreign("its length differs"));
         }
-        let memfd = Memfd::map(file, len_bytes, id)?;
+        let memfd = Memfd::map(file, len_bytes)?;
         if !is_meant(&memfd.header()) {
             return Err(foreign("its descriptor has been reused"));
         }
         Ok(memfd)
     }
 
-    fn map(file: &File, len_bytes: usize, id: SegmentId) -> Result<Self, SegmentError> {
+    fn map(file: &File, len_bytes: usize) -> Result<Self, SegmentError> {
         let map = MmapOptions::new()
             .len(len_bytes)
             .map_raw(file.as_raw_fd())
@@ -138,7 +136,7 @@ impl Memfd {
         Ok(Memfd {
             map,
             base,
-            id,
+            id: None,
             file: None,
         })
     }
@@ -160,6 +158,6 @@ impl Memory for Memfd {
     }
 
     fn id(&self) -> Option<SegmentId> {
-        Some(self.id.clone())
+        self.id.clone()
     }
 }
