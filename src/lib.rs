@@ -73,7 +73,7 @@ pub use selvedge_core::{
     Actor, ActorRef, AnyProcess, BoxError, Call, CallError, CallScope, Cancellation, ChannelIter,
     ChannelStream, Composite, Construction, Death, EndError, Exit, Failure, FailureKind, FailureReport,
     FetchError, FunctionPlace, IntoArgument, IntoReference, IntoValueError, Lane, LinkTraffic, NamedRef,
-    NoRuntime, NotAllowed, OnPanic, Placement, Ran, Ref, RefStats, RemoteCall, RemoteChannel,
+    NoRuntime, NotAllowed, OnPanic, Placement, ProcessName, Ran, Ref, RefStats, RemoteCall, RemoteChannel,
     RemoteChannelError, RemoteError, RemoteFunction, Restart, Runtime, Scoped, ServiceTraffic, SetError,
     ShutdownReport, Spawn, SpawnError, ThisProcess, Worker, WrongThread, cancellation, cores, init,
 };

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{ActorId, ProcessId};
 use crate::platform;
+use crate::process_name::ProcessName;
 
 /// The way in which a process, a lane or an actor ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +22,9 @@ pub enum Exit {
     Ended(String),
     /// The process was killed by the runtime, because it was stopped or frozen: it gave no sign of life for this time.
     Silent(Duration),
+    /// The process was killed by the runtime, because its link had ended and everybody else counted it as dead. The text gives
+    /// the reason: it was cut off, or could not be reached any more.
+    Severed(String),
     /// The runtime was shut down.
     Shutdown,
     /// The process is gone, and the system did not report how it ended.
@@ -41,6 +45,7 @@ impl fmt::Display for Exit {
                 "it was killed, because it gave no sign of life for {limit:?} (was it stopped, or frozen? \
                  help: Runtime::silence_timeout sets this time)"
             ),
+            Exit::Severed(why) => write!(f, "it was killed, because it counted as dead: {why}"),
             Exit::Shutdown => f.write_str("the runtime was shut down"),
             Exit::Unknown => f.write_str("unknown cause"),
         }
@@ -53,9 +58,11 @@ pub struct Death {
     /// The name of the actor that the death is reported for (the first one if several shared the process).
     pub actor: String,
     /// All actors that died.
-    pub actors: Vec<ActorId>,
+    pub actors: Box<[ActorId]>,
     /// The process that the actors lived in.
     pub process: ProcessId,
+    /// The worker whose process died; `None` if no process died.
+    pub worker: Option<ProcessName>,
     /// The pid of the worker process that died; `None` if no process died.
     pub pid: Option<u32>,
     /// The way in which the process or the actor ended.
@@ -69,9 +76,9 @@ selvedge_channels::debug_is_report!(Death);
 impl fmt::Display for Death {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "actor `{}` ", self.actor)?;
-        match self.pid {
-            Some(pid) => write!(f, "died with its worker process {pid}: {}", self.exit)?,
-            None => write!(f, "died: {}", self.exit)?,
+        match (&self.worker, self.pid) {
+            (Some(worker), Some(pid)) => write!(f, "died with {worker}, pid {pid}: {}", self.exit)?,
+            (None, _) | (_, None) => write!(f, "died: {}", self.exit)?,
         }
         if self.actors.len() > 1 {
             write!(f, " ({} actors shared the process)", self.actors.len())?;
@@ -93,15 +100,20 @@ mod tests {
     fn a_death_names_actor_pid_exit_and_last_words() {
         let death = Death {
             actor: "shard0".into(),
-            actors: vec![ActorId(1), ActorId(2)],
+            actors: Box::new([ActorId(1), ActorId(2)]),
             process: ProcessId(1),
+            worker: Some(ProcessName::of_worker(
+                ProcessId(1).among_peers(),
+                "w".into(),
+                Some("node7".into()),
+            )),
             pid: Some(4121),
             exit: Exit::Code(9),
             stderr_tail: vec!["out of luck".into()],
         };
         assert_eq!(
             death.to_string(),
-            "actor `shard0` died with its worker process 4121: exit code 9 (2 actors shared the process); \
+            "actor `shard0` died with worker `w` (process 2 on host `node7`), pid 4121: exit code 9 (2 actors shared the process); \
              last line: out of luck"
         );
     }

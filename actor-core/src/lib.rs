@@ -35,6 +35,7 @@ mod failure;
 pub mod flags;
 mod fnv;
 mod id;
+mod process_name;
 mod promise;
 mod runtime;
 mod short_name;
@@ -89,6 +90,7 @@ pub use lane::program::{LoadedPrograms, Program, ProgramLoader};
 #[doc(hidden)] // for the compiler
 pub use lease::correspondence::{Correspondence, CorrespondenceId, Correspondent};
 pub use lease::{Lease, LeaseError, Loading};
+pub use process_name::ProcessName;
 #[doc(hidden)] // used by the floors above
 pub use promise::{Answer, NoAnswer, Promise, promise};
 #[doc(hidden)] // for the compiler

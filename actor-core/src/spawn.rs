@@ -23,6 +23,7 @@ use crate::home::inline::InlineHome;
 use crate::home::keep::LaneKeep;
 use crate::home::placement::{OnPanic, Placement, Restart};
 use crate::id::ActorId;
+use crate::process_name::ProcessName;
 use crate::promise::promise;
 use crate::runtime::{Inner, Runtime};
 use crate::spawn_error::SpawnError;
@@ -347,7 +348,10 @@ impl Inner {
         let built = match built {
             Some(Ok(built)) => built,
             Some(Err(_)) => Err(SpawnError::Worker {
-                worker: record.name().to_owned(),
+                worker: record.home.worker().map_or_else(
+                    || ProcessName::of_number(record.process().among_peers()),
+                    |worker| worker.process_name(),
+                ),
                 reason: "it ended while the actor was built".to_owned(),
             }),
             None => {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::actor::registry::UnknownActorType;
 use crate::cores::CoreError;
 use crate::failure::FailureReport;
+use crate::process_name::ProcessName;
 use crate::short_name::short;
 use crate::worker::launch::NotAllowed;
 
@@ -83,29 +84,29 @@ pub enum SpawnError {
         found: &'static str,
     },
     /// The worker process could not be started.
-    #[error("worker `{worker}` could not be started: {error}")]
+    #[error("{worker} could not be started: {error}")]
     Launch {
-        /// The worker's name.
-        worker: String,
+        /// The worker.
+        worker: ProcessName,
         /// The error of the system.
         #[source]
         error: std::io::Error,
     },
     /// The worker process did not say hello.
-    #[error("worker `{worker}` did not say hello: {reason}{}", tail(stderr_tail))]
+    #[error("{worker} did not say hello: {reason}{}", tail(stderr_tail))]
     NoHello {
-        /// The worker's name.
-        worker: String,
+        /// The worker.
+        worker: ProcessName,
         /// The reason.
         reason: String,
         /// The last lines that the worker wrote to its standard error.
         stderr_tail: Vec<String>,
     },
     /// The worker is gone.
-    #[error("worker `{worker}` is gone: {reason}")]
+    #[error("{worker} is gone: {reason}")]
     Worker {
-        /// The worker's name.
-        worker: String,
+        /// The worker.
+        worker: ProcessName,
         /// The reason.
         reason: String,
     },

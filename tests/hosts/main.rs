@@ -14,6 +14,7 @@ mod deaths;
 mod graphs;
 mod managers;
 mod members;
+mod names;
 mod ports;
 mod refused;
 mod resets;

@@ -58,7 +58,7 @@ fn jclust_08_a_worker_that_does_not_end_in_time_is_named() {
     crate::deaths::signal(workers[0].pid().unwrap(), rustix::process::Signal::STOP);
     let error = workers[0].end(Duration::from_millis(100)).unwrap_err();
     assert!(
-        matches!(&error, EndError::Killed { worker, .. } if worker == "local 1"),
+        matches!(&error, EndError::Killed { worker, .. } if worker.worker() == Some("local 1")),
         "{error}"
     );
     workers[1].end(Duration::from_secs(60)).unwrap();

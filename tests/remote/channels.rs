@@ -447,7 +447,7 @@ fn one() -> u32 {
 #[remote]
 fn take_one(channel: RemoteChannel<u64>) -> Result<u64, Lost> {
     channel.take().map_err(|error| match error {
-        Error::HomeLost { channel } => Lost(channel.owner.process.number()),
+        Error::HomeLost { channel, .. } => Lost(channel.owner.process.number()),
         _ => Lost(0),
     })
 }
@@ -477,7 +477,10 @@ fn jchan_16_the_death_of_the_home_ends_every_wait_and_names_the_process() {
         for end in ends {
             let error = end.unwrap_err();
             assert!(matches!(error, Error::HomeLost { .. }), "{error}");
-            let named = format!("process {} is dead", empty.home().process.number());
+            let named = format!(
+                "worker `home` (process {}) is dead",
+                empty.home().process.number()
+            );
             assert!(error.to_string().contains(&named), "{error}");
         }
         assert_eq!(looping.join().unwrap(), [true], "the loop tells it once");

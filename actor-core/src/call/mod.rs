@@ -19,6 +19,7 @@ use crate::call::request::{CALL_TIMEOUT, CallFault};
 use crate::cancel::CallCancel;
 use crate::death::Death;
 use crate::failure::Failure;
+use crate::process_name::{NameBook, ProcessName};
 use crate::promise::{Answer, NoAnswer};
 use crate::remote::near::near;
 use crate::waiting::{Unanswered, WaitPermit, wait_for};
@@ -92,7 +93,7 @@ pub enum CallError {
         /// The function's path.
         function: &'static str,
         /// The process that the function was to run in.
-        process: ProcessId,
+        process: ProcessName,
         /// The reason.
         #[source]
         error: Box<RemoteError>,
@@ -140,8 +141,8 @@ impl CallError {
 pub(crate) enum Callee {
     /// A method of an actor.
     Method(Arc<ActorRecord>, &'static str),
-    /// A remote function, by its path, in a process.
-    Function(&'static str, ProcessId),
+    /// A remote function, by its path, in a process, with the names of processes.
+    Function(&'static str, ProcessId, Arc<NameBook>),
 }
 
 /// A call in flight. Wait for it, or `.await` it.
@@ -313,7 +314,7 @@ impl Callee {
     fn unknown(&self, known: Vec<String>) -> CallError {
         let near = match self {
             Callee::Method(..) => known,
-            Callee::Function(path, _) => near(path, known),
+            Callee::Function(path, ..) => near(path, known),
         };
         self.error(RemoteError::UnknownFunction { near })
     }
@@ -338,9 +339,9 @@ impl Callee {
     pub(crate) fn error(&self, error: RemoteError) -> CallError {
         match self {
             Callee::Method(..) => self.failed(Failure::from_error(error)),
-            Callee::Function(function, process) => CallError::Remote {
+            Callee::Function(function, process, names) => CallError::Remote {
                 function,
-                process: *process,
+                process: names.name(*process),
                 error: Box::new(error),
             },
         }

@@ -2,7 +2,7 @@
 //! node.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use selvedge_cluster::peer::Peer;
@@ -15,6 +15,7 @@ use crate::control::silence::Silence;
 use crate::death::{Death, Exit};
 use crate::directory::Directory;
 pub(crate) use crate::platform::child::Process;
+use crate::platform::signal::is_forced;
 use crate::worker::link::{Link, read_words};
 use crate::worker::output::Pump;
 use crate::worker::record::WorkerRecord;
@@ -37,6 +38,8 @@ pub(crate) struct Watch {
     pub(crate) peer: Peer,
     pub(crate) process: Process,
     pub(crate) link: Arc<Link>,
+    /// The reason that the process was killed because its link had ended.
+    pub(crate) severed: Arc<OnceLock<String>>,
     pub(crate) stdout: Arc<Pump>,
     pub(crate) stderr: Arc<Pump>,
     pub(crate) hosted: Hosted,
@@ -86,7 +89,11 @@ impl Watch {
             Some(exit) => timeout_at(until, self.process.reap()).await.unwrap_or(exit),
             None => self.process.reap().await,
         };
-        let exit = if is_silent { Exit::Silent(limit) } else { exit };
+        let exit = match self.severed.get() {
+            _ if is_silent => Exit::Silent(limit),
+            Some(why) if is_forced(&exit) && !self.record.is_told_to_end() => Exit::Severed(why.clone()),
+            _ => exit,
+        };
         self.stdout.drain();
         self.stderr.drain();
         let death = self.death(exit);
@@ -115,6 +122,7 @@ impl Watch {
                 .map_or_else(|| self.record.name().to_owned(), |it| it.name().to_owned()),
             actors: records.iter().map(|record| record.id()).collect(),
             process: self.record.id(),
+            worker: Some(self.record.process_name()),
             pid: Some(self.pid),
             exit,
             stderr_tail: self.stderr.tail(),

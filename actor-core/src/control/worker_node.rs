@@ -216,6 +216,8 @@ mod tests {
                 peer: directory.hub.me(),
                 child: ChildHandle::of_nobody(),
                 link: Arc::clone(&link),
+                name: process.process_name(),
+                severed: Arc::default(),
             };
             let lane = worker.lane("l");
             let (home, keep) = lane.home().unwrap();

@@ -129,12 +129,14 @@ impl WorkerArgs {
         process.watch_sentinels(pid, &met.sentinels);
         // If the worker is gone already, its watch detects the death.
         let _ = link.tell(&self.welcome(peer));
-        let record = Arc::clone(&self.record);
+        let (record, severed) = (Arc::clone(&self.record), Arc::default());
         let running = RunningProcess {
             pid,
             peer,
             child,
             link: Arc::clone(&link),
+            name: record.process_name(),
+            severed: Arc::clone(&severed),
         };
         let courier = Arc::new(running.clone());
         self.directory.hub.joined(peer, courier, met.station);
@@ -148,6 +150,7 @@ impl WorkerArgs {
             peer,
             process,
             link,
+            severed,
             stdout: met.stdout,
             stderr,
             hosted,
@@ -213,7 +216,7 @@ impl WorkerArgs {
             NoHello::Said(reason) => reason,
         };
         SpawnError::NoHello {
-            worker: self.record.name().to_owned(),
+            worker: self.record.process_name(),
             reason,
             stderr_tail: stderr.tail(),
         }
@@ -223,7 +226,7 @@ impl WorkerArgs {
     async fn launch(&mut self) -> Result<Launched, SpawnError> {
         let (record, launcher) = (Arc::clone(&self.record), Arc::clone(&self.launcher));
         let limit = self.launcher.time_limit(self.directory.limits().hello);
-        let worker = self.record.name().to_owned();
+        let worker = self.record.process_name();
         let failed = |error| SpawnError::Launch { worker, error };
         let work = move || launcher.launch(record.name(), &record.env);
         let launched = self.launch_threads.start(work).map_err(SpawnError::Control)?;
@@ -245,7 +248,7 @@ impl WorkerArgs {
             // An error means that the supervisor is gone.
             _ = self.closing.wait_for(|closing| *closing) => SpawnError::Shutdown,
             () = record.told_to_end() => SpawnError::Worker {
-                worker: record.name().to_owned(),
+                worker: record.process_name(),
                 reason: "it was told to end".to_owned(),
             },
         }

@@ -46,6 +46,7 @@ impl Directory {
             actor: first.name().to_owned(),
             actors: alive.iter().map(|record| record.id()).collect(),
             process: first.process(),
+            worker: None,
             pid: None,
             exit: Exit::Ended(why.to_owned()),
             stderr_tail: Vec::new(),
@@ -91,8 +92,9 @@ impl Directory {
             let named = records.iter().find(|record| actors.contains(&record.id()));
             self.leases.died(&Death {
                 actor: named.map_or_else(String::new, |record| record.name().to_owned()),
-                actors,
+                actors: actors.into(),
                 process: named.map_or(ProcessId::DRIVER, |record| record.process()),
+                worker: None,
                 pid: None,
                 exit: Exit::Shutdown,
                 stderr_tail: Vec::new(),

@@ -19,6 +19,7 @@ use crate::home::thread::ThreadLane;
 use crate::home::worker::{WorkerKeep, WorkerLane};
 use crate::id::{HostId, LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
+use crate::process_name::ProcessName;
 use crate::promise::{Answer, promise};
 use crate::runtime::Runtime;
 use crate::spawn_error::SpawnError;
@@ -45,10 +46,10 @@ pub enum EndError {
         grace: Duration,
     },
     /// The worker did not end in time, and was killed.
-    #[error("worker `{worker}` did not end within {grace:?} and was killed")]
+    #[error("{worker} did not end within {grace:?} and was killed")]
     Killed {
-        /// The worker's name.
-        worker: String,
+        /// The worker.
+        worker: ProcessName,
         /// The time that was allowed.
         grace: Duration,
     },
@@ -104,6 +105,8 @@ impl Runtime {
         launcher: Arc<dyn Launcher>,
     ) -> Result<StartingWorker, SpawnError> {
         let record = Arc::new(WorkerRecord::new(ProcessId::next(), name, env));
+        #[cfg(feature = "hosts")]
+        record.note_place(launcher.place());
         let (reply, started) = promise();
         let limit = launcher.time_limit(self.inner().directory.limits().hello);
         let message = SupervisorMessage::AddWorker {
@@ -146,7 +149,7 @@ impl StartingWorker {
                 let reason =
                     "the control thread is held up, by a waker or a watcher of this program".to_owned();
                 return Err(SpawnError::NoHello {
-                    worker: self.worker.name().to_owned(),
+                    worker: self.worker.keep.record.process_name(),
                     reason,
                     stderr_tail: Vec::new(),
                 });
@@ -330,7 +333,7 @@ impl Worker {
         match record.over() {
             Some(false) => Ok(()),
             Some(true) | None => Err(EndError::Killed {
-                worker: self.name().to_owned(),
+                worker: self.keep.record.process_name(),
                 grace,
             }),
         }

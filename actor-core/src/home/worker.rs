@@ -51,7 +51,7 @@ impl Home for WorkerHome {
     fn build(&self, blueprint: &Blueprint, done: BuildReply) {
         let (actor, worker) = (Arc::clone(&blueprint.name), Arc::clone(&self.worker));
         let gone = move |reason| SpawnError::Worker {
-            worker: worker.name().to_owned(),
+            worker: worker.process_name(),
             reason,
         };
         let Some(link) = self.worker.link() else {

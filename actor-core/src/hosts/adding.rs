@@ -275,6 +275,7 @@ impl WorkerOrder {
                     }),
             }),
             seat: managing.seat(self.recipe.config),
+            place: ssh.map(|(_, machine)| machine.host.as_str().to_owned()),
         };
         Ok(runtime.begin_worker(&name, Vec::new(), Arc::new(launcher))?)
     }

@@ -48,15 +48,27 @@ impl HostKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) host: HostKey,
+    /// The name of the host in errors.
+    pub(crate) name: String,
     /// The logical cores that the worker may use.
     pub(crate) cores: NonZeroUsize,
 }
 
+/// The characters of a host's name in errors.
+const NAME_CHARACTERS: usize = 255;
+
 impl Machine {
+    /// The name of the host, as it can be shown: the text comes from another process.
+    pub(crate) fn shown_name(&self) -> String {
+        let shown = self.name.chars().filter(|it| !it.is_control());
+        shown.take(NAME_CHARACTERS).collect()
+    }
+
     /// The machine of this process.
     pub(crate) fn mine() -> Self {
         Machine {
             host: HostKey::mine(),
+            name: std::env::var(ENV_HOST).unwrap_or_else(|_| platform::host::network_name()),
             cores: available_parallelism().unwrap_or(NonZeroUsize::MIN),
         }
     }

@@ -19,6 +19,8 @@ pub(super) struct CommandLauncher {
     pub(super) environment: Vec<(String, String)>,
     pub(super) dialing: Box<Dialing>,
     pub(super) seat: Seat,
+    /// The machine, if `ssh` reaches it.
+    pub(super) place: Option<String>,
 }
 
 /// The time that a worker gets at least: a login on another host may take long.
@@ -44,6 +46,10 @@ impl Launcher for CommandLauncher {
             child,
             contact: Contact::Announced(self.dialing.clone()),
         })
+    }
+
+    fn place(&self) -> Option<&str> {
+        self.place.as_deref()
     }
 
     fn tell(&self, worker: ProcessId, event: ManageEvent) {

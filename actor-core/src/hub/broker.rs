@@ -8,6 +8,7 @@ use selvedge_cluster::peer::{Peer, ProcessId};
 
 use super::notice::{Notice, Secret};
 use crate::platform::peer_socket::{PeerEnd, pair};
+use crate::process_name::ProcessName;
 use crate::topology::{Station, Topology};
 
 /// The way to one worker that does not depend on any link of the hub.
@@ -15,8 +16,13 @@ pub(crate) trait Courier: Send + Sync {
     /// Sends a notice, with an end of a pair if one belongs to it. Never blocks.
     fn tell(&self, notice: Notice, end: Option<PeerEnd>);
 
-    /// Kills the worker. Its death is noticed as any other.
-    fn kill(&self);
+    /// Kills the worker, for this reason. Its death is noticed as any other.
+    fn kill(&self, why: &str);
+
+    /// The worker, as errors name it.
+    fn name(&self) -> Option<ProcessName> {
+        None
+    }
 }
 
 struct Member {
@@ -39,9 +45,12 @@ pub(super) struct Broker {
 impl Broker {
     /// Adds a worker. The worker and all others are told of each other, and linked if the topology wants that.
     pub(super) fn join(&mut self, peer: Peer, courier: Arc<dyn Courier>, station: Option<Station>) {
+        if let Some(name) = courier.name() {
+            courier.tell(Notice::Joined(peer, Some(name)), None);
+        }
         for other in self.members.values() {
-            other.courier.tell(Notice::Joined(peer), None);
-            courier.tell(Notice::Joined(other.peer), None);
+            other.courier.tell(Notice::Joined(peer, courier.name()), None);
+            courier.tell(Notice::Joined(other.peer, other.courier.name()), None);
         }
         let linked = IdSet::new();
         let member = Member {

@@ -54,6 +54,9 @@ impl Hub {
         let Role::Driver(driver) = &self.role else {
             return;
         };
+        if let Some(name) = courier.name() {
+            self.names.note(name);
+        }
         driver.broker.lock().join(peer, courier, station);
         self.expect(peer);
     }
@@ -140,21 +143,21 @@ impl Hub {
         let courier = driver.broker.lock().courier(peer).cloned();
         let Some(courier) = courier else { return };
         if why.is_severed() {
-            return courier.kill();
+            return courier.kill(&why.to_string());
         }
         if let (LinkEnd::Closed | LinkEnd::Reset, Some(reactor)) = (why, self.reactor.get()) {
-            reactor.spawn(kill_late(self.myself.clone(), peer));
+            reactor.spawn(kill_late(self.myself.clone(), peer, why.to_string()));
         }
     }
 }
 
 /// Kills a worker that has closed its link and is still there after a while.
-async fn kill_late(hub: Weak<Hub>, peer: Peer) {
+async fn kill_late(hub: Weak<Hub>, peer: Peer, why: String) {
     tokio::time::sleep(LAST_WORDS_TIMEOUT).await;
     let Some(hub) = hub.upgrade() else { return };
     if let Role::Driver(driver) = &hub.role
         && let Some(courier) = driver.broker.lock().courier(peer)
     {
-        courier.kill();
+        courier.kill(&why);
     }
 }

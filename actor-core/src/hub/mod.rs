@@ -86,6 +86,7 @@ pub use tap::{LinkTraffic, ServiceTraffic};
 use worker::Ask;
 
 use crate::platform::peer_socket::{PeerEnd, PeerSocket, PeerSource, register};
+use crate::process_name::NameBook;
 
 /// The hub of a process.
 pub(crate) struct Hub {
@@ -101,6 +102,8 @@ pub(crate) struct Hub {
     /// Held while a worker starts its reactor.
     starting: Mutex<()>,
     lead: Arc<Lead>,
+    /// The names of processes in errors, as the driver tells them.
+    names: Arc<NameBook>,
 }
 
 enum Role {
@@ -120,6 +123,7 @@ impl Hub {
             reactor: OnceLock::new(),
             starting: Mutex::new(()),
             lead: Arc::default(),
+            names: Arc::default(),
         })
     }
 
@@ -328,6 +332,10 @@ impl Post for Hub {
 
     fn lead(&self) -> Arc<Lead> {
         Arc::clone(&self.lead)
+    }
+
+    fn names(&self) -> Arc<NameBook> {
+        Arc::clone(&self.names)
     }
 
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {

@@ -5,11 +5,13 @@ use std::fmt;
 use selvedge_cluster::peer::Peer;
 use serde::{Deserialize, Serialize};
 
+use crate::process_name::ProcessName;
+
 /// A notice about a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Notice {
-    /// The peer lives and can be asked for.
-    Joined(Peer),
+    /// The peer lives and can be asked for, and errors call it so. A worker is told its own name too.
+    Joined(Peer, Option<ProcessName>),
     /// The peer is dead, or has never lived.
     Died(Peer),
     /// The descriptors beside this message are one end of a pair; the peer has the other one.

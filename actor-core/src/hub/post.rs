@@ -14,6 +14,7 @@ use thiserror::Error;
 use super::lead::Lead;
 use super::tap::ServiceTraffic;
 use crate::body::Body;
+use crate::process_name::NameBook;
 
 /// A message for a service of another process. `head` is small and encoded by postcard; `body` is bytes of the user, of up
 /// to 1 GiB.
@@ -84,6 +85,11 @@ pub(crate) trait Post: Send + Sync {
 
     /// The lead of those that wait for letters.
     fn lead(&self) -> Arc<Lead> {
+        Arc::default()
+    }
+
+    /// The names of processes in errors.
+    fn names(&self) -> Arc<NameBook> {
         Arc::default()
     }
 

@@ -33,8 +33,13 @@ impl Hub {
     /// Takes a notice of the driver, with the end of a pair that came with it.
     pub(crate) fn notice(&self, notice: Notice, end: Option<PeerEnd>) {
         match notice {
-            Notice::Joined(peer) => {
-                self.expect(peer);
+            Notice::Joined(peer, name) => {
+                if let Some(name) = name {
+                    self.names.note(name);
+                }
+                if peer != self.me {
+                    self.expect(peer);
+                }
             }
             Notice::Died(peer) => {
                 // PeerStatus from now on, so that its death is announced even if no letter ever went there.

@@ -2,6 +2,7 @@
 
 use crate::death::Death;
 use crate::id::{LaneId, ProcessId};
+use crate::process_name::ProcessName;
 
 /// The reason that a lease, or a program under it, was refused.
 #[derive(Clone, thiserror::Error)]
@@ -55,18 +56,18 @@ pub enum LeaseError {
         lane: LaneId,
     },
     /// The worker could not load the programs.
-    #[error("worker `{worker}` refused the programs: {reason}")]
+    #[error("{worker} refused the programs: {reason}")]
     Refused {
-        /// The worker's name.
-        worker: String,
+        /// The worker.
+        worker: ProcessName,
         /// The reason, as text.
         reason: String,
     },
     /// The worker did not answer in time.
-    #[error("worker `{worker}` did not load its programs in time")]
+    #[error("{worker} did not load its programs in time")]
     Silent {
-        /// The worker's name.
-        worker: String,
+        /// The worker.
+        worker: ProcessName,
     },
     /// The runtime is shut down.
     #[error("the runtime is shut down")]

@@ -191,7 +191,7 @@ impl Lease {
         let worker = self
             .worker(process)
             .ok_or(LeaseError::UnknownProcess { process })?;
-        let name = worker.name().to_owned();
+        let name = worker.process_name();
         let Some(link) = worker.link() else {
             return Err(self.gone(&worker, deadline));
         };
@@ -235,7 +235,7 @@ impl Lease {
         living(directory, &records, deadline)
             .err()
             .unwrap_or_else(|| LeaseError::Refused {
-                worker: worker.name().to_owned(),
+                worker: worker.process_name(),
                 reason: worker.why_gone(),
             })
     }

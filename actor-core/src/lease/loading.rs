@@ -3,13 +3,14 @@
 use std::time::Instant;
 
 use crate::lease::error::LeaseError;
+use crate::process_name::ProcessName;
 use crate::promise::Answer;
 use crate::worker::link::{LinkLost, Response};
 
 /// Programs that are being loaded by a worker.
 #[must_use]
 pub struct Loading {
-    pub(super) worker: String,
+    pub(super) worker: ProcessName,
     pub(super) answer: Answer<Result<Response, LinkLost>>,
 }
 

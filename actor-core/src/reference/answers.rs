@@ -6,6 +6,7 @@ use super::fetch::Fetched;
 use super::ref_type::Ref;
 use crate::actor::registry::typed;
 use crate::failure::{Failure, FailureReport};
+use crate::process_name::ProcessName;
 use crate::promise::NoAnswer;
 
 impl<T> Ref<T> {
@@ -35,18 +36,32 @@ impl<T> Ref<T> {
                 failure: reported(report),
             },
             Ok(Fetched::Freed) | Err(NoAnswer::Taken) => FetchError::Freed { id },
-            Ok(Fetched::OwnerLost) => FetchError::OwnerLost { id },
+            Ok(Fetched::OwnerLost) => FetchError::OwnerLost {
+                id,
+                owner: self.owner_name(),
+            },
             Err(NoAnswer::Broken) => FetchError::Shutdown { id },
             Ok(Fetched::CreateTimedOut) => FetchError::CreateTimedOut { id },
             Ok(Fetched::Unreachable(error)) => FetchError::Unreachable {
                 id,
-                owner: self.owner(),
+                owner: self.owner_name(),
                 reason: error.to_string(),
             },
             Ok(Fetched::Value { .. } | Fetched::Ready(_)) => FetchError::Unreadable {
                 id,
                 failure: Failure::Internal("the owner has answered another question".to_owned()),
             },
+        }
+    }
+}
+
+impl<T> Ref<T> {
+    /// The owner, as errors name it.
+    fn owner_name(&self) -> ProcessName {
+        let owner = self.owner().process;
+        match self.table() {
+            Ok(table) => table.name(owner),
+            Err(_) => ProcessName::of_number(owner),
         }
     }
 }

@@ -3,10 +3,9 @@
 use std::error::Error;
 use std::time::Duration;
 
-use selvedge_cluster::peer::Peer;
-
 use super::name::NamedRef;
 use crate::failure::Failure;
+use crate::process_name::ProcessName;
 
 /// The reason that a reference gave no value.
 #[derive(thiserror::Error)]
@@ -32,10 +31,12 @@ pub enum FetchError {
         failure: Failure,
     },
     /// The process that held the value is dead, and the value is lost.
-    #[error("{id} is lost: its owner, or the process that passed it on, has died")]
+    #[error("{id} is lost: its owner, {owner}, or the process that passed it on, has died")]
     OwnerLost {
         /// The reference.
         id: NamedRef,
+        /// The owner.
+        owner: ProcessName,
     },
     /// The owner has not confirmed in time that it makes the value.
     #[error("the creation of {id} timed out, and the value may not exist: see whether its owner runs")]
@@ -103,7 +104,7 @@ pub enum FetchError {
         /// The reference.
         id: NamedRef,
         /// The owner.
-        owner: Peer,
+        owner: ProcessName,
         /// The reason.
         reason: String,
     },

@@ -11,12 +11,16 @@ use selvedge_objects::refs::RefId;
 use super::content::{AnyShared, Content, ObjectValue};
 use super::fetch::{Fetched, Wish};
 use crate::body::Body;
+use crate::process_name::ProcessName;
 use crate::promise::Answer;
 
 /// The table of this process, as handles see it.
 pub(super) trait ReferenceTable: Send + Sync {
     /// The name of this process.
     fn me(&self) -> Peer;
+
+    /// A process, as errors name it.
+    fn name(&self, process: ProcessId) -> ProcessName;
 
     /// A handle was dropped.
     fn dropped(self: Arc<Self>, id: RefId);

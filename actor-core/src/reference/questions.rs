@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use selvedge_cluster::peer::Peer;
+use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::refs::{Event, RefError, RefId, RefStatus};
 
 use super::content::{Content, ObjectValue};
@@ -15,6 +15,7 @@ use super::references::References;
 use super::table::ObjectCell;
 use crate::body::Body;
 use crate::failure::Failure;
+use crate::process_name::ProcessName;
 use crate::promise::{Answer, promise, promise_by_letter};
 
 impl References {
@@ -47,6 +48,10 @@ impl References {
 impl ReferenceTable for References {
     fn me(&self) -> Peer {
         self.post.me()
+    }
+
+    fn name(&self, process: ProcessId) -> ProcessName {
+        self.post.names().name(process)
     }
 
     fn dropped(self: Arc<Self>, id: RefId) {

@@ -54,29 +54,39 @@ pub(crate) fn not_passed(error: RefError) -> RemoteError {
     }
 }
 
-/// The content of an object whose function was not run.
-pub(super) fn kept_nothing(function: &FunctionEntry, process: ProcessId, error: RemoteError) -> Arc<Failure> {
-    Arc::new(match error {
-        RemoteError::Failed(failure) => failure.unmade(FunctionPlace {
-            path: function.path.to_owned(),
-            process,
-        }),
-        other => Failure::from_error(Callee::Function(function.path, process).error(other)),
-    })
-}
-
-/// The content of an object whose function has ended.
-pub(super) fn content_of(function: &FunctionEntry, process: ProcessId, outcome: Outcome) -> Content {
-    match outcome {
-        Ok(Returned::Kept(value)) => Ok(value),
-        Ok(_) => Err(Arc::new(Failure::Internal(
-            "a value that was not kept".to_owned(),
-        ))),
-        Err(error) => Err(kept_nothing(function, process, error)),
-    }
-}
-
 impl Remote {
+    /// A function in a process, for the errors of its call.
+    pub(super) fn callee(&self, function: &FunctionEntry, process: ProcessId) -> Callee {
+        Callee::Function(function.path, process, Arc::clone(&self.names))
+    }
+
+    /// The content of an object whose function was not run.
+    pub(super) fn kept_nothing(
+        &self,
+        function: &FunctionEntry,
+        process: ProcessId,
+        error: RemoteError,
+    ) -> Arc<Failure> {
+        Arc::new(match error {
+            RemoteError::Failed(failure) => failure.unmade(FunctionPlace {
+                path: function.path.to_owned(),
+                process,
+            }),
+            other => Failure::from_error(self.callee(function, process).error(other)),
+        })
+    }
+
+    /// The content of an object whose function has ended in this process.
+    pub(super) fn content_of(&self, function: &FunctionEntry, outcome: Outcome) -> Content {
+        match outcome {
+            Ok(Returned::Kept(value)) => Ok(value),
+            Ok(_) => Err(Arc::new(Failure::Internal(
+                "a value that was not kept".to_owned(),
+            ))),
+            Err(error) => Err(self.kept_nothing(function, self.me(), error)),
+        }
+    }
+
     /// The number of this process.
     pub(crate) fn me(&self) -> ProcessId {
         self.post.me().process
@@ -176,7 +186,7 @@ impl Remote {
         });
         sent.unwrap_or_else(|error| {
             let handle = self.references.create();
-            self.fill(handle.id(), Err(kept_nothing(function, process, error)));
+            self.fill(handle.id(), Err(self.kept_nothing(function, process, error)));
             handle
         })
     }
@@ -197,10 +207,10 @@ impl Remote {
 
     fn keep_here(&self, request: Request) -> Arc<Handle> {
         let (function, handle) = (request.function, self.references.create());
-        let (id, me, this) = (handle.id(), self.me(), self.this.clone());
+        let (id, this) = (handle.id(), self.this.clone());
         let reply = Box::new(move |outcome| {
             if let Some(this) = this.upgrade() {
-                this.fill(id, content_of(function, me, outcome));
+                this.fill(id, this.content_of(function, outcome));
             }
         });
         match request.here(Wants::Kept) {

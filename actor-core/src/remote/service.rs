@@ -25,6 +25,7 @@ use crate::failure::wake;
 use crate::hub::post::{Post, Receiver};
 use crate::hub::{LinkTraffic, ServiceTraffic};
 use crate::lease::correspondence::{Correspondences, PROGRAMS};
+use crate::process_name::NameBook;
 use crate::reference::fetch::FETCHES;
 use crate::reference::references::{Helpers, References};
 use crate::remote::async_thread::{AsyncPlace, AsyncThread};
@@ -53,6 +54,8 @@ pub(crate) struct Remote {
     pub(super) seen: Mutex<IdSet<ProcessId>>,
     /// The processes that this one cannot reach.
     pub(crate) unreachable: Unreachable,
+    /// The names of processes in errors.
+    pub(crate) names: Arc<NameBook>,
     /// The number of calls for which the runtime has chosen a worker.
     pub(super) turn: AtomicUsize,
     pub(super) init: &'static WorkerInit,
@@ -94,6 +97,7 @@ impl Remote {
         let channels = RemoteChannels::new(Arc::clone(&post), &references, helpers);
         let correspondences = Correspondences::new(Arc::clone(&post));
         Arc::new_cyclic(|this| Remote {
+            names: post.names(),
             post,
             correspondences,
             references,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use selvedge_cluster::peer::{Peer, ProcessId};
+use selvedge_cluster::peer::Peer;
 use selvedge_cluster::session::Outcome as Fate;
 use selvedge_objects::channel::CHANNELS;
 use selvedge_objects::refs::{Parcel, RefId};
@@ -16,7 +16,7 @@ use crate::hub::post::{Letter, PostError, Receiver};
 use crate::reference::content::Content;
 use crate::reference::letters::ReferenceService;
 use crate::reference::transit::Beside;
-use crate::remote::asking::{content_of, log};
+use crate::remote::asking::log;
 use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionEntry, FunctionId, Invocation, Wants, find_function, known_functions};
 use crate::remote::message::{CALLS, CallMessage, Fault};
@@ -152,7 +152,7 @@ impl Remote {
             match (wants, outcome, kept) {
                 (Wants::Value | Wants::End, Ok(returned), _) => this.succeed(from, call, returned),
                 (Wants::Value | Wants::End, Err(error), _) => this.fail(from, call, error.into()),
-                (Wants::Kept, outcome, Some(id)) => this.fill(id, content(function, this.me(), outcome)),
+                (Wants::Kept, outcome, Some(id)) => this.fill(id, this.content(function, outcome)),
                 (Wants::Kept | Wants::Nothing, outcome, _) => {
                     if let Some(function) = function {
                         log(function, this.me(), outcome);
@@ -213,16 +213,16 @@ impl Remote {
             .send(to, CallMessage::Fault { call }.letter(fault.encode()));
         self.post.told(to, sent);
     }
-}
 
-/// The content of an object whose function has ended, or is unknown here.
-fn content(function: Option<&FunctionEntry>, me: ProcessId, outcome: Outcome) -> Content {
-    match (function, outcome) {
-        (Some(function), outcome) => content_of(function, me, outcome),
-        (None, Err(error)) => Err(Arc::new(Failure::from_error(error))),
-        (None, Ok(_)) => {
-            let text = "a value of an unknown function".to_owned();
-            Err(Arc::new(Failure::Internal(text)))
+    /// The content of an object whose function has ended, or is unknown here.
+    fn content(&self, function: Option<&FunctionEntry>, outcome: Outcome) -> Content {
+        match (function, outcome) {
+            (Some(function), outcome) => self.content_of(function, outcome),
+            (None, Err(error)) => Err(Arc::new(Failure::from_error(error))),
+            (None, Ok(_)) => {
+                let text = "a value of an unknown function".to_owned();
+                Err(Arc::new(Failure::Internal(text)))
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::hub::LinkTraffic;
 use crate::reference::Ref;
 use crate::remote::asking::Asking;
 use crate::remote::composite::Composite;
-use crate::remote::function::{FunctionEntry, Wants};
+use crate::remote::function::Wants;
 use crate::remote::remote_call::RemoteCall;
 use crate::remote::request::Request;
 use crate::runtime::{Inner, Runtime};
@@ -109,7 +109,7 @@ impl Runtime {
             true => remote.cast(process, request(call)),
             false => Err(RemoteError::Shutdown),
         };
-        accepted.map_err(|error| Callee::Function(function.path, process).error(error))
+        accepted.map_err(|error| remote.callee(function, process).error(error))
     }
 
     /// Calls a remote function in every process, this one included, and returns the values in the order of the processes'
@@ -118,20 +118,27 @@ impl Runtime {
     /// # Errors
     /// [`Composite`], with the errors of all calls that failed.
     pub fn everywhere<T: Wire>(&self, call: RemoteCall<T>) -> Result<Vec<T>, Composite> {
-        let (function, deadline) = (call.function, call.deadline);
+        let (function, deadline, remote) = (call.function, call.deadline, self.remote());
         // Asked for first, so that a function that must not wait calls nobody; one that may has given its place back until all
         // calls have ended.
         let waiting = WaitPermit::begin(CALL_TIMEOUT);
         let askings = match &waiting {
-            Err(reason) => vec![Asking::failed(self.remote().me(), RemoteError::from(*reason))],
-            Ok(_) if !self.is_open() => vec![Asking::failed(self.remote().me(), RemoteError::Shutdown)],
-            Ok(_) => self.remote().ask_everywhere(request(call)),
+            Err(reason) => vec![Asking::failed(remote.me(), RemoteError::from(*reason))],
+            Ok(_) if !self.is_open() => vec![Asking::failed(remote.me(), RemoteError::Shutdown)],
+            Ok(_) => remote.ask_everywhere(request(call)),
         };
         let calls = askings.len();
         let (mut values, mut errors) = (Vec::new(), Vec::new());
         let made: Vec<_> = askings
             .into_iter()
-            .map(|asking| made::<T>(function, asking, deadline, const { &Traits::WIRE }))
+            .map(|asking| {
+                made::<T>(
+                    remote.callee(function, asking.process),
+                    asking,
+                    deadline,
+                    const { &Traits::WIRE },
+                )
+            })
             .collect();
         for call in made {
             match call.wait_in_place() {
@@ -160,7 +167,8 @@ impl Runtime {
             true => remote.ask(process, request(call), wants),
             false => Asking::failed(process, RemoteError::Shutdown),
         };
-        made(function, asking, deadline, traits)
+        let callee = remote.callee(function, asking.process);
+        made(callee, asking, deadline, traits)
     }
 }
 
@@ -188,12 +196,11 @@ fn request<T>(call: RemoteCall<T>) -> Request {
 }
 
 fn made<T: Payload>(
-    function: &'static FunctionEntry,
+    callee: Callee,
     asking: Asking,
     deadline: Option<std::time::Duration>,
     traits: &'static Traits<T>,
 ) -> Call<T> {
-    let callee = Callee::Function(function.path, asking.process);
     let call = Call::new(asking.answer, asking.cancel, callee, traits);
     match deadline {
         // The deadline itself ends the wait.

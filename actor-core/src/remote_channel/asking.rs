@@ -16,6 +16,7 @@ use super::value::{EncodedValue, SharedValue, deferring};
 use crate::body::Body;
 use crate::failure::Failure;
 use crate::hub::post::PostError;
+use crate::process_name::ProcessName;
 use crate::promise::{promise, promise_by_letter};
 use crate::reference::effect::EffectThread;
 use crate::reference::handle::Handle;
@@ -89,14 +90,14 @@ impl RemoteChannels {
         begin: impl FnOnce(&mut ChannelRequests) -> Result<Request<SharedValue>, NoRequest>,
     ) -> Result<Request<SharedValue>, RemoteChannelError> {
         self.references.check(channel).map_err(|error| match error {
-            RefError::Lost(_) => RemoteChannelError::HomeLost { channel },
+            RefError::Lost(_) => self.home_lost(channel),
             _ => RemoteChannelError::Gone { channel },
         })?;
         let (begun, spent) = deferring(|| begin(&mut self.requests.lock()));
         self.dispose(spent, EffectThread::Caller);
         begun.map_err(|refused| match refused {
             NoRequest::Stopped => RemoteChannelError::Shutdown { channel },
-            NoRequest::Lost => RemoteChannelError::HomeLost { channel },
+            NoRequest::Lost => self.home_lost(channel),
         })
     }
 
@@ -108,11 +109,10 @@ impl RemoteChannels {
         }
         self.send_request(channel, request).map_err(|error| match error {
             NotSent::Unreadable(failure) => RemoteChannelError::Unreadable { channel, failure },
-            NotSent::Unsent(PostError::Dead(_) | PostError::NoSuchPeer(_)) => {
-                RemoteChannelError::HomeLost { channel }
-            }
+            NotSent::Unsent(PostError::Dead(_) | PostError::NoSuchPeer(_)) => self.home_lost(channel),
             NotSent::Unsent(error) => RemoteChannelError::Unreachable {
                 channel,
+                home: self.home(channel),
                 reason: error.to_string(),
             },
         })
@@ -137,6 +137,17 @@ impl RemoteChannels {
             self.references.not_sent(home, &parcels);
             NotSent::Unsent(error)
         })
+    }
+
+    /// The process of a channel, as errors name it.
+    fn home(&self, channel: RefId) -> ProcessName {
+        self.post.names().name(channel.owner.process)
+    }
+
+    /// The error of a channel whose process is dead.
+    pub(super) fn home_lost(&self, channel: RefId) -> RemoteChannelError {
+        let home = self.home(channel);
+        RemoteChannelError::HomeLost { channel, home }
     }
 
     /// A request was not sent.

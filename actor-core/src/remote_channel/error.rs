@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use selvedge_cluster::peer::ProcessId;
 use selvedge_objects::refs::RefId;
 
 use crate::call::remote_error::RemoteError;
 use crate::failure::Failure;
+use crate::process_name::ProcessName;
 
 /// The reason that a request to a [`RemoteChannel`](crate::RemoteChannel) failed.
 #[derive(thiserror::Error)]
@@ -19,10 +19,12 @@ pub enum RemoteChannelError {
         channel: RefId,
     },
     /// The process of the channel is dead, and the values in it are lost.
-    #[error("the channel is lost, because {} is dead ({channel}): make another channel", channel.owner.process)]
+    #[error("the channel is lost, because {home} is dead ({channel}): make another channel")]
     HomeLost {
         /// The channel.
         channel: RefId,
+        /// The process where the channel lives.
+        home: ProcessName,
     },
     /// The channel does not exist: it was never made, or the process that passed it died before it was confirmed.
     #[error("there is no such channel at {} ({channel}): make another channel", channel.owner.process)]
@@ -34,7 +36,7 @@ pub enum RemoteChannelError {
     #[error("no channel was made in {process}: {error}")]
     NotMade {
         /// The process.
-        process: ProcessId,
+        process: ProcessName,
         /// The reason.
         #[source]
         error: RemoteError,
@@ -64,10 +66,12 @@ pub enum RemoteChannelError {
         failure: Failure,
     },
     /// The request could not be sent.
-    #[error("the channel cannot be reached ({channel}): {reason}")]
+    #[error("the channel in {home} cannot be reached ({channel}): {reason}")]
     Unreachable {
         /// The channel.
         channel: RefId,
+        /// The process where the channel lives.
+        home: ProcessName,
         /// The reason.
         reason: String,
     },

@@ -58,7 +58,7 @@ impl ChannelOperation {
         let waited = waiting.wait_for(&mut self.answer);
         let channel = self.channel();
         match waited {
-            Ok(settled) => ended(channel, settled),
+            Ok(settled) => ended(&self.service, channel, settled),
             Err(reason) => Err(not_awaited(channel, reason)),
         }
     }
@@ -75,7 +75,9 @@ impl Future for ChannelOperation {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let channel = this.channel();
-        this.answer.poll(context).map(|settled| ended(channel, settled))
+        this.answer
+            .poll(context)
+            .map(|settled| ended(&this.service, channel, settled))
     }
 }
 
@@ -98,6 +100,7 @@ fn not_awaited(channel: RefId, reason: Unanswered) -> RemoteChannelError {
 }
 
 fn ended(
+    service: &RemoteChannels,
     channel: RefId,
     settled: Result<Settled, NoAnswer>,
 ) -> Result<Outcome<SharedValue>, RemoteChannelError> {
@@ -105,7 +108,7 @@ fn ended(
         Ok(Ok(Outcome::Failed(reason) | Outcome::NotPut(NotPut { reason, .. }))) => Err(match reason {
             ChannelError::Closed(_) => RemoteChannelError::Closed { channel },
             ChannelError::TooMany { limit, .. } => RemoteChannelError::TooMany { channel, limit },
-            _ => RemoteChannelError::HomeLost { channel },
+            _ => service.home_lost(channel),
         }),
         Ok(Ok(outcome)) => Ok(outcome),
         Ok(Err(ChannelRefusal::Gone)) => Err(RemoteChannelError::Gone { channel }),

@@ -18,7 +18,7 @@ impl Runtime {
     pub fn channel<T: Wire>(&self, capacity: usize) -> Result<RemoteChannel<T>, RemoteChannelError> {
         let remote = self.remote();
         if !self.is_open() {
-            let (process, error) = (remote.me(), RemoteError::Shutdown);
+            let (process, error) = (remote.names.name(remote.me()), RemoteError::Shutdown);
             return Err(RemoteChannelError::NotMade { process, error });
         }
         Ok(RemoteChannel::of(remote.channels().make(capacity)))
@@ -45,7 +45,9 @@ impl Worker {
             }),
             false => Err(RemoteError::Shutdown),
         };
-        made.map(RemoteChannel::of)
-            .map_err(|error| RemoteChannelError::NotMade { process, error })
+        made.map(RemoteChannel::of).map_err(|error| {
+            let process = remote.names.name(process);
+            RemoteChannelError::NotMade { process, error }
+        })
     }
 }

@@ -75,6 +75,12 @@ pub(crate) trait Launcher: Send + Sync {
         hello
     }
 
+    /// The machine of the worker, as its manager calls it; `None` for this one.
+    #[cfg(feature = "hosts")]
+    fn place(&self) -> Option<&str> {
+        None
+    }
+
     /// Tells of an event in the life of a process that was launched. Never blocks.
     #[cfg(feature = "hosts")]
     fn tell(&self, _worker: peer::ProcessId, _event: ManageEvent) {}

@@ -17,6 +17,7 @@ use crate::hub::notice::Notice;
 use crate::id::{HostId, LaneId, ProcessId};
 use crate::platform::child::ChildHandle;
 use crate::platform::peer_socket::PeerEnd;
+use crate::process_name::ProcessName;
 use crate::worker::link::{Link, OnResponse};
 use crate::worker::protocol::ToWorker;
 
@@ -27,6 +28,9 @@ pub(crate) struct RunningProcess {
     pub(crate) peer: Peer,
     pub(crate) child: ChildHandle,
     pub(crate) link: Arc<Link>,
+    pub(crate) name: ProcessName,
+    /// The reason that the process was killed because its link had ended.
+    pub(crate) severed: Arc<OnceLock<String>>,
 }
 
 impl Courier for RunningProcess {
@@ -35,8 +39,14 @@ impl Courier for RunningProcess {
         let _ = self.link.tell_with(&ToWorker::Notice(notice), end);
     }
 
-    fn kill(&self) {
+    fn kill(&self, why: &str) {
+        // The first reason is the one.
+        let _ = self.severed.set(why.to_owned());
         self.child.kill();
+    }
+
+    fn name(&self) -> Option<ProcessName> {
+        Some(self.name.clone())
     }
 }
 
@@ -51,6 +61,9 @@ pub(crate) struct WorkerRecord {
     /// The machine of the processes; unset for children, which are on this host.
     #[cfg(feature = "hosts")]
     machine: OnceLock<Machine>,
+    /// The machine as the manager calls it.
+    #[cfg(feature = "hosts")]
+    place: OnceLock<Arc<str>>,
     /// Becomes true when the worker is told to end.
     told: watch::Sender<bool>,
     /// Set when no process of the worker will run any more: `true` if the last process had to be killed.
@@ -68,9 +81,40 @@ impl WorkerRecord {
             ended: Mutex::new(None),
             #[cfg(feature = "hosts")]
             machine: OnceLock::new(),
+            #[cfg(feature = "hosts")]
+            place: OnceLock::new(),
             told: watch::Sender::new(false),
             over: OnceLock::new(),
         }
+    }
+
+    /// Notes how the manager calls the machine.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn note_place(&self, place: Option<&str>) {
+        if let Some(place) = place {
+            // A worker has one manager.
+            let _ = self.place.set(place.into());
+        }
+    }
+
+    /// The name of the host, unless it is this one: as the manager calls it, or else as the worker does.
+    fn host_name(&self) -> Option<Arc<str>> {
+        #[cfg(feature = "hosts")]
+        {
+            let machine = self.machine();
+            if machine.is_some_and(|machine| machine.host.number() == HostId::DRIVER) {
+                return None;
+            }
+            let place = self.place.get().cloned();
+            place.or_else(|| Some(machine?.shown_name().into()))
+        }
+        #[cfg(not(feature = "hosts"))]
+        None
+    }
+
+    /// The worker, as errors name it.
+    pub(crate) fn process_name(&self) -> ProcessName {
+        ProcessName::of_worker(self.id.among_peers(), Arc::clone(&self.name), self.host_name())
     }
 
     /// Notes the machine of the process that has joined.

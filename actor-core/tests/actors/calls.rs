@@ -271,7 +271,12 @@ fn what_became_of_a_worker_is_told_to_whoever_spawns_there() {
         .in_worker(&worker)
         .unwrap_err()
         .to_string();
-    for part in ["worker `w` is gone", "signal 9 (SIGKILL)", &pid.to_string()] {
+    for part in [
+        "worker `w` (process ",
+        ") is gone",
+        "signal 9 (SIGKILL)",
+        &pid.to_string(),
+    ] {
         assert!(refused.contains(part), "{refused}");
     }
     let worker = runtime.worker("v").unwrap();

@@ -29,7 +29,7 @@ fn kill_9_gives_a_death_with_signal_pid_and_last_words() {
         (death.actor.as_str(), &death.exit, death.pid),
         ("victim", &Exit::Signal(9), Some(pid))
     );
-    assert_eq!(death.actors, vec![toy.0.id()]);
+    assert_eq!(*death.actors, [toy.0.id()]);
     let tail: Vec<String> = (10..30).map(|i| format!("word {i}")).collect();
     assert_eq!(death.stderr_tail, tail);
     assert!(!toy.0.is_alive());
@@ -85,7 +85,7 @@ fn actors_of_one_worker_die_together_and_each_follows_its_policy() {
     let phoenix = spawn.in_worker(&worker).unwrap();
     let pid = worker.pid().unwrap();
     let death = died(mortal.0.call::<_, ()>(DIE, ()).wait_timeout(TIMEOUT).unwrap_err());
-    assert_eq!(death.actors, vec![mortal.0.id(), phoenix.0.id()]);
+    assert_eq!(*death.actors, [mortal.0.id(), phoenix.0.id()]);
     assert_eq!(phoenix.0.last_death(), Some(death));
     assert_eq!(phoenix.add(1).wait_timeout(TIMEOUT).unwrap(), 1);
     died(mortal.add(1).wait_timeout(TIMEOUT).unwrap_err());

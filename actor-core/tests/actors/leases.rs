@@ -177,7 +177,7 @@ fn programs_that_cannot_be_loaded_are_refused_with_the_reason() {
     for (kind, bytes, text) in cases {
         match lease.start_worker(process, kind, bytes, soon()).unwrap_err() {
             LeaseError::Refused { worker, reason } => {
-                assert_eq!(worker, "toy");
+                assert_eq!(worker.worker(), Some("toy"));
                 assert!(reason.contains(text), "{reason}");
             }
             other => panic!("{other}"),

@@ -212,8 +212,11 @@ fn lines(suspects: &[Suspect]) -> String {
 
 impl fmt::Display for ActorDied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "actor `{}` ({}) died: ", self.actor, self.placement)?;
-        write!(f, "{}", self.death.exit)?;
+        write!(f, "actor `{}` ({}) died", self.actor, self.placement)?;
+        if let Some(worker) = &self.death.worker {
+            write!(f, " with {worker}")?;
+        }
+        write!(f, ": {}", self.death.exit)?;
         if let Some((task, bound_at)) = &self.task {
             write!(
                 f,

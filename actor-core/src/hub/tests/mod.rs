@@ -12,9 +12,9 @@ mod raw_end;
 mod resume;
 mod rings;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -177,7 +177,8 @@ pub(super) fn narrow(frames_max: u64) -> LinkSettings {
 /// A courier to a test's own end of a worker.
 struct ToTest {
     notices: Mutex<mpsc::Sender<(Notice, Option<PeerEnd>)>>,
-    is_killed: AtomicBool,
+    /// The reason that the worker was killed.
+    killed: OnceLock<String>,
 }
 
 impl ToTest {
@@ -185,13 +186,13 @@ impl ToTest {
         let (sender, notices) = mpsc::channel();
         let courier = ToTest {
             notices: Mutex::new(sender),
-            is_killed: AtomicBool::new(false),
+            killed: OnceLock::new(),
         };
         (Arc::new(courier), notices)
     }
 
-    fn is_killed(&self) -> bool {
-        self.is_killed.load(Ordering::Acquire)
+    fn killed(&self) -> Option<&str> {
+        self.killed.get().map(String::as_str)
     }
 }
 
@@ -200,7 +201,7 @@ impl Courier for ToTest {
         let _ = self.notices.lock().send((notice, end));
     }
 
-    fn kill(&self) {
-        self.is_killed.store(true, Ordering::Release);
+    fn kill(&self, why: &str) {
+        let _ = self.killed.set(why.to_owned());
     }
 }

@@ -12,7 +12,7 @@ impl Courier for ToHub {
         self.0.notice(notice, end);
     }
 
-    fn kill(&self) {}
+    fn kill(&self, _: &str) {}
 }
 
 /// A driver with two workers, and what each of them sees.

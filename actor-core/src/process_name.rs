@@ -1,0 +1,112 @@
+//! The names of processes in errors: which worker a process is, and on which host.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use selvedge_cluster::id_map::IdMap;
+use selvedge_cluster::peer::ProcessId;
+use serde::{Deserialize, Serialize};
+
+/// A process, as errors name it: by its worker, its number, and its host unless that is the driver's, as in "worker `shard 2`
+/// (process 4 on host `node7`)". A process whose worker is not known, and the driver, is "process 4".
+// One word, so that errors stay small.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessName(Arc<NamedProcess>);
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct NamedProcess {
+    process: ProcessId,
+    worker: Option<Arc<str>>,
+    host: Option<Arc<str>>,
+}
+
+impl ProcessName {
+    /// The name of a worker's process. `host` is its host, unless that is the driver's.
+    pub(crate) fn of_worker(process: ProcessId, worker: Arc<str>, host: Option<Arc<str>>) -> Self {
+        let worker = Some(worker);
+        ProcessName(Arc::new(NamedProcess {
+            process,
+            worker,
+            host,
+        }))
+    }
+
+    /// The name of a process of which only the number is known.
+    pub(crate) fn of_number(process: ProcessId) -> Self {
+        ProcessName(Arc::new(NamedProcess {
+            process,
+            worker: None,
+            host: None,
+        }))
+    }
+
+    /// The number of the process.
+    #[must_use]
+    pub fn process(&self) -> ProcessId {
+        self.0.process
+    }
+
+    /// The name of its worker; `None` for the driver, and for a process of which this one has heard nothing.
+    #[must_use]
+    pub fn worker(&self) -> Option<&str> {
+        self.0.worker.as_deref()
+    }
+
+    /// The name of its host; `None` for the driver's host.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        self.0.host.as_deref()
+    }
+}
+
+impl fmt::Display for ProcessName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.worker(), self.host()) {
+            (Some(worker), Some(host)) => {
+                write!(f, "worker `{worker}` ({} on host `{host}`)", self.process())
+            }
+            (Some(worker), None) => write!(f, "worker `{worker}` ({})", self.process()),
+            (None, _) => self.process().fmt(f),
+        }
+    }
+}
+
+/// The names that a process knows. They stay when their processes have died.
+#[derive(Default)]
+pub(crate) struct NameBook(Mutex<IdMap<ProcessId, ProcessName>>);
+
+impl NameBook {
+    pub(crate) fn note(&self, name: ProcessName) {
+        let before = self.0.lock().insert(name.process(), name);
+        drop(before);
+    }
+
+    pub(crate) fn name(&self, process: ProcessId) -> ProcessName {
+        let known = self.0.lock().get(&process).cloned();
+        known.unwrap_or_else(|| ProcessName::of_number(process))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_named_with_what_is_known_of_it() {
+        let process = ProcessId::new(4).unwrap();
+        let book = NameBook::default();
+        assert_eq!(book.name(process).to_string(), "process 4");
+        for (host, text) in [
+            (None, "worker `shard 2` (process 4)"),
+            (Some("node7"), "worker `shard 2` (process 4 on host `node7`)"),
+        ] {
+            book.note(ProcessName::of_worker(
+                process,
+                "shard 2".into(),
+                host.map(Into::into),
+            ));
+            assert_eq!(book.name(process).to_string(), text);
+        }
+    }
+}
