@@ -31,7 +31,7 @@ Flags of every program that uses selvedge, given before any `--`:
   --selvedge-graph[=FORMAT]  prints the first graph and ends: text, dot, mermaid, json, svg or html
   --selvedge-check           proves the first graph and ends
   --selvedge-trace=FILE      writes a trace when the graph ends: a page for .html, a picture for .svg, else JSON
-  --selvedge-worker [--bind-to HOST]
+  --selvedge-worker [--bind-to HOST] [--tls-input | --tls-files CHAIN KEY AUTHORITY [--tls-any-name]]
                              becomes a worker of another host (feature `hosts`), as `Runtime::add` starts it
   --selvedge-help            prints this and ends
 
@@ -123,24 +123,13 @@ enum Flag {
     Sets(&'static str, String),
 }
 
-/// A process that was started to become a worker.
+/// The flags of a worker (`--selvedge-worker`, and those behind it), if the command line has them.
 #[cfg(feature = "hosts")]
-pub(crate) struct HostedWorker {
-    /// The address to listen on.
-    pub(crate) bind: Option<String>,
-}
-
-/// The flags of a worker (`--selvedge-worker`, and `--bind-to ADDRESS` behind it), if the command line has them.
-#[cfg(feature = "hosts")]
-pub(crate) fn hosted_worker() -> Option<HostedWorker> {
-    use selvedge_cluster::manager::{BIND_FLAG, WORKER_FLAG};
-    let mut arguments = std::env::args_os()
+pub(crate) fn hosted_worker() -> Option<selvedge_cluster::manager::WorkerFlags> {
+    let arguments = std::env::args_os()
         .skip(1)
-        .take_while(|argument| argument != "--");
-    arguments.find(|argument| argument == WORKER_FLAG)?;
-    let bind = arguments.next().filter(|argument| argument == BIND_FLAG);
-    let bind = bind.and_then(|_| arguments.next()?.into_string().ok());
-    Some(HostedWorker { bind })
+        .map(|it| it.to_string_lossy().into_owned());
+    selvedge_cluster::manager::WorkerFlags::of(arguments.take_while(|argument| argument != "--"))
 }
 
 /// Reads an argument; returns `None` if it is not a flag of selvedge.

@@ -1,5 +1,6 @@
 //! The runtime: actors are spawned on it, and its drop ends all of them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -62,10 +63,22 @@ pub struct ShutdownReport {
     pub killed_workers: Vec<String>,
 }
 
+/// Whether this process has made a runtime.
+static ANY_MADE: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process has made a runtime, and so is a driver.
+#[cfg(feature = "hosts")]
+pub(crate) fn is_any_made() -> bool {
+    // Relaxed, like the store in `Runtime::new`: the mark publishes nothing.
+    ANY_MADE.load(Ordering::Relaxed)
+}
+
 impl Runtime {
     /// Creates a runtime. Nothing is started before the first actor needs it, so this cannot fail.
     #[must_use]
     pub fn new() -> Self {
+        // Relaxed: the mark publishes nothing.
+        ANY_MADE.store(true, Ordering::Relaxed);
         let directory = Arc::new(Directory::new());
         let remote = Remote::new(Arc::clone(&directory.hub) as Arc<dyn Post>);
         register_services(&directory.hub, &remote);

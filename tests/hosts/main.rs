@@ -20,6 +20,8 @@ mod refused;
 mod resets;
 mod ssh;
 mod sshd;
+#[cfg(feature = "tls")]
+mod tls;
 mod topology;
 mod workers;
 

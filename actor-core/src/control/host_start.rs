@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_cluster::manager::{StartUp, StartUpEvent, WorkerAddress};
+use selvedge_cluster::manager::{StartUp, StartUpEvent, WorkerAddress, WorkerPlace};
 use selvedge_cluster::peer::Peer;
 use tokio::time::timeout;
 
@@ -69,17 +69,21 @@ impl WorkerArgs {
 impl Meeting {
     async fn meet(self, stdout: OutputPipe, hosted: &mut Hosted) -> Result<Met, NoHello> {
         let mut stdout = output(stdout).map_err(NoHello::Io)?;
-        let (address, begun) = self.hear_address(&mut stdout).await?;
+        let (place, begun) = self.hear_place(&mut stdout).await?;
         hosted.announced();
         let hub = &self.directory.hub;
         let tunnel = match &self.dialing.tunnelling {
-            Some(tunnelling) => Some(hosted.through(self.open(tunnelling, &address).await?)),
+            Some(tunnelling) => Some(hosted.through(self.open(tunnelling, address_of(&place)?).await?)),
             None => None,
         };
         let entry = tunnel.map(|tunnel| &tunnel.place);
         let mut words = Words::Letters(self.directory.words.of(self.peer));
-        let way = self.dialing.to(hub.me(), self.peer, &address, entry);
-        let is_used = way.connect(hub).await.map_err(NoHello::Said)?;
+        let way = self.dialing.to(hub.me(), self.peer, &place, entry);
+        let is_used = way
+            .map_err(NoHello::Said)?
+            .connect(hub)
+            .await
+            .map_err(NoHello::Said)?;
         let (link, queue) = Link::with_limit(BODY_BYTES_MAX);
         let link = Arc::new(link);
         let writing = write_letters(queue, Arc::downgrade(&link), Arc::downgrade(hub), self.peer);
@@ -108,7 +112,7 @@ impl Meeting {
             pid,
             sentinels: Vec::new(),
             station: Some(Station {
-                listens_at: address.to_string(),
+                listens_at: place.to_string(),
                 names: self.dialing.names.clone(),
             }),
             machine: Some(machine),
@@ -130,7 +134,7 @@ impl Meeting {
         let started = self.beside.start(line).await;
         let (program, stdout) = started.map_err(|error| failed(error.to_string()))?;
         let mut stdout = output(stdout).map_err(NoHello::Io)?;
-        match self.hear_address(&mut stdout).await {
+        match self.hear_place(&mut stdout).await {
             Ok(_) => Ok(Tunnel::new(place, Carrier::Own(program))),
             Err(NoHello::Said(why)) => Err(failed(program.words(&why))),
             Err(error) => Err(error),
@@ -138,7 +142,7 @@ impl Meeting {
     }
 
     /// Reads the output up to the line that says where the worker listens. Returns what was read behind it.
-    async fn hear_address(&self, stdout: &mut OutputReader) -> Result<(WorkerAddress, Vec<u8>), NoHello> {
+    async fn hear_place(&self, stdout: &mut OutputReader) -> Result<(WorkerPlace, Vec<u8>), NoHello> {
         let mut start_up = StartUp::default();
         let mut buffer = [0; READ_BYTES];
         loop {
@@ -151,7 +155,7 @@ impl Meeting {
             }
             loop {
                 match start_up.receive(&mut bytes) {
-                    Ok(Some(StartUpEvent::Announced(address))) => return Ok((address, bytes.to_vec())),
+                    Ok(Some(StartUpEvent::Announced(place))) => return Ok((place, bytes.to_vec())),
                     Ok(Some(event)) => self.show(Some(event)).await,
                     Ok(None) => break,
                     Err(error) => return Err(NoHello::Said(error.to_string())),
@@ -165,6 +169,16 @@ impl Meeting {
         if let Some(StartUpEvent::Text(line)) = event {
             self.beside.printer.say(&line).await;
         }
+    }
+}
+
+/// The address of a worker behind a tunnel.
+fn address_of(place: &WorkerPlace) -> Result<&WorkerAddress, NoHello> {
+    match place {
+        WorkerPlace::Address(address) => Ok(address),
+        other => Err(NoHello::Said(format!(
+            "it listens at `{other}`, to which no tunnel of `ssh` leads (help: leave out `SshOptions::tunnel`)"
+        ))),
     }
 }
 

@@ -7,8 +7,6 @@
 
 mod deaths;
 
-#[cfg(feature = "hosts")]
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -16,8 +14,6 @@ use std::time::Duration;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-#[cfg(feature = "hosts")]
-use selvedge_cluster::handshake::Cookie;
 use selvedge_cluster::id_map::IdMap;
 
 use crate::actor_record::ActorRecord;
@@ -25,13 +21,13 @@ use crate::cell::async_driver::AsyncDriver;
 use crate::home::keep::LaneKeep;
 use crate::home::worker::WorkerKeep;
 #[cfg(feature = "hosts")]
+use crate::hosts::agreement::Agreement;
+#[cfg(feature = "hosts")]
 use crate::hosts::managing::Managing;
 use crate::hub::{Hub, LinkSettings};
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
 use crate::lease::manager::LeaseManager;
-#[cfg(feature = "hosts")]
-use crate::topology::Topology;
 #[cfg(feature = "hosts")]
 use crate::worker::letters::WordsOfWorkers;
 
@@ -52,12 +48,9 @@ pub(crate) struct Directory {
     /// The words of workers on other hosts.
     #[cfg(feature = "hosts")]
     pub(crate) words: Arc<WordsOfWorkers>,
-    /// The cookie of the cluster, once it has workers on other hosts.
+    /// The agreement of all managers of workers.
     #[cfg(feature = "hosts")]
-    pub(crate) cookie: OnceLock<Cookie>,
-    /// The topology of the workers, once it has some on other hosts.
-    #[cfg(feature = "hosts")]
-    pub(crate) topology: OnceLock<Topology>,
+    pub(crate) agreement: Agreement,
     /// The managers of workers.
     #[cfg(feature = "hosts")]
     managers: Mutex<Vec<Weak<Managing>>>,
@@ -78,11 +71,9 @@ impl Directory {
             #[cfg(feature = "hosts")]
             words,
             #[cfg(feature = "hosts")]
-            cookie: OnceLock::new(),
+            agreement: Agreement::default(),
             #[cfg(feature = "hosts")]
             managers: Mutex::default(),
-            #[cfg(feature = "hosts")]
-            topology: OnceLock::new(),
             inline: AsyncDriver::new(),
         }
     }

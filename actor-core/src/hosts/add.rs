@@ -1,18 +1,19 @@
 //! Workers of a manager are added to a runtime.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use selvedge_cluster::handshake::Cookie;
+use selvedge_cluster::handshake::{Cookie, CookieError, CookieSource, NoRandomness};
 use selvedge_cluster::manager::CommandError;
 use selvedge_cluster::peer::ProcessId;
 use thiserror::Error;
 
 use super::adding::Adding;
+use super::agreement::{NoTurn, Terms};
 use super::manager::ClusterManager;
 use super::managing::Managing;
 use crate::BoxError;
 use crate::home::handles::Worker;
-use crate::hub::notice::Secret;
 use crate::runtime::Runtime;
 use crate::spawn_error::SpawnError;
 use crate::topology::Topology;
@@ -51,8 +52,41 @@ pub enum AddError {
     #[error(transparent)]
     Worker(#[from] SpawnError),
     /// The system gives no random numbers for the cookie.
-    #[error("no cookie can be made: {0}")]
-    Cookie(String),
+    #[error(transparent)]
+    Cookie(#[from] NoRandomness),
+    /// The keys for links under TLS cannot be made or used.
+    #[error("the keys for the links of workers: {0}")]
+    Keys(#[source] BoxError),
+    /// A worker is reached through a tunnel of `ssh`, and the transport is the user's own.
+    #[error(
+        "worker `{worker}` is behind a tunnel of `ssh`, which carries TCP, and the transport is `{transport}`: leave out one of the two"
+    )]
+    NoTunnel {
+        /// The name of the worker.
+        worker: String,
+        /// The name of the transport.
+        transport: String,
+    },
+    /// The manager has called [`Runtime::add`] while it launched workers.
+    #[error("workers cannot be added while a manager launches others: return from `launch` first")]
+    WithinAdd,
+    /// Another call adds workers, and has not ended in time.
+    #[error("another call of `Runtime::add` has not ended within {waited:?}: call again when it has")]
+    Busy {
+        /// The time that the wait lasted.
+        waited: Duration,
+    },
+    /// The workers have another transport already.
+    #[error(
+        "the workers of this runtime have the transport `{fixed}`, as the first manager that was added has said, not `{wanted}` \
+         (help: give both managers clones of one `LinkTransport`, or make another runtime)"
+    )]
+    TransportFixed {
+        /// The transport of the workers.
+        fixed: String,
+        /// The transport of the manager.
+        wanted: String,
+    },
     /// The workers have another topology already.
     #[error(
         "the workers of this runtime have the topology `{fixed}`, as the first manager that was added has said, not `{wanted}` \
@@ -71,6 +105,20 @@ pub enum AddError {
 
 selvedge_channels::debug_is_report!(AddError);
 
+impl From<NoTurn> for AddError {
+    fn from(reason: NoTurn) -> Self {
+        match reason {
+            NoTurn::WithinAdd => AddError::WithinAdd,
+            NoTurn::Busy { waited } => AddError::Busy { waited },
+            NoTurn::Topology { fixed, wanted } => AddError::TopologyFixed { fixed, wanted },
+            NoTurn::Transport { fixed, wanted } => AddError::TransportFixed { fixed, wanted },
+        }
+    }
+}
+
+/// The time for which a call waits for another one at least.
+const TURN_TIMEOUT: Duration = Duration::from_secs(60);
+
 impl Runtime {
     /// Starts the workers of a manager, and waits until all of them have joined. The workers come in the order of their numbers
     /// ([`Worker::process`]), in which they were started: first one for each configuration of the manager, then the others of
@@ -86,40 +134,76 @@ impl Runtime {
         if me != ProcessId::HEAD {
             return Err(AddError::NotTheDriver(me));
         }
-        self.fix(manager.topology())?;
-        let cookie = self.cookie()?;
+        let terms = Terms {
+            topology: manager.topology(),
+            transport: manager.transport(),
+        };
+        let directory = &self.inner().directory;
+        let limit = directory.limits().hello.max(TURN_TIMEOUT);
+        let turn = directory.agreement.begin(terms, limit)?;
+        let Terms { topology, transport } = turn.terms.clone();
+        let cookie = directory.agreement.cookie()?;
+        directory.hub.set_topology(topology);
+        let keys = transport.keys(&cookie).map_err(AddError::Keys)?;
+        directory.hub.set_keys(keys.secret());
         let manager: Arc<dyn ClusterManager> = Arc::new(manager);
         let managing = Managing::new(Arc::clone(&manager));
         // Without a worker, the manager goes with this seat.
         let _seat = managing.seat(0);
-        self.inner().directory.note_manager(&managing);
-        let mut adding = Adding::new(self, cookie, &managing);
+        directory.note_manager(&managing);
+        let mut adding = Adding::new(self, cookie, transport, &managing);
         let launched = manager.launch(&mut |config| adding.begin(config));
-        adding.finish(launched.map_err(AddError::Manager))
+        let workers = adding.finish(launched.map_err(AddError::Manager))?;
+        if !workers.is_empty() {
+            turn.fix();
+        }
+        Ok(workers)
     }
 
-    /// Fixes the topology of the workers, unless another one was fixed before.
-    fn fix(&self, wanted: Topology) -> Result<(), AddError> {
-        let directory = &self.inner().directory;
-        let fixed = *directory.topology.get_or_init(|| {
-            directory.hub.set_topology(wanted);
-            wanted
-        });
-        match fixed == wanted {
+    /// Sets the cookie of the workers of managers, by which all processes know each other, before the first of them is added.
+    /// Without a call, the cookie is random.
+    ///
+    /// ```
+    /// # #[cfg(feature = "hosts")] {
+    /// use selvedge::Runtime;
+    /// use selvedge::hosts::{Cookie, CookieSource};
+    ///
+    /// let runtime = Runtime::new();
+    /// runtime.set_cookie(&CookieSource::Given(Cookie::new([7; 32]))).unwrap(); // or a file that only its owner may read
+    /// assert_eq!(runtime.cookie().unwrap().text().as_ref(), format!("{}\n", "07".repeat(32)).as_bytes());
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`SetCookieError`]: there is no cookie at the source, or the runtime has one.
+    pub fn set_cookie(&self, source: &CookieSource) -> Result<(), SetCookieError> {
+        let cookie = source.read(&mut std::io::stdin().lock())?;
+        match self.inner().directory.agreement.set_cookie(cookie) {
             true => Ok(()),
-            false => Err(AddError::TopologyFixed { fixed, wanted }),
+            false => Err(SetCookieError::Fixed),
         }
     }
 
-    /// The cookie of the cluster, which is random, and made when it is first needed.
-    fn cookie(&self) -> Result<Cookie, AddError> {
-        let directory = &self.inner().directory;
-        if let Some(cookie) = directory.cookie.get() {
-            return Ok(cookie.clone());
-        }
-        let cookie = Cookie::random().map_err(|error| AddError::Cookie(error.to_string()))?;
-        let cookie = directory.cookie.get_or_init(|| cookie).clone();
-        directory.hub.set_cookie(Secret(cookie.text().as_ref().to_vec()));
-        Ok(cookie)
+    /// The cookie of the workers of managers, which is made now if there is none: for managers that start their workers
+    /// themselves, with a transport of their own ([`init_worker`](crate::hosts::init_worker)).
+    ///
+    /// # Errors
+    /// The system gives no random numbers.
+    pub fn cookie(&self) -> Result<Cookie, NoRandomness> {
+        self.inner().directory.agreement.cookie()
     }
 }
+
+/// The reason that a cookie was not set.
+#[derive(Error)]
+#[non_exhaustive]
+pub enum SetCookieError {
+    /// The source has no cookie.
+    #[error(transparent)]
+    Source(#[from] CookieError),
+    /// The runtime has a cookie: it was set before, or workers were added.
+    #[error("the runtime has a cookie already: set it once, before workers are added")]
+    Fixed,
+}
+
+selvedge_channels::debug_is_report!(SetCookieError);

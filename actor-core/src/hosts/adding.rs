@@ -13,6 +13,7 @@ use selvedge_cluster::manager::{
 use super::add::AddError;
 use super::dialing::Dialing;
 use super::launcher::CommandLauncher;
+use super::link_transport::LinkTransport;
 use super::managing::Managing;
 use super::tunnelling::Tunnelling;
 use crate::home::handles::{StartingWorker, Worker};
@@ -29,6 +30,7 @@ const CORES_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 pub(super) struct Adding<'a> {
     runtime: &'a Runtime,
     cookie: Cookie,
+    transport: LinkTransport,
     managing: &'a Arc<Managing>,
     hosts: Vec<HostQueue>,
     /// The workers that are starting, the oldest first.
@@ -68,10 +70,16 @@ struct Recipe {
 }
 
 impl<'a> Adding<'a> {
-    pub(super) fn new(runtime: &'a Runtime, cookie: Cookie, managing: &'a Arc<Managing>) -> Self {
+    pub(super) fn new(
+        runtime: &'a Runtime,
+        cookie: Cookie,
+        transport: LinkTransport,
+        managing: &'a Arc<Managing>,
+    ) -> Self {
         Adding {
             runtime,
             cookie,
+            transport,
             managing,
             hosts: Vec::new(),
             starting: VecDeque::new(),
@@ -97,6 +105,12 @@ impl<'a> Adding<'a> {
         };
         if let Some(has) = has {
             self.failed = Some(AddError::HalfSsh { worker: name, has });
+            return;
+        }
+        let has_tunnel = config.ssh.as_ref().is_some_and(|ssh| ssh.tunnel);
+        if has_tunnel && !self.transport.has_ports() {
+            let (worker, transport) = (name, self.transport.to_string());
+            self.failed = Some(AddError::NoTunnel { worker, transport });
             return;
         }
         let recipe = Recipe {
@@ -163,7 +177,7 @@ impl<'a> Adding<'a> {
                 let Some(order) = host.waiting.pop_front() else {
                     break;
                 };
-                match order.start(self.runtime, &self.cookie, self.managing) {
+                match order.start(self.runtime, &self.cookie, &self.transport, self.managing) {
                     Ok(starting) => {
                         host.starting += 1;
                         self.starting.push_back((order, starting));
@@ -246,9 +260,11 @@ impl WorkerOrder {
         &self,
         runtime: &Runtime,
         cookie: &Cookie,
+        transport: &LinkTransport,
         managing: &Arc<Managing>,
     ) -> Result<StartingWorker, AddError> {
-        let (name, command, ssh) = (self.name(), self.command(), self.recipe.ssh.as_ref());
+        let (name, mut command, ssh) = (self.name(), self.command(), self.recipe.ssh.as_ref());
+        command.links = transport.of_command();
         let line = match ssh {
             Some((ssh, machine)) => ssh.launch(machine, &command),
             None => command.local(),
@@ -266,6 +282,7 @@ impl WorkerOrder {
             environment: environment.into_iter().collect(),
             dialing: Box::new(Dialing {
                 cookie: cookie.clone(),
+                transport: transport.clone(),
                 names: self.recipe.names.clone(),
                 tunnelling: ssh
                     .filter(|(ssh, _)| ssh.tunnel)

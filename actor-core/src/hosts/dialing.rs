@@ -7,11 +7,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use selvedge_cluster::handshake::{Cookie, Role};
-use selvedge_cluster::manager::WorkerAddress;
-use selvedge_cluster::net::{Link, LinkCause, LinkError, PeerInfo, Tcp, Transport, Uds, dial};
+use selvedge_cluster::manager::WorkerPlace;
+use selvedge_cluster::net::{Link, LinkCause, LinkError, PeerInfo, Uds, dial};
 use selvedge_cluster::peer::Peer;
 
-use super::identity::{COOKIE, identity};
+use super::identity::{MEANS, Means, identity};
+use super::keys::Keys;
+use super::link_transport::LinkTransport;
 use super::tunnelling::{Tunnelling, entry};
 use crate::hub::Hub;
 use crate::hub::connection::{Connection, NoConnection, Redial, Resume, dial_until};
@@ -24,6 +26,7 @@ use crate::topology::Names;
 #[derive(Clone)]
 pub(crate) struct Dialing {
     pub(super) cookie: Cookie,
+    pub(super) transport: LinkTransport,
     /// The way to the worker's port, if it is not open.
     pub(crate) tunnelling: Option<Tunnelling>,
     /// The worker's names in a custom topology.
@@ -31,23 +34,30 @@ pub(crate) struct Dialing {
 }
 
 impl Dialing {
-    /// The way to a new worker at an address, through the tunnel that begins in this directory if there is one. The worker gets
+    /// The way to a new worker at a place, through the tunnel that begins in this directory if there is one. The worker gets
     /// the name `to` when it is dialled.
+    ///
+    /// # Errors
+    /// A text: the credentials of this process cannot be used.
     pub(crate) fn to(
         &self,
         me: Peer,
         to: Peer,
-        address: &WorkerAddress,
+        place: &WorkerPlace,
         through: Option<&Uds>,
-    ) -> PlaceOfPeer {
-        PlaceOfPeer {
+    ) -> Result<PlaceOfPeer, String> {
+        let transport = self.transport.dialer(through);
+        Ok(PlaceOfPeer {
             role: Role::Head,
             me,
             to,
-            connect_at: through.map_or_else(|| address.to_string(), entry),
-            through: through.cloned(),
-            cookie: self.cookie.clone(),
-        }
+            connect_at: through.map_or_else(|| place.to_string(), entry),
+            means: Means {
+                cookie: self.cookie.clone(),
+                transport: transport.map_err(|error| error.to_string())?,
+            },
+            _tunnel: through.cloned(),
+        })
     }
 }
 
@@ -57,9 +67,9 @@ pub(crate) struct PlaceOfPeer {
     me: Peer,
     to: Peer,
     connect_at: String,
-    /// The directory of the tunnel to it.
-    through: Option<Uds>,
-    cookie: Cookie,
+    means: Means,
+    /// The directory of the tunnel to it, which lasts as long as somebody may dial.
+    _tunnel: Option<Uds>,
 }
 
 impl PlaceOfPeer {
@@ -69,13 +79,9 @@ impl PlaceOfPeer {
             process: self.to.process,
             connect_at: self.connect_at.clone(),
         };
-        let identity = identity(self.role, Some(self.me), Some(self.to), self.cookie.clone());
-        // The interface of a transport is for listening; it dials any address.
-        let transport: &dyn Transport = match &self.through {
-            Some(tunnel) => tunnel,
-            None => const { &Tcp::loopback() },
-        };
-        dial(transport, &place, &identity).await
+        let Means { cookie, transport } = &self.means;
+        let identity = identity(self.role, Some(self.me), Some(self.to), cookie.clone());
+        dial(&**transport, &place, &identity).await
     }
 
     /// Dials the worker, and puts the connection under the link to it. Returns whether the connection is used: not if the worker
@@ -118,16 +124,19 @@ pub(crate) fn dial_peer(
     hub: &Arc<Hub>,
     peer: Peer,
     connect_at: String,
-    cookie: Option<Secret>,
+    keys: Option<Secret>,
     failed: impl Fn(String) + Send + Sync + 'static,
 ) {
     let failed = Arc::new(failed);
     let tell = Arc::clone(&failed);
-    let cookie = cookie.and_then(|secret| Cookie::parse(str::from_utf8(&secret.0).ok()?));
-    let cookie = match cookie.or_else(|| COOKIE.get().cloned()) {
-        Some(cookie) => cookie,
-        None => {
-            let why = "this process has no cookie".to_owned();
+    let means = match (keys, MEANS.get()) {
+        (Some(keys), _) => Keys::of(&keys),
+        (None, Some(means)) => Ok(means.clone()),
+        (None, None) => Err("this process has no cookie".to_owned()),
+    };
+    let means = match means {
+        Ok(means) => means,
+        Err(why) => {
             failed(why.clone());
             return hub.unreachable(peer, why);
         }
@@ -137,8 +146,8 @@ pub(crate) fn dial_peer(
         me: hub.me(),
         to: peer,
         connect_at,
-        through: None,
-        cookie,
+        means,
+        _tunnel: None,
     };
     let dialling = Arc::clone(hub);
     let task = async move {
@@ -174,6 +183,7 @@ fn explained(error: &LinkError, connect_at: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use selvedge_cluster::net::Tcp;
     use selvedge_cluster::peer::{Incarnation, ProcessId};
 
     #[test]
@@ -190,8 +200,11 @@ mod tests {
             me: peer,
             to: peer,
             connect_at: place.clone(),
-            through: None,
-            cookie: Cookie::new([7; 32]),
+            means: Means {
+                cookie: Cookie::new([7; 32]),
+                transport: Arc::new(Tcp::loopback()),
+            },
+            _tunnel: None,
         };
         let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let error = reactor.unwrap().block_on(way.link()).unwrap_err();

@@ -1,8 +1,9 @@
 //! The identity of a process: what it says of itself in a handshake, and the cookie by which it proves that.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use selvedge_cluster::handshake::{Cookie, Hello, Identity, Role};
+use selvedge_cluster::net::Transport;
 use selvedge_cluster::peer::Peer;
 
 use crate::actor::registry::registry_hash;
@@ -11,8 +12,15 @@ use crate::platform::build_id;
 /// The name of all clusters. What keeps two of them apart is their cookie.
 const CLUSTER: &str = "selvedge";
 
-/// The cookie of a worker's cluster.
-pub(super) static COOKIE: OnceLock<Cookie> = OnceLock::new();
+/// The means by which a process makes links to others.
+#[derive(Clone)]
+pub(super) struct Means {
+    pub(super) cookie: Cookie,
+    pub(super) transport: Arc<dyn Transport>,
+}
+
+/// The means of a worker that others dial.
+pub(super) static MEANS: OnceLock<Means> = OnceLock::new();
 
 /// The identity of this process, as `me`, towards `to`.
 pub(super) fn identity(role: Role, me: Option<Peer>, to: Option<Peer>, cookie: Cookie) -> Identity {

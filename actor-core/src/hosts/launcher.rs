@@ -39,9 +39,12 @@ impl Launcher for CommandLauncher {
         }
         let variables = self.environment.iter().chain(env);
         command.envs(variables.map(|(name, value)| (name, value)));
-        let cookie = self.dialing.cookie.text();
-        // The worker closes its input as soon as it has the cookie.
-        let (child, _) = launch_command(command, cookie.as_ref())?;
+        let Dialing {
+            cookie, transport, ..
+        } = &*self.dialing;
+        let input = transport.input(cookie).map_err(io::Error::other)?;
+        // The worker closes its input as soon as it has read this.
+        let (child, _) = launch_command(command, input.bytes())?;
         Ok(Launched {
             child,
             contact: Contact::Announced(self.dialing.clone()),

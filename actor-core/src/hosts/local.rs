@@ -4,6 +4,7 @@ use std::num::NonZeroU16;
 
 use selvedge_cluster::manager::{BindAddress, WorkerConfig};
 
+use super::link_transport::LinkTransport;
 use super::manager::{ClusterManager, this_program};
 use crate::BoxError;
 use crate::topology::Topology;
@@ -17,6 +18,7 @@ pub struct LocalManager {
     count: NonZeroU16,
     bind: Option<BindAddress>,
     topology: Topology,
+    transport: LinkTransport,
 }
 
 impl LocalManager {
@@ -27,6 +29,7 @@ impl LocalManager {
             count,
             bind: None,
             topology: Topology::default(),
+            transport: LinkTransport::default(),
         }
     }
 
@@ -44,6 +47,13 @@ impl LocalManager {
     #[must_use]
     pub fn bind(mut self, bind: BindAddress) -> Self {
         self.bind = Some(bind);
+        self
+    }
+
+    /// Sets the transport of the links: by default TCP, which is not encrypted.
+    #[must_use]
+    pub fn transport(mut self, transport: LinkTransport) -> Self {
+        self.transport = transport;
         self
     }
 
@@ -72,5 +82,9 @@ impl ClusterManager for LocalManager {
 
     fn topology(&self) -> Topology {
         self.topology
+    }
+
+    fn transport(&self) -> LinkTransport {
+        self.transport.clone()
     }
 }

@@ -3,6 +3,7 @@
 use selvedge_cluster::manager::{ManageEvent, WorkerCommand, WorkerConfig};
 use selvedge_cluster::peer::ProcessId;
 
+use super::link_transport::LinkTransport;
 use crate::BoxError;
 use crate::topology::Topology;
 
@@ -50,6 +51,12 @@ pub trait ClusterManager: Send + Sync {
     /// refused. By default, each worker reaches each, by a link that is made when it is needed.
     fn topology(&self) -> Topology {
         Topology::default()
+    }
+
+    /// The transport of the links with the workers and between them. The first manager that is added decides; others with another
+    /// transport are refused. By default, TCP.
+    fn transport(&self) -> LinkTransport {
+        LinkTransport::default()
     }
 
     /// Is told of each process of a worker: [`Register`](ManageEvent::Register) when it has joined,

@@ -5,36 +5,53 @@
 //! like a driver and a child: all letters take it, and so do the words by which actors are built and called.
 //!
 //! - `manager`, `local`, `ssh`: who decides which workers there are.
-//! - `add`, `adding`: workers are added to a runtime; `managing`: the thread that tells managers of them.
+//! - `add`, `adding`: workers are added to a runtime; `agreement`: what all managers have in common; `managing`: the thread that
+//!   tells managers of them.
+//! - `link_transport`, `watched_tcp`: the transport of links; `keys`: the secrets that workers get.
 //! - `launcher`, `dialing`, `tunnelling`: the driver's side of one worker, up to its link; `control/host_start.rs` goes on from
 //!   there.
-//! - `serve`: the worker's side.
+//! - `serve`: the worker's side; `init_worker`: a worker over a transport of the user's own.
 //! - `identity`, `host_key`: what a process says of itself, and which processes can share memory.
 
 mod add;
 mod adding;
+pub(crate) mod agreement;
 pub(crate) mod dialing;
 pub(crate) mod host_key;
 mod identity;
+mod init_worker;
+mod keys;
 mod launcher;
+mod link_transport;
 mod local;
 mod manager;
 pub(crate) mod managing;
 pub(crate) mod serve;
 mod ssh;
 pub(crate) mod tunnelling;
+mod watched_tcp;
 
-pub use add::AddError;
+pub use add::{AddError, SetCookieError};
+pub use init_worker::{InitWorkerError, init_worker};
+pub use link_transport::LinkTransport;
 pub use local::LocalManager;
 pub use manager::ClusterManager;
 pub use ssh::SshManager;
 
 pub use crate::topology::Topology;
 
+/// The secret of a cluster, and where it comes from.
+pub use selvedge_cluster::handshake::{Cookie, CookieError, CookieSource, CookieText, NoRandomness};
 /// The words of managers: machines, commands, and the ways of `ssh`.
 pub use selvedge_cluster::manager::{
     BindAddress, CommandError, Count, HostName, MachineSpec, MachineSpecError, ManageEvent, PartError,
     SshOptions, UserName, WorkerAddress, WorkerCommand, WorkerConfig,
 };
+/// Transports: for links that go neither over TCP nor under TLS.
+pub use selvedge_cluster::net::{
+    Accepted, Acceptor, Bridge, Cut, Halves, PeerInfo, Pending, Transport, Uds, bridge,
+};
+#[cfg(feature = "tls")]
+pub use selvedge_cluster::net::{CredentialsError, PeerNames};
 /// The number of a process.
 pub use selvedge_cluster::peer::ProcessId;

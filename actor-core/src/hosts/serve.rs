@@ -7,14 +7,15 @@ use std::process;
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
-use selvedge_cluster::handshake::{Cookie, CookieSource, Role, Welcome};
-use selvedge_cluster::manager::{BindAddress, WorkerAddress};
-use selvedge_cluster::net::{Arrival, Link, Listener, Tcp};
+use selvedge_cluster::handshake::{CookieSource, Role, Welcome};
+use selvedge_cluster::manager::{BindAddress, WorkerFlags, WorkerPlace};
+use selvedge_cluster::net::{Arrival, Link, Listener};
 use selvedge_cluster::peer::Peer;
 use tokio::time::timeout;
 
 use super::host_key::Machine;
-use super::identity::{COOKIE, identity};
+use super::identity::{MEANS, Means, identity};
+use super::link_transport::of_worker;
 use crate::hub::connection::Resume;
 use crate::hub::post::{Letter, Post};
 use crate::hub::reactor::start_reactor;
@@ -30,30 +31,53 @@ use crate::worker::protocol::{FromWorker, read_head};
 use crate::worker::serve::WorkerLanes;
 use crate::worker::writer::Writer;
 
-/// Runs a worker that listens on this address, or on one of its own, to its end.
-pub(crate) fn serve(bind: Option<&str>) -> ! {
+/// Runs a worker that was started with these flags to its end.
+pub(crate) fn serve(flags: &WorkerFlags) -> ! {
     platform::premain::begin_hosted();
-    match start(bind) {
+    match means(flags) {
+        Ok(means) => serve_over(means, Listening::Port),
+        Err(why) => refuse(&why),
+    }
+}
+
+/// The kind of place that a worker announces.
+#[derive(Clone, Copy)]
+pub(super) enum Listening {
+    /// A port of TCP.
+    Port,
+    /// A place that only the transport of the user's own understands.
+    Own,
+}
+
+/// Runs a worker to its end.
+pub(super) fn serve_over(means: Means, listening: Listening) -> ! {
+    match start(means, listening) {
         Ok((worker, letters)) => work(worker, &letters),
         Err(why) => refuse(&why),
     }
 }
 
-/// The steps up to the link with the driver.
-fn start(bind: Option<&str>) -> Result<(WorkerLanes, Receiver<Letter>), String> {
-    let bind = bind.map(str::parse::<BindAddress>).transpose();
+/// The cookie, and the transport on which this worker listens.
+fn means(flags: &WorkerFlags) -> Result<Means, String> {
+    let bind = flags.bind.as_deref().map(str::parse::<BindAddress>).transpose();
     let bind = bind.map_err(|error| format!("the address to listen on: {error}"))?;
-    let cookie = CookieSource::Stdin
-        .read(&mut std::io::stdin().lock())
-        .map_err(|error| error.to_string())?;
+    let mut stdin = std::io::stdin().lock();
+    let cookie = CookieSource::Stdin.read(&mut stdin);
+    let cookie = cookie.map_err(|error| error.to_string())?;
+    let transport = of_worker(address(bind.as_ref())?, flags.tls.as_ref(), &mut stdin)?;
+    drop(stdin);
     platform::premain::close_stdin()
         .map_err(|error| format!("the standard input cannot be closed: {error}"))?;
-    let cookie = COOKIE.get_or_init(|| cookie).clone();
+    Ok(Means { cookie, transport })
+}
+
+/// The steps up to the link with the driver.
+fn start(means: Means, listening: Listening) -> Result<(WorkerLanes, Receiver<Letter>), String> {
+    let means = MEANS.get_or_init(|| means).clone();
     let reactor = start_reactor().map_err(|error| format!("no thread for links: {error}"))?;
-    let address = address(bind.as_ref())?;
     let found = reactor.block_on(async {
         let limit = driver_timeout();
-        let heard = timeout(limit, hear_driver(address, cookie)).await;
+        let heard = timeout(limit, hear_driver(means, listening)).await;
         heard.unwrap_or_else(|_| Err(format!("no driver has come within {limit:?}")))
     });
     let (listener, link, driver) = found?;
@@ -97,16 +121,18 @@ fn start(bind: Option<&str>) -> Result<(WorkerLanes, Receiver<Letter>), String> 
 }
 
 /// Listens, says where, and waits for the driver, which names this worker.
-async fn hear_driver(address: SocketAddr, cookie: Cookie) -> Result<(Listener, Link, Peer), String> {
-    let identity = identity(Role::Worker, None, None, cookie);
-    let bound = Listener::bind(&Tcp::at(address), identity).await;
+async fn hear_driver(means: Means, listening: Listening) -> Result<(Listener, Link, Peer), String> {
+    let identity = identity(Role::Worker, None, None, means.cookie);
+    let bound = Listener::bind(&*means.transport, identity).await;
     let mut listener = bound.map_err(|error| error.to_string())?;
-    let address: WorkerAddress = listener
-        .connect_at()
-        .parse()
-        .map_err(|error| format!("{}: {error}", listener.connect_at()))?;
+    let connect_at = listener.connect_at();
+    let place = match listening {
+        Listening::Port => connect_at.parse().map(WorkerPlace::Address),
+        Listening::Own => WorkerPlace::own(connect_at),
+    };
+    let place = place.map_err(|error| format!("{connect_at}: {error}"))?;
     let mut stdout = std::io::stdout();
-    let written = stdout.write_all(address.announcement().as_bytes());
+    let written = stdout.write_all(place.announcement().as_bytes());
     written
         .and_then(|()| stdout.flush())
         .map_err(|error| format!("the address cannot be announced: {error}"))?;

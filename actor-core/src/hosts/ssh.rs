@@ -4,6 +4,7 @@ use std::path::Path;
 
 use selvedge_cluster::manager::{MachineSpec, SshOptions, WorkerCommand, WorkerConfig};
 
+use super::link_transport::LinkTransport;
 use super::manager::{ClusterManager, this_program};
 use crate::BoxError;
 use crate::topology::Topology;
@@ -20,6 +21,7 @@ pub struct SshManager {
     options: SshOptions,
     command: Option<WorkerCommand>,
     topology: Topology,
+    transport: LinkTransport,
 }
 
 impl SshManager {
@@ -31,6 +33,7 @@ impl SshManager {
             options: SshOptions::default(),
             command: None,
             topology: Topology::default(),
+            transport: LinkTransport::default(),
         }
     }
 
@@ -58,6 +61,13 @@ impl SshManager {
     #[must_use]
     pub fn command(mut self, command: WorkerCommand) -> Self {
         self.command = Some(command);
+        self
+    }
+
+    /// Sets the transport of the links: by default TCP, which is not encrypted.
+    #[must_use]
+    pub fn transport(mut self, transport: LinkTransport) -> Self {
+        self.transport = transport;
         self
     }
 
@@ -93,5 +103,9 @@ impl ClusterManager for SshManager {
 
     fn topology(&self) -> Topology {
         self.topology
+    }
+
+    fn transport(&self) -> LinkTransport {
+        self.transport.clone()
     }
 }

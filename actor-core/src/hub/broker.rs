@@ -37,8 +37,8 @@ struct Member {
 #[derive(Default)]
 pub(super) struct Broker {
     members: IdMap<ProcessId, Member>,
-    /// The cookie of the cluster, once there is a member of another host.
-    cookie: Option<Secret>,
+    /// The keys by which workers of this host dial others, once there is a member of another host.
+    keys: Option<Secret>,
     topology: Topology,
 }
 
@@ -84,10 +84,10 @@ impl Broker {
         self.topology = topology;
     }
 
-    /// Sets the cookie, for workers of this host that have to dial others.
+    /// Sets the keys by which workers of this host dial others.
     #[cfg(feature = "hosts")]
-    pub(super) fn set_cookie(&mut self, cookie: Secret) {
-        self.cookie = Some(cookie);
+    pub(super) fn set_keys(&mut self, keys: Secret) {
+        self.keys = Some(keys);
     }
 
     /// Removes a worker that is dead, and tells the others. Returns the way to it.
@@ -138,9 +138,9 @@ impl Broker {
                 }
                 Err(error) => return asker.tell(Notice::NotLinked(about, error.to_string()), None),
             },
-            (None, Some(place)) => asker.tell(dial(about, place, self.cookie.clone()), None),
+            (None, Some(place)) => asker.tell(dial(about, place, self.keys.clone()), None),
             (Some(_), Some(place)) => asker.tell(dial(about, place, None), None),
-            (Some(place), None) => other.tell(dial(from, place, self.cookie.clone()), None),
+            (Some(place), None) => other.tell(dial(from, place, self.keys.clone()), None),
         }
         if let Some(member) = self.members.get_mut(&about.process) {
             member.linked.insert(from.process);
@@ -165,10 +165,10 @@ impl Broker {
     }
 }
 
-fn dial(peer: Peer, connect_at: String, cookie: Option<Secret>) -> Notice {
+fn dial(peer: Peer, connect_at: String, keys: Option<Secret>) -> Notice {
     Notice::Dial {
         peer,
         connect_at,
-        cookie,
+        keys,
     }
 }

@@ -61,11 +61,11 @@ impl Hub {
         self.expect(peer);
     }
 
-    /// Sets the cookie of the cluster, which workers of this host get when they have to dial others.
+    /// Sets the keys that workers of this host get when they have to dial others.
     #[cfg(feature = "hosts")]
-    pub(crate) fn set_cookie(&self, cookie: Secret) {
+    pub(crate) fn set_keys(&self, keys: Secret) {
         if let Role::Driver(driver) = &self.role {
-            driver.broker.lock().set_cookie(cookie);
+            driver.broker.lock().set_keys(keys);
         }
     }
 

@@ -23,8 +23,8 @@ pub(crate) enum Notice {
         peer: Peer,
         /// The place where the peer listens, for the transport.
         connect_at: String,
-        /// The cookie of the cluster, for a worker that has not got it otherwise.
-        cookie: Option<Secret>,
+        /// The cookie and the credentials for the link, for a worker that has not got them otherwise.
+        keys: Option<Secret>,
     },
 }
 

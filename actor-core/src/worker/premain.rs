@@ -13,8 +13,8 @@ use crate::{flags, platform};
 pub fn init() {
     initialised::set();
     #[cfg(feature = "hosts")]
-    if let Some(hosted) = flags::hosted_worker() {
-        crate::hosts::serve::serve(hosted.bind.as_deref());
+    if let Some(flags) = flags::hosted_worker() {
+        crate::hosts::serve::serve(&flags);
     }
     match platform::premain::link() {
         None => flags::take(),

@@ -201,7 +201,7 @@ impl WorkerLanes {
         if let Notice::Dial {
             peer,
             connect_at,
-            cookie,
+            keys,
         } = notice
         {
             let (writer, runtime) = (Arc::clone(&self.writer), self.runtime.clone());
@@ -211,7 +211,7 @@ impl WorkerLanes {
                 }
                 writer.send(&FromWorker::NotLinked { peer, why });
             };
-            return dial_peer(hub, peer, connect_at, cookie, failed);
+            return dial_peer(hub, peer, connect_at, keys, failed);
         }
         if let (Notice::NotLinked(peer, why), Some(runtime)) = (&notice, &self.runtime) {
             runtime.remote().unreachable.note(*peer, why.clone());

@@ -26,6 +26,8 @@ mod ssh;
 mod tunnel_entry;
 mod worker_command;
 mod worker_config;
+mod worker_place;
+mod worker_tls;
 
 mod announcement;
 mod forwarder;
@@ -52,6 +54,8 @@ pub use tunnel_entry::TunnelEntry;
 pub use user_name::UserName;
 pub use worker_command::{BIND_FLAG, WORKER_FLAG, WorkerCommand};
 pub use worker_config::WorkerConfig;
+pub use worker_place::WorkerPlace;
+pub use worker_tls::{TlsFiles, WorkerFlags, WorkerLinks, WorkerTls};
 
 #[cfg(test)]
 mod tests;

@@ -31,6 +31,11 @@ pub enum PartError {
     /// A worker's address without a port.
     #[error("`{0}` has no port: write `host:port`")]
     NoPort(String),
+    /// The text is no place that a worker can announce.
+    #[error(
+        "`{0}` is no place: a transport needs 1 to 1024 bytes of text, without control characters and blanks around them"
+    )]
+    Place(String),
     /// The line has more words than a machine and an address.
     #[error("`{0}` is a word too many: a line has a machine and, behind a space, an address to listen on")]
     Surplus(String),

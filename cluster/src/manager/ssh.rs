@@ -9,6 +9,7 @@ use super::machine::MachineSpec;
 use super::shell::quoted;
 use super::tunnel_entry::TunnelEntry;
 use super::worker_command::WorkerCommand;
+use super::worker_place::WorkerPlace;
 
 /// The socket of a shared connection. `ssh` puts the user's home for `~`, and a hash of both hosts, port and user for
 /// `%C`, so the path is short whatever their names are.
@@ -117,7 +118,7 @@ impl SshOptions {
         entry: &TunnelEntry,
         worker: &WorkerAddress,
     ) -> Result<CommandLine, CommandError> {
-        let announcement = worker.announcement();
+        let announcement = WorkerPlace::Address(worker.clone()).announcement();
         let command = format!("echo {} && exec cat >/dev/null", quoted(announcement.trim())?);
         let mut forwardings = ["-o", "ExitOnForwardFailure=yes"].map(str::to_owned).to_vec();
         forwardings.extend(forwarding(entry, worker));

@@ -2,11 +2,11 @@
 
 use thiserror::Error;
 
-use super::address::WorkerAddress;
 use super::announcement::{Heard, hear};
 use super::forwarder::Origin;
 use super::lines::{Lines, OutputLine};
 use super::printable::excerpt;
+use super::worker_place::WorkerPlace;
 
 /// The lines that a process may write before its announcement.
 pub const START_UP_LINES_MAX: usize = 1000;
@@ -16,9 +16,9 @@ pub const START_UP_LINES_MAX: usize = 1000;
 pub enum StartUpEvent {
     /// A line that is no announcement, with its origin in front: show it to the user.
     Text(String),
-    /// The worker listens at this address. The rest of the input is its ordinary output, for a
+    /// The worker listens at this place. The rest of the input is its ordinary output, for a
     /// [`Forwarder`](super::Forwarder).
-    Announced(WorkerAddress),
+    Announced(WorkerPlace),
 }
 
 /// The reason that there is no address.
@@ -54,13 +54,13 @@ pub enum StartUpError {
 /// The standard output of a process that was launched, up to its announcement (JMGR-14, JMGR-20).
 ///
 /// ```
-/// use selvedge_cluster::manager::{StartUp, StartUpEvent};
+/// use selvedge_cluster::manager::{StartUp, StartUpEvent, WorkerPlace};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut start_up = StartUp::default();
 /// let mut bytes = &b"Welcome to gpu0\nselvedge-worker#1 [::1]:4711\nepoch 1\n"[..];
 /// let text = "From worker startup: Welcome to gpu0".to_owned();
 /// assert_eq!(start_up.receive(&mut bytes)?, Some(StartUpEvent::Text(text)));
-/// assert_eq!(start_up.receive(&mut bytes)?, Some(StartUpEvent::Announced("[::1]:4711".parse()?)));
+/// assert_eq!(start_up.receive(&mut bytes)?, Some(StartUpEvent::Announced(WorkerPlace::Address("[::1]:4711".parse()?))));
 /// assert_eq!(bytes, b"epoch 1\n");
 /// # Ok(())
 /// # }
@@ -80,7 +80,7 @@ impl StartUp {
     pub fn receive(&mut self, input: &mut &[u8]) -> Result<Option<StartUpEvent>, StartUpError> {
         while let Some(line) = self.lines.receive(input) {
             match hear(&line) {
-                Heard::Address(address) => return Ok(Some(StartUpEvent::Announced(address))),
+                Heard::Place(place) => return Ok(Some(StartUpEvent::Announced(place))),
                 Heard::Unreadable => {
                     let line = excerpt(&line.text);
                     return Err(StartUpError::Unreadable { line });

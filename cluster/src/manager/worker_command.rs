@@ -7,6 +7,7 @@ use super::command_error::CommandError;
 use super::command_line::CommandLine;
 use super::printable::excerpt;
 use super::shell::{quoted, sentence};
+use super::worker_tls::{WorkerLinks, WorkerTls};
 use crate::handshake::CookieSource;
 
 /// The flag that makes a process a worker, which reads the cookie from the first line of its standard input.
@@ -29,6 +30,8 @@ pub struct WorkerCommand {
     pub environment: BTreeMap<String, String>,
     /// The address to listen on; `None` for the host's own address and a free port.
     pub bind: Option<BindAddress>,
+    /// The transport of the worker's links.
+    pub links: WorkerLinks,
 }
 
 impl WorkerCommand {
@@ -40,6 +43,7 @@ impl WorkerCommand {
             directory: None,
             environment: BTreeMap::new(),
             bind: None,
+            links: WorkerLinks::Tcp,
         }
     }
 
@@ -71,6 +75,13 @@ impl WorkerCommand {
         self
     }
 
+    /// Sets the transport of the worker's links. `Runtime::add` sets the one of the manager.
+    #[must_use]
+    pub fn links(mut self, links: WorkerLinks) -> Self {
+        self.links = links;
+        self
+    }
+
     /// The command line on the host of the worker. Directory and environment are the launcher's to set.
     ///
     /// # Errors
@@ -78,10 +89,7 @@ impl WorkerCommand {
     pub fn local(&self) -> Result<CommandLine, CommandError> {
         self.check()?;
         let mut arguments = self.arguments.clone();
-        arguments.push(WORKER_FLAG.to_owned());
-        if let Some(bind) = &self.bind {
-            arguments.extend([BIND_FLAG.to_owned(), bind.to_string()]);
-        }
+        arguments.extend(self.flags());
         let program = self.program.clone();
         Ok(CommandLine { program, arguments })
     }
@@ -107,6 +115,25 @@ impl WorkerCommand {
         }
     }
 
+    /// The flags of a worker. A program with a transport of its own has none: it makes itself a worker.
+    fn flags(&self) -> Vec<String> {
+        let tls = match &self.links {
+            WorkerLinks::Tcp => None,
+            WorkerLinks::Tls(tls) => Some(tls),
+            WorkerLinks::Own => return Vec::new(),
+        };
+        let bind = self
+            .bind
+            .as_ref()
+            .map(|bind| [BIND_FLAG.to_owned(), bind.to_string()]);
+        let bind = bind.into_iter().flatten();
+        let first = [WORKER_FLAG.to_owned()].into_iter();
+        first
+            .chain(bind)
+            .chain(tls.into_iter().flat_map(WorkerTls::flags))
+            .collect()
+    }
+
     fn check(&self) -> Result<(), CommandError> {
         if self.program.is_empty() || self.program.starts_with('-') || self.program.contains('=') {
             let program = excerpt(&self.program);
@@ -121,7 +148,12 @@ impl WorkerCommand {
                 return Err(CommandError::Secret { name: name.clone() });
             }
         }
-        let words = self.arguments.iter().chain(self.environment.values());
+        let flags = self.flags();
+        let words = self
+            .arguments
+            .iter()
+            .chain(self.environment.values())
+            .chain(&flags);
         let mut words = words.chain(&self.directory).chain([&self.program]);
         match words.find(|word| word.contains('\0')) {
             Some(word) => Err(CommandError::Nul { word: excerpt(word) }),

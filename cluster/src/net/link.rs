@@ -68,8 +68,10 @@ impl Link {
 
     /// Takes the socket of the link, in non-blocking mode, and the bytes that come before those of the socket.
     ///
-    /// A stream that is no socket, or whose bytes do not travel as they are (TLS), is carried by a pair of Unix domain sockets:
-    /// two tasks of the current runtime of tokio copy its bytes, and end with the stream.
+    /// A stream that is no socket, or whose bytes do not travel as they are (TLS), is carried by a pair of Unix domain sockets: a
+    /// task of the current runtime of tokio copies its bytes, and ends when the socket is closed or the stream is lost. When the
+    /// peer ends the stream, the socket reads its end, as that of TCP does. When the stream is lost, the socket polls as a
+    /// hang-up besides.
     ///
     /// # Errors
     /// No descriptor is left; or this is another system than Linux, which has no such sockets.

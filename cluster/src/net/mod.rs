@@ -13,6 +13,7 @@
 
 mod authenticate;
 mod bridge;
+mod carried;
 mod error;
 mod frames;
 mod link;
@@ -29,15 +30,17 @@ pub mod contract;
 
 pub use authenticate::{Arrival, answer, dial, introduce};
 pub use bridge::{Bridge, bridge};
+pub use carried::Carried;
 pub use error::{LinkCause, LinkError};
 pub use frames::{FrameReader, FrameSender, FrameSettings, FrameWriter, Refused, SendError};
 pub use link::Link;
 pub use listener::Listener;
 pub use tcp::Tcp;
 #[cfg(feature = "tls")]
-pub use tls::{Credentials, CredentialsError, PeerNames, Tls, TlsError};
+pub use tls::{CredentialTexts, Credentials, CredentialsError, Issuer, PeerNames, SecretText, Tls, TlsError};
 pub use transport::{
-    Accepted, Acceptor, ByteReader, ByteWriter, Halves, PeerInfo, Pending, ReadHalf, Transport, WriteHalf,
+    Accepted, Acceptor, ByteReader, ByteWriter, Cut, Halves, PeerInfo, Pending, ReadHalf, Transport,
+    WriteHalf,
 };
 pub use uds::Uds;
 

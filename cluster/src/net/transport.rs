@@ -108,7 +108,13 @@ pub struct Halves {
     /// Bytes that both ends of this stream know and no other stream has, such as the exporter of TLS. Empty if the
     /// transport has none.
     pub binding: Vec<u8>,
+    /// The way to leave the stream so that the other side sees that it is lost, and not that it has ended: called before both
+    /// halves are dropped. `None` if the transport has none; its streams end then, whatever happens.
+    pub cut: Option<Cut>,
 }
+
+/// Leaves a stream so that the other side sees that it is lost.
+pub type Cut = Box<dyn FnOnce() + Send>;
 
 impl Halves {
     /// The halves of a stream without a binding.
@@ -120,6 +126,7 @@ impl Halves {
             reader: Box::new(reader),
             writer: Box::new(writer),
             binding: Vec::new(),
+            cut: None,
         }
     }
 }

@@ -7,6 +7,8 @@
     clippy::panic
 )] // a test may panic
 
+#[cfg(target_os = "linux")]
+mod carried;
 mod contract;
 mod frames;
 mod handshake;

@@ -2,6 +2,8 @@
 //! a pair of Unix sockets with [byte rings](super::peer_rings) beside it.
 #![allow(unsafe_code)] // counts the bytes that the kernel has written into a vector
 
+#[cfg(feature = "hosts")]
+use std::any::Any;
 use std::future::pending;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -17,7 +19,11 @@ use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
 };
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
+#[cfg(feature = "hosts")]
+use selvedge_cluster::net::{Carried, Halves, StreamSocket};
 use tokio::io::Interest;
+#[cfg(feature = "hosts")]
+use tokio::net::{TcpStream, tcp::OwnedReadHalf};
 use tokio::runtime::Handle;
 
 use super::lead_poll::LeadPoll;
@@ -45,6 +51,9 @@ pub(crate) struct PeerEnd {
     socket: OwnedFd,
     /// Carry the bytes of a pair, instead of the socket.
     rings: Option<RingsEnd>,
+    /// The way to abandon a stream that is no socket, and that a task carries to this one.
+    #[cfg(feature = "hosts")]
+    carried: Option<Carried>,
 }
 
 impl PeerEnd {
@@ -54,6 +63,8 @@ impl PeerEnd {
         PeerEnd {
             socket: socket.into(),
             rings: None,
+            #[cfg(feature = "hosts")]
+            carried: None,
         }
     }
 
@@ -64,7 +75,13 @@ impl PeerEnd {
         let rings = self.rings.map(PeerRings::new).transpose()?.map(Arc::new);
         let bell = rings.iter().map(|rings| Arc::clone(rings.own_bell()));
         let events = bell.chain([Arc::clone(&socket)]).collect();
-        Ok((PeerSocket { socket, rings }, events))
+        let socket = PeerSocket {
+            socket,
+            rings,
+            #[cfg(feature = "hosts")]
+            carried: None,
+        };
+        Ok((socket, events))
     }
 
     /// The descriptors by which another process gets the end.
@@ -79,6 +96,8 @@ impl PeerEnd {
         Some(PeerEnd {
             socket,
             rings: Some(RingsEnd::of(rings)),
+            #[cfg(feature = "hosts")]
+            carried: None,
         })
     }
 }
@@ -90,6 +109,8 @@ pub(crate) fn pair() -> io::Result<(PeerEnd, PeerEnd)> {
     let end = |socket: UnixStream, rings| PeerEnd {
         socket: socket.into(),
         rings: Some(rings),
+        #[cfg(feature = "hosts")]
+        carried: None,
     };
     Ok((end(one, first), end(other, second)))
 }
@@ -97,20 +118,35 @@ pub(crate) fn pair() -> io::Result<(PeerEnd, PeerEnd)> {
 /// The socket of a link over a network, and the bytes that come before those of the socket.
 #[cfg(feature = "hosts")]
 pub(crate) fn of_link(link: selvedge_cluster::net::Link) -> io::Result<(PeerEnd, Vec<u8>)> {
-    let (socket, beyond) = link.into_socket()?;
-    // Two workers may have nothing to say for long, while something between them forgets their connection. An error means
-    // that the stream is carried by a pair.
-    let _ = set_socket_keepalive(&socket, true)
-        .and_then(|()| set_tcp_keepidle(&socket, KEEPALIVE_IDLE))
-        .and_then(|()| set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL))
-        .and_then(|()| set_tcp_keepcnt(&socket, KEEPALIVE_PROBES))
-        .and_then(|()| set_tcp_user_timeout(&socket, UNACKNOWLEDGED_MAX_MS));
-    Ok((PeerEnd::of_socket(socket), beyond))
+    let (StreamSocket { descriptor, carried }, beyond) = link.into_socket()?;
+    let end = PeerEnd {
+        carried,
+        ..PeerEnd::of_socket(descriptor)
+    };
+    Ok((end, beyond))
+}
+
+/// Has the system ask whether the connection under a stream still stands.
+#[cfg(feature = "hosts")]
+pub(crate) fn watch_over(halves: &Halves) {
+    let reader: &dyn Any = &*halves.reader;
+    let Some(half) = reader.downcast_ref::<OwnedReadHalf>() else {
+        return;
+    };
+    let socket: &TcpStream = half.as_ref();
+    // An error means that the connection has ended already.
+    let _ = set_socket_keepalive(socket, true)
+        .and_then(|()| set_tcp_keepidle(socket, KEEPALIVE_IDLE))
+        .and_then(|()| set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL))
+        .and_then(|()| set_tcp_keepcnt(socket, KEEPALIVE_PROBES))
+        .and_then(|()| set_tcp_user_timeout(socket, UNACKNOWLEDGED_MAX_MS));
 }
 
 /// Drops a connection that is not used. Its other end sees a reset, and no end of the stream.
 #[cfg(any(test, feature = "hosts"))]
 pub(crate) fn drop_unused(end: PeerEnd) {
+    #[cfg(feature = "hosts")]
+    end.carried.iter().for_each(Carried::abandon);
     abandon(&end.socket);
 }
 
@@ -121,14 +157,18 @@ fn abandon(socket: &OwnedFd) {
 
 /// Gives an end to a reactor. [`PeerSource::begin`] begins to watch it.
 pub(crate) fn register(end: PeerEnd, reactor: &Handle) -> io::Result<(PeerSource, PeerSocket)> {
-    let socket = Arc::new(end.socket);
-    let rings = end.rings.map(PeerRings::new).transpose()?.map(Arc::new);
-    let source = source(Arc::clone(&socket), rings.clone(), reactor);
+    let socket = PeerSocket {
+        socket: Arc::new(end.socket),
+        rings: end.rings.map(PeerRings::new).transpose()?.map(Arc::new),
+        #[cfg(feature = "hosts")]
+        carried: end.carried,
+    };
+    let source = source(Arc::clone(&socket.socket), socket.rings.clone(), reactor);
     if source.is_err() {
         // Else a peer over a network would take this process for dead.
-        abandon(&socket);
+        socket.abandon();
     }
-    Ok((source?, PeerSocket { socket, rings }))
+    Ok((source?, socket))
 }
 
 fn source(socket: Arc<OwnedFd>, rings: Option<Arc<PeerRings>>, reactor: &Handle) -> io::Result<PeerSource> {
@@ -148,6 +188,8 @@ pub(crate) struct PeerSocket {
     socket: Arc<OwnedFd>,
     /// Carry the bytes, instead of the socket.
     rings: Option<Arc<PeerRings>>,
+    #[cfg(feature = "hosts")]
+    carried: Option<Carried>,
 }
 
 impl PeerSocket {
@@ -242,6 +284,8 @@ impl PeerSocket {
 
     /// Has the other end see a reset, and no end of the stream, once the last owner of the socket drops it.
     pub(crate) fn abandon(&self) {
+        #[cfg(feature = "hosts")]
+        self.carried.iter().for_each(Carried::abandon);
         abandon(&self.socket);
     }
 

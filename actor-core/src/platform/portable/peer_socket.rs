@@ -20,6 +20,10 @@ pub(crate) fn of_link(_: selvedge_cluster::net::Link) -> io::Result<(PeerEnd, Ve
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Leaves a stream as it is.
+#[cfg(feature = "hosts")]
+pub(crate) fn watch_over(_: &selvedge_cluster::net::Halves) {}
+
 /// Drops an end.
 #[cfg(any(test, feature = "hosts"))]
 pub(crate) fn drop_unused(end: PeerEnd) {

@@ -1,5 +1,5 @@
 use crate::manager::{
-    ManageEvent, OutOfTurn, SetUpAction, Stage, StartUp, StartUpEvent, WorkerAddress, WorkerSetUp,
+    ManageEvent, OutOfTurn, SetUpAction, Stage, StartUp, StartUpEvent, WorkerPlace, WorkerSetUp,
 };
 
 const REGISTER: Told = SetUpAction::Manage(ManageEvent::Register);
@@ -35,7 +35,7 @@ fn registered() -> WorkerSetUp {
 fn jmgr_02_the_address_comes_before_the_link_and_the_link_before_the_membership() {
     let (mut worker, mut start_up) = (WorkerSetUp::launched(), StartUp::default());
     assert!(worker.connected::<&str>().is_err(), "no address is known");
-    let address: WorkerAddress = "10.0.0.7:4711".parse().unwrap();
+    let address = WorkerPlace::Address("10.0.0.7:4711".parse().unwrap());
     let event = start_up.receive(&mut address.announcement().as_bytes()).unwrap();
     assert_eq!(event, Some(StartUpEvent::Announced(address)));
     worker.announced().unwrap();

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use crate::manager::{
     Forwarder, LINE_BYTES_MAX, Lines, Origin, START_UP_LINES_MAX, StartUp, StartUpError, StartUpEvent,
-    WorkerAddress,
+    WorkerPlace,
 };
 use crate::peer::ProcessId;
 
@@ -57,9 +57,34 @@ fn jmgr_14_the_first_line_that_announces_an_address_is_the_one() {
 
 #[test]
 fn jmgr_14_text_without_an_end_of_line_does_not_hide_the_announcement() {
-    let address: WorkerAddress = "[fe80::1%eth0]:9".parse().unwrap();
+    let address = WorkerPlace::Address("[fe80::1%eth0]:9".parse().unwrap());
     let output = format!("loading ...{}", address.announcement());
     assert_eq!(heard([output.as_bytes()]).1, Ok("[fe80::1%eth0]:9".to_owned()));
+}
+
+#[test]
+fn jtran_07_a_place_of_the_users_own_transport_is_any_line_of_text() {
+    for place in [
+        "x",
+        "at the third shelf",
+        "/run/broker/7",
+        "1.2.3.4:5",
+        &"é".repeat(512),
+    ] {
+        let output = WorkerPlace::own(place).unwrap().announcement();
+        let mut start_up = StartUp::default();
+        let event = start_up.receive(&mut output.as_bytes()).unwrap();
+        let own = WorkerPlace::Own(place.to_owned());
+        assert_eq!(event, Some(StartUpEvent::Announced(own)));
+    }
+    for place in ["", " x", "x ", "a\nb", "\u{1b}[2J", &"x".repeat(1025)] {
+        assert!(WorkerPlace::own(place).is_err(), "{place}");
+    }
+    let (_, refused) = heard([&b"selvedge-worker#1 at \n"[..]]);
+    assert!(
+        matches!(refused, Err(StartUpError::Unreadable { .. })),
+        "{refused:?}"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -32,12 +33,16 @@ pub(super) fn secured(stream: TlsStream<Below>) -> io::Result<Halves> {
     };
     let binding = binding.map_err(io::Error::other)?.to_vec();
     let shared = Arc::new(Mutex::new(stream));
+    let is_cut = Arc::<AtomicBool>::default();
+    let writer = TlsWriter {
+        session: SharedSession(shared.clone()),
+        is_cut: Arc::clone(&is_cut),
+    };
     Ok(Halves {
         binding,
-        ..Halves::new(
-            TlsReader(SharedSession(shared.clone())),
-            TlsWriter(SharedSession(shared)),
-        )
+        // Relaxed: whoever cuts the stream drops the writer afterwards.
+        cut: Some(Box::new(move || is_cut.store(true, Ordering::Relaxed))),
+        ..Halves::new(TlsReader(SharedSession(shared)), writer)
     })
 }
 
@@ -64,11 +69,15 @@ impl AsyncRead for TlsReader {
     }
 }
 
-struct TlsWriter(SharedSession);
+struct TlsWriter {
+    session: SharedSession,
+    /// Whether the stream is left without the message that ends it, which the peer sees.
+    is_cut: Arc<AtomicBool>,
+}
 
 impl AsyncWrite for TlsWriter {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.0.turn(|stream| stream.poll_write(cx, bytes))
+        self.session.turn(|stream| stream.poll_write(cx, bytes))
     }
 
     fn poll_write_vectored(
@@ -76,7 +85,7 @@ impl AsyncWrite for TlsWriter {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.0.turn(|stream| stream.poll_write_vectored(cx, pieces))
+        self.session.turn(|stream| stream.poll_write_vectored(cx, pieces))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -84,21 +93,25 @@ impl AsyncWrite for TlsWriter {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.turn(|stream| stream.poll_flush(cx))
+        self.session.turn(|stream| stream.poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.turn(|stream| stream.poll_shutdown(cx))
+        self.session.turn(|stream| stream.poll_shutdown(cx))
     }
 }
 
 /// The direction ends: in order if the system takes the last bytes at once, and otherwise in an error of the peer, which
-/// has not got them.
+/// has not got them. A stream that was cut ends in such an error too.
 impl Drop for TlsWriter {
     fn drop(&mut self) {
-        let below = self.0.turn(|stream| {
+        // Relaxed: the thread that drops the writer has seen the cut, if there was one.
+        let is_cut = self.is_cut.load(Ordering::Relaxed);
+        let below = self.session.turn(|stream| {
             let stream = stream.get_mut();
-            let _ = Pin::new(&mut *stream).poll_shutdown(&mut Context::from_waker(Waker::noop()));
+            if !is_cut {
+                let _ = Pin::new(&mut *stream).poll_shutdown(&mut Context::from_waker(Waker::noop()));
+            }
             let (below, _) = stream.get_mut();
             std::mem::replace(below.writer_mut(), Box::new(sink()))
         });

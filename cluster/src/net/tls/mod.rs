@@ -5,6 +5,7 @@ mod credentials;
 mod credentials_error;
 mod error;
 mod halves;
+mod issuer;
 
 use std::fmt;
 use std::io;
@@ -24,6 +25,7 @@ pub use authority::PeerNames;
 pub use credentials::Credentials;
 pub use credentials_error::CredentialsError;
 pub use error::TlsError;
+pub use issuer::{CredentialTexts, Issuer, SecretText};
 
 use self::authority::Authority;
 use super::transport::{Accepted, Acceptor, Halves, PeerInfo, Pending, Transport};

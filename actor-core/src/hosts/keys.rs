@@ -1,0 +1,86 @@
+//! The secrets that the driver gives to its workers.
+
+use std::hint::black_box;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use selvedge_cluster::handshake::{Cookie, CookieSource};
+use selvedge_cluster::manager::WorkerTls;
+use serde::{Deserialize, Serialize};
+
+use super::identity::Means;
+use super::link_transport::of_worker;
+use crate::hub::notice::Secret;
+
+/// The standard input of a worker: the cookie in a line, and credentials behind it if it has the flag for that. The
+/// memory is overwritten when this is dropped.
+pub(super) struct WorkerInput(Vec<u8>);
+
+/// The bytes for which there is room: the memory must not grow, which would leave a copy behind.
+const INPUT_BYTES: usize = 256 << 10;
+
+impl WorkerInput {
+    pub(super) fn of(cookie: &Cookie) -> Self {
+        WorkerInput(Vec::with_capacity(INPUT_BYTES)).with(cookie.text().as_ref())
+    }
+
+    pub(super) fn with(mut self, bytes: &[u8]) -> Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for WorkerInput {
+    fn drop(&mut self) {
+        self.0.fill(0);
+        // The zeros count as read, so the compiler writes them.
+        black_box(&self.0);
+    }
+}
+
+/// All that a worker of the driver's host needs to dial a worker of another one. It comes over the worker's control link.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Keys {
+    Of {
+        /// The bytes of a [`WorkerInput`].
+        input: Vec<u8>,
+        tls: Option<WorkerTls>,
+    },
+    /// A transport of the user's own, which a worker of this host does not have.
+    None { transport: String },
+}
+
+impl Keys {
+    /// The keys as the hub passes them on.
+    pub(super) fn secret(&self) -> Secret {
+        // Plain data, which always encodes.
+        Secret(postcard::to_stdvec(self).unwrap_or_default())
+    }
+
+    /// The means by which this worker dials others.
+    ///
+    /// # Errors
+    /// A text: there is no way to another worker.
+    pub(super) fn of(secret: &Secret) -> Result<Means, String> {
+        let keys = postcard::from_bytes(&secret.0).map_err(|_| "the driver sends no keys".to_owned())?;
+        let (input, tls) = match keys {
+            Keys::Of { input, tls } => (WorkerInput(input), tls),
+            Keys::None { transport } => {
+                return Err(format!(
+                    "the other worker is reached over the transport `{transport}` of the driver's own, which a worker of \
+                     `Runtime::worker` does not have (help: add all workers by a manager with this transport)"
+                ));
+            }
+        };
+        let mut input = input.bytes();
+        let cookie = CookieSource::Stdin
+            .read(&mut input)
+            .map_err(|error| error.to_string())?;
+        let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let transport = of_worker(nowhere, tls.as_ref(), &mut input)?;
+        Ok(Means { cookie, transport })
+    }
+}
