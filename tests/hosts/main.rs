@@ -10,11 +10,13 @@
 #[path = "../census/mod.rs"]
 mod census;
 
+mod broker;
 mod deaths;
 mod graphs;
 mod managers;
 mod members;
 mod names;
+mod own;
 mod ports;
 mod refused;
 mod resets;
@@ -23,6 +25,7 @@ mod sshd;
 #[cfg(feature = "tls")]
 mod tls;
 mod topology;
+mod turns;
 mod workers;
 
 use std::num::NonZeroU16;

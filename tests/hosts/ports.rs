@@ -50,6 +50,12 @@ pub fn links(pid: u32) -> usize {
     sockets(pid).len() - listeners(pid).len()
 }
 
+/// Whether all connections of a process lead to this address.
+pub fn all_lead_to(pid: u32, address: std::net::SocketAddr) -> bool {
+    let port = format!(":{:04X}", address.port());
+    sockets(pid).iter().all(|socket| socket.remote.ends_with(&port))
+}
+
 #[remote]
 fn pid_at(place: Ref<u32>) -> Result<u32> {
     Ok(*place.fetch()?)

@@ -9,7 +9,7 @@ use crate::ports::links;
 use crate::{alone, beside_others, local, pid};
 
 #[remote]
-fn pid_of(process: u32) -> Result<u32> {
+pub fn pid_of(process: u32) -> Result<u32> {
     let runtime = Runtime::current()?;
     let process = selvedge::hosts::ProcessId::new(process).unwrap();
     Ok(runtime.call(pid::remote().on_process(process)).wait()?)
