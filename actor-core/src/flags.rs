@@ -7,6 +7,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::num::NonZeroU16;
 
 use crate::platform::restart::restart;
 use crate::worker::exit::exit_now;
@@ -19,9 +20,12 @@ pub const ENV_CHECK: &str = "SELVEDGE_CHECK";
 /// The file to which the trace of a graph is written at its tear-down (`--selvedge-trace=FILE`).
 pub const ENV_TRACE: &str = "SELVEDGE_TRACE_FILE";
 
+/// The number of workers on this host (`--selvedge-workers=N`), of [`Runtime::requested_workers`](crate::Runtime::requested_workers).
+pub const ENV_WORKERS: &str = "SELVEDGE_WORKERS";
+
 /// All variables that flags set. Workers get none of them.
 #[allow(dead_code, reason = "only Linux has workers")]
-pub(crate) const ALL: [&str; 3] = [ENV_GRAPH, ENV_CHECK, ENV_TRACE];
+pub(crate) const ALL: [&str; 4] = [ENV_GRAPH, ENV_CHECK, ENV_TRACE, ENV_WORKERS];
 
 /// The prefix of all flags of selvedge.
 const PREFIX: &str = "--selvedge-";
@@ -31,6 +35,7 @@ Flags of every program that uses selvedge, given before any `--`:
   --selvedge-graph[=FORMAT]  prints the first graph and ends: text, dot, mermaid, json, svg or html
   --selvedge-check           proves the first graph and ends
   --selvedge-trace=FILE      writes a trace when the graph ends: a page for .html, a picture for .svg, else JSON
+  --selvedge-workers=N       starts N workers on this host, or `auto` for one a core, if the program takes them
   --selvedge-worker [--bind-to HOST] [--tls-input | --tls-files CHAIN KEY AUTHORITY [--tls-any-name]]
                              becomes a worker of another host (feature `hosts`), as `Runtime::add` starts it
   --selvedge-help            prints this and ends
@@ -39,10 +44,11 @@ Variables of the environment:
 ";
 
 /// The variables that selvedge reads, with their descriptions.
-const VARIABLES: [(&str, &str); 15] = [
+const VARIABLES: [(&str, &str); 16] = [
     (ENV_GRAPH, "as --selvedge-graph"),
     (ENV_CHECK, "as --selvedge-check"),
     (ENV_TRACE, "as --selvedge-trace"),
+    (ENV_WORKERS, "as --selvedge-workers"),
     (
         "SELVEDGE_COMMUNICATOR",
         "the communicator of graphs that name none",
@@ -132,6 +138,15 @@ pub(crate) fn hosted_worker() -> Option<selvedge_cluster::manager::WorkerFlags> 
     selvedge_cluster::manager::WorkerFlags::of(arguments.take_while(|argument| argument != "--"))
 }
 
+/// The number of workers that a text asks for: `Some(None)` for one a core.
+#[allow(clippy::option_option, reason = "no number, no fixed number, and a number")]
+pub(crate) fn worker_count(text: &str) -> Option<Option<NonZeroU16>> {
+    match text {
+        "auto" => Some(None),
+        digits => digits.parse().ok().map(Some),
+    }
+}
+
 /// Reads an argument; returns `None` if it is not a flag of selvedge.
 ///
 /// # Errors
@@ -160,6 +175,10 @@ fn flag(argument: &OsStr) -> Result<Option<Flag>, String> {
             Err(format!("`{argument}` names a file that is not UTF-8"))
         }
         ("trace", Some(file)) => sets(ENV_TRACE, file),
+        ("workers", Some(count)) if worker_count(count).is_some() => sets(ENV_WORKERS, count),
+        ("workers", _) => Err(format!(
+            "`{argument}` needs a number of workers from 1 to 65535, or `auto` for one a core, as in `--selvedge-workers=4`"
+        )),
         ("help" | "check", Some(_)) => Err(format!("`{argument}`: the flag takes no value")),
         _ => Err(format!("`{argument}` is no flag of selvedge")),
     }
@@ -270,6 +289,10 @@ mod tests {
             "--selvedge-trace",
             "--selvedge-trace=",
             "--selvedge-check=1",
+            "--selvedge-workers",
+            "--selvedge-workers=0",
+            "--selvedge-workers=65536",
+            "--selvedge-workers=many",
             "--selvedge-",
         ] {
             let wrong = split(words(argument)).unwrap_err();

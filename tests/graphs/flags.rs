@@ -17,6 +17,13 @@ fn program() {
         counter(&runtime, "b", Placement::Process),
     );
     let kind = std::env::var(ENV_PROGRAM).unwrap();
+    if kind == "workers" {
+        let names = runtime.requested_workers().map(|workers| {
+            let names = workers.iter().map(|worker| worker.name().to_owned());
+            names.collect::<Vec<_>>().join(", ")
+        });
+        return println!("{names:?}");
+    }
     if kind == "ranks" {
         let sum = |x: Edge<i64>| allreduce(ReduceOp::Sum, [a.echo(&x), b.echo(&x)]);
         match runtime.compile(sum) {
@@ -212,4 +219,22 @@ fn a_trace_is_written_when_the_graph_ends_and_the_program_runs_as_ever() {
 fn without_flags_nothing_is_different() {
     let output = run("whole", &[]);
     assert!(printed(&output).contains("result 2"));
+}
+
+#[test]
+fn jclust_01_a_flag_asks_for_workers_on_this_host() {
+    assert!(printed(&run("workers", &[])).contains("Ok(\"\")"));
+    let two = printed(&run("workers", &["--selvedge-workers=2"]));
+    assert!(two.contains("Ok(\"worker 1, worker 2\")"), "{two}");
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let auto = printed(&run("workers", &["--selvedge-workers=auto"]));
+    assert_eq!(auto.matches("worker ").count(), cores);
+    let wrong = run("workers", &["--selvedge-workers=none"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("needs a number of workers"));
+    let variable = program_of("workers")
+        .env("SELVEDGE_WORKERS", "0")
+        .output()
+        .unwrap();
+    assert!(printed(&variable).contains("environment variable `SELVEDGE_WORKERS`"));
 }

@@ -13,6 +13,7 @@ mod census;
 mod broker;
 mod deaths;
 mod graphs;
+mod interrupt;
 mod managers;
 mod members;
 mod names;

@@ -50,6 +50,15 @@ pub fn links(pid: u32) -> usize {
     sockets(pid).len() - listeners(pid).len()
 }
 
+/// Whether one of two processes has a connection to a port of the other one.
+pub fn are_linked(one: u32, other: u32) -> bool {
+    let leads = |from, to| {
+        let ports: Vec<_> = listeners(to).into_iter().map(|socket| socket.local).collect();
+        sockets(from).iter().any(|socket| ports.contains(&socket.remote))
+    };
+    leads(one, other) || leads(other, one)
+}
+
 /// Whether all connections of a process lead to this address.
 pub fn all_lead_to(pid: u32, address: std::net::SocketAddr) -> bool {
     let port = format!(":{:04X}", address.port());

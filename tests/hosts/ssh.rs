@@ -162,7 +162,7 @@ fn a_forwarder() {
 }
 
 /// What the played `ssh` does about tunnels.
-fn forwarding() -> String {
+pub fn forwarding() -> String {
     let program = std::env::current_exe().unwrap();
     format!(
         "forward=; control=; for word; do\n\
@@ -209,6 +209,31 @@ fn jnet_06_with_a_tunnel_only_ssh_reaches_the_worker_and_the_tunnel_ends_with_it
     let before = settled(Census::take);
     round();
     assert_eq!(wait_until(&before, Census::take), before);
+}
+
+#[remote]
+fn pid_at(place: Ref<u32>) -> Result<u32> {
+    Ok(*place.fetch()?)
+}
+
+#[test]
+fn jnet_07_two_workers_behind_tunnels_reach_each_other_by_their_ports_alone() {
+    let _guard = alone();
+    let played = Played::new("ports", &forwarding());
+    let runtime = Runtime::new().hello_timeout(Duration::from_secs(60));
+    let manager = played
+        .manager("gpu0\ngpu1")
+        .options(played.options().tunnel(true));
+    let workers = runtime.add(manager).unwrap();
+    let [one, other] = [0, 1].map(|at| workers[at].pid().unwrap());
+    assert!(!crate::ports::are_linked(one, other));
+    let kept = runtime.keep(pid::remote().on(&workers[0]));
+    let found = runtime
+        .call(pid_at::remote(&kept).on(&workers[1]))
+        .wait()
+        .unwrap();
+    assert_eq!(found, one);
+    assert!(crate::ports::are_linked(one, other));
 }
 
 #[test]

@@ -16,6 +16,7 @@ use selvedge::prelude::*;
 
 use crate::census::{Census, is_alive, settled, wait_until};
 use crate::resets::work_goes_on_over_resets;
+use crate::ssh::{Played, forwarding};
 use crate::{alone, beside_others, deaths, forever, local, pid};
 
 fn tls() -> LinkTransport {
@@ -154,6 +155,24 @@ fn jnet_08_workers_under_tls_reach_each_other_and_children_reach_them() {
         let kept = runtime.keep(numbers::remote(count).on(&child));
         let found = runtime.call(sum::remote(&kept).on(&workers[1])).wait().unwrap();
         assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn jnet_08_tunnels_carry_what_is_under_tls() {
+    let _guard = alone();
+    let played = Played::new("secret-tunnel", &forwarding());
+    let runtime = Runtime::new().hello_timeout(Duration::from_secs(60));
+    let options = played.options().tunnel(true);
+    let manager = played.manager("gpu0\ngpu1").options(options).transport(tls());
+    let workers = runtime.add(manager).unwrap();
+    let kept = runtime.keep(numbers::remote(1000).on(&workers[0]));
+    let found = runtime.call(sum::remote(&kept).on(&workers[1])).wait().unwrap();
+    assert_eq!(found, 499_500);
+    let told = played.read("told");
+    assert!(told.contains("--selvedge-worker --tls-input"), "{told}");
+    for worker in workers {
+        worker.end(Duration::from_secs(60)).unwrap();
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) enum WorkerMessage {
     Start(Promise<Result<(), SpawnError>>),
     /// The process is dead, with this exit, and its death has been announced.
     Died(Exit),
+    /// Interrupts the functions that run in the process.
+    Interrupt,
     /// Ends the process, by force after the deadline.
     Shutdown { deadline: Instant },
 }

@@ -4,6 +4,9 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "hosts")]
+use selvedge_cluster::manager::ManageEvent;
+
 use crate::actor_record::{ActorRecord, Liveness};
 use crate::control::messages::WorkerMessage;
 use crate::control::node::{Node, NodeRef};
@@ -43,6 +46,10 @@ impl Node for WorkerNode {
                 ControlFlow::Continue(())
             }
             WorkerMessage::Died(exit) => self.died(myself, &exit).await,
+            WorkerMessage::Interrupt => {
+                self.interrupt();
+                ControlFlow::Continue(())
+            }
             WorkerMessage::Shutdown { deadline } => self.shut_down(deadline),
         }
     }
@@ -121,6 +128,17 @@ impl WorkerNode {
         self.args.record.set_over(killed);
         self.args.directory.leases.wake();
         ControlFlow::Break(())
+    }
+
+    /// Interrupts the functions of the process, and tells its manager. Nothing happens if no process runs.
+    fn interrupt(&self) {
+        if let Some(link) = self.args.record.link() {
+            let _ = link.tell(&ToWorker::Interrupt);
+            #[cfg(feature = "hosts")]
+            self.args
+                .launcher
+                .tell(self.args.record.id().among_peers(), ManageEvent::Interrupt);
+        }
     }
 
     fn shut_down(&mut self, deadline: Instant) -> ControlFlow<()> {

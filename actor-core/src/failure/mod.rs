@@ -193,7 +193,9 @@ impl fmt::Display for Failure {
             Failure::Panic { message } => write!(f, "panicked: {message}"),
             Failure::Channel(error) => write!(f, "{error}"),
             Failure::Busy(text) => f.write_str(text),
-            Failure::Interrupted => f.write_str("dropped where it awaited: nobody wants its result any more"),
+            Failure::Interrupted => f.write_str(
+                "dropped where it awaited: nobody wants its result any more, or its worker was interrupted",
+            ),
             Failure::TimedOut(limit) => write!(f, "dropped where it awaited, after {limit:?}"),
             Failure::Unmade { functions, failure } => {
                 write_functions(functions, f)?;

@@ -313,6 +313,14 @@ impl Worker {
         Lane::new(&self.runtime, name.into(), WorkerLane(Arc::clone(&self.keep)))
     }
 
+    /// Interrupts the remote functions that run in the worker or wait there to run, whoever has called them, and returns at once. An
+    /// `async fn` is dropped where it awaits, and its caller gets the error of an interrupted function. Any other function runs until it
+    /// ends: it learns of the interruption by [`cancellation`](crate::cancellation), and from the calls and values that it waits for. Calls
+    /// that are made later, actors and graphs are not concerned.
+    pub fn interrupt(&self) {
+        self.keep.record.interrupt();
+    }
+
     /// Ends the worker for good: its actors die, and its process ends within `grace` or is killed.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ pub(crate) mod handles;
 pub(crate) mod inline;
 pub(crate) mod keep;
 pub(crate) mod placement;
+mod requested;
 pub(crate) mod thread;
 pub(crate) mod worker;
 

@@ -68,6 +68,6 @@ pub trait ClusterManager: Send + Sync {
     /// other, also while [`launch`](Self::launch) runs, and the end of the runtime waits up to 2 s for it. A panic is caught. The
     /// default does nothing.
     ///
-    /// Nobody sends [`Interrupt`](ManageEvent::Interrupt): whoever waits for a call cancels it.
+    /// [`Interrupt`](ManageEvent::Interrupt) comes between the first two, for each [`Worker::interrupt`](crate::Worker::interrupt).
     fn manage(&self, _worker: ProcessId, _config: &mut WorkerConfig, _event: ManageEvent) {}
 }

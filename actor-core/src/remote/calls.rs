@@ -155,6 +155,14 @@ impl<C> Served<C> {
         orphans.into_iter().map(|(_, cancel)| cancel).collect()
     }
 
+    /// The means to cancel all calls, which stay in the table.
+    pub(crate) fn tokens(&self) -> Vec<C>
+    where
+        C: Clone,
+    {
+        self.calls.values().cloned().collect()
+    }
+
     /// Ends all calls; returns the means to cancel them.
     pub(crate) fn take_all(&mut self) -> Vec<C> {
         std::mem::take(&mut self.calls).into_values().collect()

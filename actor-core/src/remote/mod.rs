@@ -26,6 +26,7 @@ mod executor;
 pub(crate) mod function;
 pub(crate) mod here;
 pub(crate) mod init;
+mod interrupt;
 mod job;
 pub(crate) mod message;
 pub(crate) mod near;

@@ -32,6 +32,7 @@ use crate::remote::async_thread::{AsyncPlace, AsyncThread};
 use crate::remote::calls::{Asked, Served};
 use crate::remote::executor::{Executor, Work};
 use crate::remote::init::{OF_PROCESS, WorkerInit};
+use crate::remote::interrupt::UnansweredCalls;
 use crate::remote::job::RemoteJob;
 use crate::remote::message::CALLS;
 use crate::remote::piece::{Piece, RemoteHelpers};
@@ -49,6 +50,7 @@ pub(crate) struct Remote {
     pub(super) channels: Arc<RemoteChannels>,
     /// The letters between the programs of graphs over several hosts.
     pub(crate) correspondences: Arc<Correspondences>,
+    pub(super) unanswered: UnansweredCalls,
     /// The processes that live or have lived, as far as this process had to do with them: a call to one that is gone fails
     /// by its death, also before the death is announced.
     pub(super) seen: Mutex<IdSet<ProcessId>>,
@@ -103,6 +105,7 @@ impl Remote {
             references,
             asked: Mutex::default(),
             served: Mutex::default(),
+            unanswered: UnansweredCalls::default(),
             unreachable: Unreachable::default(),
             seen: Mutex::default(),
             turn: AtomicUsize::new(0),

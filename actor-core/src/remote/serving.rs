@@ -109,6 +109,9 @@ impl Remote {
         if answers && !self.served.lock().begin(from, asked.call, Arc::clone(&cancel)) {
             return;
         }
+        if !answers {
+            self.unanswered.note(&cancel);
+        }
         let kept = match parcels.first() {
             Some(Parcel::Keep { id }) => Some(*id),
             _ => None,

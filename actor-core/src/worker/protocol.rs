@@ -58,6 +58,8 @@ pub(crate) enum ToWorker {
     WakeAsync,
     /// Tells the hub about a peer. No body; a descriptor comes with [`Notice::Linked`].
     Notice(Notice),
+    /// Interrupts the functions that run in the worker. No body.
+    Interrupt,
     /// Asks for a sign of life. No body.
     Ping,
     /// Ends the worker: it drops the actors, waits this long for busy lanes, and exits. No body.

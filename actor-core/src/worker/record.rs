@@ -203,6 +203,14 @@ impl WorkerRecord {
         }
     }
 
+    /// Interrupts the functions that run in the worker.
+    pub(crate) fn interrupt(&self) {
+        if let Some(node) = self.node.get() {
+            // A node that has stopped has no process.
+            node.send(WorkerMessage::Interrupt);
+        }
+    }
+
     /// Asks the worker to end, by force after the deadline.
     pub(crate) fn end(&self, deadline: Instant) {
         // Set first, because a node that is starting a process reads no messages until it has finished.

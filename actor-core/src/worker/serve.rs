@@ -176,6 +176,7 @@ impl WorkerLanes {
                 .values()
                 .chain(&self.ending)
                 .for_each(|lane| lane.wake_async()),
+            ToWorker::Interrupt => self.runtime.iter().for_each(|it| it.remote().interrupt()),
             ToWorker::Ping => self.writer.send(&FromWorker::Pong),
             ToWorker::Shutdown { grace_ms } => self.shut_down(Duration::from_millis(grace_ms)),
         }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::hub::post::{Post, PostError};
 use crate::hub::queue::CHUNK_BYTES_MAX;
+use crate::hub::tests::processes::eventually;
 
 /// A courier to a worker's hub in this process.
 struct ToHub(Arc<Hub>);
@@ -23,28 +24,30 @@ struct Trio {
     _reactor: Reactor,
 }
 
+/// The hub of a worker in this process, which the driver does not know yet.
+fn worker(process: u32, driver: &Arc<Hub>, settings: LinkSettings, reactor: &Reactor) -> Arc<Hub> {
+    let me = peer(process, 1);
+    let asked = Arc::downgrade(driver);
+    let handle = reactor.handle.clone();
+    let hub = Hub::of_worker(me, driver.me(), settings, move |about| {
+        // The driver is asked by a message, so its answer comes later.
+        let asked = asked.clone();
+        handle.spawn(async move {
+            if let Some(driver) = asked.upgrade() {
+                driver.asked(me, about);
+            }
+        });
+    });
+    hub.set_reactor(reactor.handle.clone());
+    hub
+}
+
 impl Trio {
     fn new(settings: LinkSettings) -> Self {
         let reactor = Reactor::start();
         let driver = Hub::of_driver(settings);
         driver.set_reactor(reactor.handle.clone());
-        let worker = |process| {
-            let me = peer(process, 1);
-            let asked = Arc::downgrade(&driver);
-            let handle = reactor.handle.clone();
-            let hub = Hub::of_worker(me, driver.me(), settings, move |about| {
-                // The driver is asked by a message, so its answer comes later.
-                let asked = asked.clone();
-                handle.spawn(async move {
-                    if let Some(driver) = asked.upgrade() {
-                        driver.asked(me, about);
-                    }
-                });
-            });
-            hub.set_reactor(reactor.handle.clone());
-            hub
-        };
-        let workers = [worker(2), worker(3)];
+        let workers = [2, 3].map(|process| worker(process, &driver, settings, &reactor));
         let seen = [&driver, &workers[0], &workers[1]].map(|hub| Recorder::register(hub));
         for worker in &workers {
             driver.joined(worker.me(), Arc::new(ToHub(Arc::clone(worker))), None);
@@ -266,4 +269,37 @@ fn a_peer_that_is_cut_off_is_dead_on_both_sides() {
     assert_eq!(dead, two.me());
     let why = two.end_of(one.me()).unwrap().to_string();
     assert_eq!(why, "it was cut off: a head that is none");
+}
+
+#[test]
+fn jtran_01_a_process_has_one_task_for_each_peer_that_it_is_connected_with() {
+    const PROCESSES: usize = 12;
+    let (reactor, settings) = (Reactor::start(), LinkSettings::default());
+    let driver = Hub::of_driver(settings);
+    driver.set_reactor(reactor.handle.clone());
+    let numbers = 2..=u32::try_from(PROCESSES).unwrap();
+    let mut hubs: Vec<_> = numbers
+        .map(|process| worker(process, &driver, settings, &reactor))
+        .collect();
+    let mut seen = vec![Recorder::register(&driver)];
+    seen.extend(hubs.iter().map(|hub| Recorder::register(hub)));
+    for worker in &hubs {
+        driver.joined(worker.me(), Arc::new(ToHub(Arc::clone(worker))), None);
+    }
+    hubs.insert(0, driver);
+    let tasks = || reactor.handle.metrics().num_alive_tasks();
+    assert_eq!(tasks(), 0, "nobody is connected");
+    for from in &hubs {
+        for to in hubs.iter().filter(|to| to.me() != from.me()) {
+            from.send(to.me(), letter(1, "")).unwrap();
+        }
+    }
+    for seen in &seen {
+        (1..PROCESSES).for_each(|_| drop(next_letter(seen)));
+    }
+    eventually("only the links have tasks", || {
+        tasks() == PROCESSES * (PROCESSES - 1)
+    });
+    hubs.iter().for_each(|hub| hub.close());
+    eventually("no link is left", || tasks() == 0);
 }

@@ -17,7 +17,8 @@ use crate::home::placement::Restart;
 use crate::hub::post::{Post, PostError};
 use crate::runtime::Runtime;
 use census::{Census, settled, wait_until};
-use toys::{FINE, Toy, Watchdog, eventually, kill_9};
+pub(super) use toys::eventually;
+use toys::{FINE, Toy, Watchdog, kill_9};
 
 /// Peers, each with a number.
 type Counts = Vec<(Peer, u64)>;
