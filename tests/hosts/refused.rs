@@ -1,5 +1,8 @@
 //! Workers that do not come to be, and what is said about it.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use selvedge::hosts::{AddError, ClusterManager, WorkerCommand, WorkerConfig};
@@ -89,5 +92,56 @@ fn jclust_06_only_the_driver_adds_workers() {
     assert!(
         said.ends_with(" cannot add workers: only the process that made the runtime can"),
         "{said}"
+    );
+}
+
+/// A copy of this program that passes for another build of it. The drop removes it.
+struct AnotherBuild(PathBuf);
+
+impl AnotherBuild {
+    fn new() -> Self {
+        let mut program = fs::read(std::env::current_exe().unwrap()).unwrap();
+        // The note with the build id: the lengths of its name and of the id, its type, and its name.
+        let is_note = |bytes: &[u8]| bytes[..4] == [4, 0, 0, 0] && bytes[8..] == *b"\x03\0\0\0GNU\0";
+        match program.windows(16).position(is_note) {
+            Some(note) => program[note + 16] ^= 1,
+            // Without an id, the end of the file counts.
+            None => program.push(0),
+        }
+        let path = std::env::temp_dir().join(format!("selvedge-build-{}", std::process::id()));
+        fs::write(&path, program).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        AnotherBuild(path)
+    }
+}
+
+impl Drop for AnotherBuild {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+struct Built(String);
+
+impl ClusterManager for Built {
+    fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<()> {
+        let command = WorkerCommand::new(&self.0).bind("127.0.0.1".parse()?);
+        out(WorkerConfig::default().ident("older").command(command));
+        Ok(())
+    }
+}
+
+#[test]
+fn jnet_17_a_worker_of_another_build_is_refused_by_name() {
+    let _guard = beside_others();
+    let other = AnotherBuild::new();
+    let error = refusal(Built(other.0.to_str().unwrap().to_owned()));
+    assert!(
+        error.contains("worker `older`") && error.contains("build"),
+        "{error}"
+    );
+    assert!(
+        error.contains("copy one executable") || error.contains("another build"),
+        "{error}"
     );
 }

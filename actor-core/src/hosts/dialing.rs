@@ -171,7 +171,8 @@ pub(crate) fn dial_peer(
 /// The text of an error, which says so if the place that was dialled is one that only its own host reaches.
 fn explained(error: &LinkError, connect_at: &str) -> String {
     let address = connect_at.parse::<SocketAddr>();
-    match address.is_ok_and(|address| address.ip().is_loopback()) {
+    let is_unreachable = matches!(error.cause, LinkCause::Unreachable { .. });
+    match is_unreachable && address.is_ok_and(|address| address.ip().is_loopback()) {
         true => format!(
             "{error} (help: it listens on the loopback interface, which other hosts do not reach; start it with another address: \
              `LocalManager::bind`, `WorkerCommand::bind`, or the second word of the machine's line)"

@@ -182,6 +182,15 @@ impl Handshake {
         }
     }
 
+    /// The peer has closed the link: the reason that the hellos of both sides give, such as another build. Nothing has proved who wrote
+    /// that hello, so this is for an error alone, which the handshake has anyway.
+    pub fn hung_up(&self) -> Option<HandshakeError> {
+        match &self.expected {
+            Expected::Welcome(hello) => self.identity.hello.check(hello).err(),
+            _ => None,
+        }
+    }
+
     /// Admits the dialer that was authenticated. Write the bytes; the handshake is over.
     ///
     /// # Errors

@@ -214,13 +214,18 @@ impl Talk {
         self.bytes.reserve(BYTES_MAX);
         let mut limited = (&mut self.halves.reader).take(BYTES_MAX as u64);
         match limited.read_buf(&mut self.bytes).await {
-            Ok(0) => Err(LinkCause::HungUp),
+            Ok(0) => Err(self.hung_up().unwrap_or(LinkCause::HungUp)),
             Ok(_) if !std::mem::replace(&mut self.has_heard, true) && is_tls(&self.bytes) => {
                 Err(LinkCause::SpeaksTls)
             }
             Ok(_) => Ok(()),
-            Err(error) => Err(LinkCause::lost(&error)),
+            Err(error) => Err(self.hung_up().unwrap_or_else(|| LinkCause::lost(&error))),
         }
+    }
+
+    /// The reason why the peer has closed the link, as far as its hello shows it.
+    fn hung_up(&self) -> Option<LinkCause> {
+        self.handshake.hung_up().map(LinkCause::Handshake)
     }
 
     async fn write(&mut self, bytes: &[u8]) -> Result<(), LinkCause> {
