@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::thread;
@@ -16,8 +17,13 @@ use tokio::net::TcpStream as AsyncStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 
-/// The broker.
-pub struct Broker(SocketAddr);
+use crate::part;
+
+/// The broker, a process of its own, which ends with this object.
+pub struct Broker {
+    process: Child,
+    address: SocketAddr,
+}
 
 #[derive(Default)]
 struct State {
@@ -28,26 +34,44 @@ struct State {
     last: u64,
 }
 
+/// The program of the broker.
+#[test]
+#[ignore = "a part of the tests of transports"]
+fn a_broker() {
+    if std::env::var_os("SELVEDGE_TEST_DRIVER").is_none() {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    println!("broker: {}", listener.local_addr().unwrap());
+    let state = Arc::<Mutex<State>>::default();
+    for stream in listener.incoming() {
+        let (stream, state) = (stream.unwrap(), Arc::clone(&state));
+        thread::spawn(move || drop(serve(stream, &state)));
+    }
+}
+
 impl Broker {
     pub fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let state = Arc::<Mutex<State>>::default();
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let (stream, state) = (stream.unwrap(), Arc::clone(&state));
-                thread::spawn(move || drop(serve(stream, &state)));
-            }
-        });
-        Broker(address)
+        let mut process = part("broker::a_broker").stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut said = lines.filter_map(|line| line.unwrap().split_once("broker: ")?.1.parse().ok());
+        let address = said.next().unwrap();
+        Broker { process, address }
     }
 
     pub fn address(&self) -> SocketAddr {
-        self.0
+        self.address
     }
 
     pub fn transport(&self) -> LinkTransport {
-        LinkTransport::own(Brokered::at(self.0))
+        LinkTransport::own(Brokered::at(self.address))
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
     }
 }
 

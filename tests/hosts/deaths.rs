@@ -1,14 +1,14 @@
 //! Deaths of workers and of drivers.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use selvedge::prelude::*;
 
 use crate::census::{is_alive, wait_until};
-use crate::{beside_others, forever, local, pid};
+use crate::{beside_others, forever, local, part, pid};
 
 struct Quiet;
 
@@ -94,16 +94,8 @@ fn a_driver() {
 
 /// Starts a driver in a process of its own, and returns the pids of its workers.
 fn driver(worker_timeout_ms: u32) -> (Child, Vec<u32>) {
-    let mut driver = Command::new(std::env::current_exe().unwrap())
+    let mut driver = part("deaths::a_driver")
         .env("SELVEDGE_WORKER_TIMEOUT_MS", worker_timeout_ms.to_string())
-        .args([
-            "--exact",
-            "deaths::a_driver",
-            "--ignored",
-            "--nocapture",
-            "--test-threads=1",
-        ])
-        .env("SELVEDGE_TEST_DRIVER", "1")
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

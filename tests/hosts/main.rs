@@ -12,6 +12,7 @@ mod census;
 
 mod broker;
 mod deaths;
+mod ends;
 mod graphs;
 mod interrupt;
 mod managers;
@@ -30,6 +31,7 @@ mod turns;
 mod workers;
 
 use std::num::NonZeroU16;
+use std::process::Command;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use selvedge::hosts::{ClusterManager, LocalManager, WorkerConfig};
@@ -62,6 +64,14 @@ impl ClusterManager for Elsewhere {
             out(config.command(command.variable("SELVEDGE_HOST", *host)));
         })
     }
+}
+
+/// The command that runs an ignored part of a test in a process of its own, by its path.
+pub fn part(path: &str) -> Command {
+    let mut part = Command::new(std::env::current_exe().unwrap());
+    part.args(["--exact", path, "--ignored", "--nocapture", "--test-threads=1"])
+        .env("SELVEDGE_TEST_DRIVER", "1");
+    part
 }
 
 #[remote]

@@ -1,14 +1,13 @@
 //! The workers of a runtime: their numbers, their hosts, and how they are removed.
 
-use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use selvedge::hosts::LocalManager;
+use selvedge::hosts::{ClusterManager, LocalManager, WorkerCommand, WorkerConfig};
 use selvedge::prelude::*;
 use selvedge::{EndError, RemoteError, Worker};
 
-use crate::{Elsewhere, beside_others, forever, local, pid};
+use crate::{Elsewhere, beside_others, forever, local, part, pid};
 
 fn numbers(workers: &[Worker]) -> Vec<u32> {
     workers.iter().map(|worker| worker.process().number()).collect()
@@ -116,6 +115,22 @@ fn say() {
     println!("a word\nanother");
 }
 
+/// A worker whose host greets whoever logs in.
+struct Greeting;
+
+impl ClusterManager for Greeting {
+    fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<()> {
+        let program = std::env::current_exe()?;
+        let script = "echo 'Welcome to the machine'; printf 'no end of line'; exec \"$0\" \"$@\"";
+        let command = WorkerCommand::new("sh").argument("-c").argument(script);
+        let command = command.argument(program.to_str().unwrap());
+        out(WorkerConfig::default()
+            .ident("local 1")
+            .command(command.bind("127.0.0.1".parse()?)));
+        Ok(())
+    }
+}
+
 /// A driver whose worker prints.
 #[test]
 #[ignore = "a part of the test below"]
@@ -124,38 +139,25 @@ fn a_driver() {
         return;
     }
     let runtime = Runtime::new();
-    let workers = runtime.add(local(1)).unwrap();
+    let workers = runtime.add(Greeting).unwrap();
     runtime.call(say::remote().on(&workers[0])).wait().unwrap();
     println!("pid={}", workers[0].pid().unwrap());
     workers[0].end(Duration::from_secs(60)).unwrap();
 }
 
 #[test]
-fn jclust_11_what_a_worker_prints_is_printed_with_its_name() {
+fn jclust_11_jmgr_20_what_a_worker_prints_is_printed_with_its_name_and_what_comes_before_it_as_that_of_a_startup()
+ {
     let _guard = beside_others();
-    let mut driver = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "members::a_driver",
-            "--ignored",
-            "--nocapture",
-            "--test-threads=1",
-        ])
-        .env("SELVEDGE_TEST_DRIVER", "1")
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut printed = String::new();
-    driver
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_string(&mut printed)
-        .unwrap();
-    driver.wait().unwrap();
+    let output = part("members::a_driver").output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
     let pid = printed.split_once("pid=").unwrap().1.lines().next().unwrap();
     for line in ["a word", "another"] {
         let expected = format!("[local 1 pid {pid}] {line}\n");
+        assert!(printed.contains(&expected), "{printed}");
+    }
+    for line in ["Welcome to the machine", "no end of line"] {
+        let expected = format!("From worker startup: {line}\n");
         assert!(printed.contains(&expected), "{printed}");
     }
 }

@@ -18,6 +18,10 @@ impl Hosted {
 
     pub(super) fn failed(&mut self) {}
 
+    pub(super) fn is_announced(&self) -> bool {
+        false
+    }
+
     pub(super) fn joined(&mut self) {}
 
     pub(super) fn left(&mut self) {}
@@ -44,6 +48,7 @@ mod with_manager {
         launcher: Arc<dyn Launcher>,
         set_up: WorkerSetUp,
         tunnel: Option<Tunnel>,
+        is_announced: bool,
     }
 
     impl Hosted {
@@ -54,13 +59,20 @@ mod with_manager {
                 launcher: Arc::clone(launcher),
                 set_up: WorkerSetUp::launched(),
                 tunnel: None,
+                is_announced: false,
             }
         }
 
         /// The process has said where it listens.
         pub(in crate::control) fn announced(&mut self) {
+            self.is_announced = true;
             let announced = self.set_up.announced();
             self.tell(announced.map(|()| Vec::new()));
+        }
+
+        /// Whether the process has said where it listens: it may be one that leads to the worker, such as `ssh`.
+        pub(in crate::control) fn is_announced(&self) -> bool {
+            self.is_announced
         }
 
         /// The process is reached through a tunnel. Returns the tunnel.

@@ -50,7 +50,7 @@ impl Watch {
     pub(crate) async fn run(mut self, mut words: Words) {
         let Directory { leases, hub, .. } = &*self.directory;
         let (silence, limit) = (Silence::new(), self.directory.limits().silence);
-        let mut is_silent = false;
+        let (mut is_silent, mut has_left) = (false, false);
         let mut frames = pin!(read_words(
             &mut words,
             &self.link,
@@ -66,6 +66,7 @@ impl Watch {
             biased;
             // A worker without a link is of no use. It is dead already, or it reports the reason and ends.
             () = &mut frames => {
+                has_left = self.record.is_told_to_end();
                 let _ = tokio::time::timeout(LAST_WORDS_TIMEOUT, self.process.exited()).await;
                 soon()
             }
@@ -91,6 +92,8 @@ impl Watch {
         };
         let exit = match self.severed.get() {
             _ if is_silent => Exit::Silent(limit),
+            // The worker has ended as it was told; only the program that led to it, such as `ssh`, was still there.
+            _ if has_left && self.hosted.is_announced() && is_forced(&exit) => Exit::Unknown,
             Some(why) if is_forced(&exit) && !self.record.is_told_to_end() => Exit::Severed(why.clone()),
             _ => exit,
         };

@@ -155,8 +155,15 @@ impl WorkerNode {
         let left = deadline.saturating_duration_since(Instant::now());
         let grace_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
         let _ = link.tell(&ToWorker::Shutdown { grace_ms });
+        #[cfg(feature = "hosts")]
+        let quit_pause = self.args.launcher.quit_pause();
         tokio::spawn(async move {
             tokio::time::sleep_until(deadline.into()).await;
+            #[cfg(feature = "hosts")]
+            if let Some(pause) = quit_pause {
+                record.quit();
+                tokio::time::sleep(pause).await;
+            }
             record.kill();
         });
         ControlFlow::Continue(())

@@ -26,6 +26,9 @@ pub(super) struct CommandLauncher {
 /// The time that a worker gets at least: a login on another host may take long.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The time between SIGQUIT and SIGKILL. Whoever ends a worker waits a little longer than that beyond its grace.
+const QUIT_PAUSE: Duration = Duration::from_secs(1);
+
 impl Launcher for CommandLauncher {
     fn time_limit(&self, hello: Duration) -> Duration {
         hello.max(JOIN_TIMEOUT)
@@ -49,6 +52,10 @@ impl Launcher for CommandLauncher {
             child,
             contact: Contact::Announced(self.dialing.clone()),
         })
+    }
+
+    fn quit_pause(&self) -> Option<Duration> {
+        Some(QUIT_PAUSE)
     }
 
     fn place(&self) -> Option<&str> {

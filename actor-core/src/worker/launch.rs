@@ -75,6 +75,12 @@ pub(crate) trait Launcher: Send + Sync {
         hello
     }
 
+    /// The time that a process which does not end gets after SIGQUIT and before SIGKILL; `None` for one that gets no SIGQUIT.
+    #[cfg(feature = "hosts")]
+    fn quit_pause(&self) -> Option<Duration> {
+        None
+    }
+
     /// The machine of the worker, as its manager calls it; `None` for this one.
     #[cfg(feature = "hosts")]
     fn place(&self) -> Option<&str> {

@@ -231,6 +231,15 @@ impl WorkerRecord {
         let _ = self.told.subscribe().wait_for(|told| *told).await;
     }
 
+    /// Sends SIGQUIT to the process, if there is one.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn quit(&self) {
+        let current = self.current.lock().clone();
+        if let Some(running) = current {
+            running.child.quit();
+        }
+    }
+
     /// Sends SIGKILL to the process, if there is one. The death is detected like any other.
     pub(crate) fn kill(&self) {
         let current = self.current.lock().clone();

@@ -1,14 +1,14 @@
 //! Managers: how workers are named, launched, heard and ended.
 //!
 //! The [README](https://github.com/selvedge-rs/selvedge/tree/main/cluster/src/manager) of this folder has the order of a
-//! worker's life and the invariants `MANAGER-1` to `MANAGER-7`. Nothing here starts a process or reads a stream: command lines
+//! worker's life and the invariants `MANAGER-1` to `MANAGER-6`. Nothing here starts a process or reads a stream: command lines
 //! come out, and bytes, ends and the time go in.
 //!
 //! - [`MachineSpec`]: a machine, as a line of a machine file names it;
 //! - [`WorkerConfig`]: all that a manager knows of a worker; [`WorkerCommand`]: the command that starts it;
 //! - [`SshOptions`]: the command lines of `ssh`, which start workers on other hosts and carry tunnels;
-//! - [`StartUp`]: the output of a process until it says where it listens; [`Forwarder`]: its output after that;
-//! - [`WorkerSetUp`]: the order in which a worker joins and leaves; [`Escalation`]: the order in which a process is killed.
+//! - [`StartUp`]: the output of a process until it says where it listens;
+//! - [`WorkerSetUp`]: the order in which a worker joins and leaves.
 
 mod printable;
 
@@ -30,19 +30,15 @@ mod worker_place;
 mod worker_tls;
 
 mod announcement;
-mod forwarder;
 mod lines;
 mod start_up;
 
-mod escalation;
 mod set_up;
 
 pub use address::{BindAddress, WorkerAddress};
 pub use command_error::CommandError;
 pub use command_line::CommandLine;
 pub use count::Count;
-pub use escalation::{Escalation, KillPauses, KillStep};
-pub use forwarder::{Forwarder, Origin};
 pub use host_name::HostName;
 pub use lines::{LINE_BYTES_MAX, Lines, OutputLine};
 pub use machine::{MachineSpec, MachineSpecError};

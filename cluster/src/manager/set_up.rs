@@ -22,7 +22,7 @@ pub enum ManageEvent {
 pub enum SetUpAction<E> {
     /// Tell the manager.
     Manage(ManageEvent),
-    /// Begin to kill the process, by an [`Escalation`](super::Escalation).
+    /// Begin to kill the process.
     Kill,
     /// Give the error to whoever wanted the worker.
     Fail(E),

@@ -3,7 +3,6 @@
 use thiserror::Error;
 
 use super::announcement::{Heard, hear};
-use super::forwarder::Origin;
 use super::lines::{Lines, OutputLine};
 use super::printable::excerpt;
 use super::worker_place::WorkerPlace;
@@ -16,8 +15,7 @@ pub const START_UP_LINES_MAX: usize = 1000;
 pub enum StartUpEvent {
     /// A line that is no announcement, with its origin in front: show it to the user.
     Text(String),
-    /// The worker listens at this place. The rest of the input is its ordinary output, for a
-    /// [`Forwarder`](super::Forwarder).
+    /// The worker listens at this place. The rest of the input is its ordinary output.
     Announced(WorkerPlace),
 }
 
@@ -110,7 +108,7 @@ impl StartUp {
     fn pass_on(&mut self, line: &OutputLine) -> Option<StartUpEvent> {
         (!line.text.is_empty()).then(|| {
             self.last = excerpt(&line.text);
-            StartUpEvent::Text(Origin::StartUp.line(line))
+            StartUpEvent::Text(format!("From worker startup: {}", line.text))
         })
     }
 }

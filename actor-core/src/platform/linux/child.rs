@@ -28,6 +28,13 @@ impl ChildHandle {
         let _ = pidfd_send_signal(&*self.0, Signal::KILL);
     }
 
+    /// Sends SIGQUIT to the process, on which it may still say where it was.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn quit(&self) {
+        // An error means that the process is dead already.
+        let _ = pidfd_send_signal(&*self.0, Signal::QUIT);
+    }
+
     /// Returns a handle that names no process.
     #[cfg(test)]
     #[allow(clippy::unwrap_used, reason = "a test may panic")]

@@ -12,6 +12,10 @@ impl ChildHandle {
     /// Does nothing: there is no process.
     pub(crate) fn kill(&self) {}
 
+    /// Does nothing: there is no process.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn quit(&self) {}
+
     /// Returns a handle that names no process.
     #[cfg(test)]
     pub(crate) fn of_nobody() -> Self {

@@ -1,7 +1,6 @@
 //! Tests of managers, by theme.
 
 mod commands;
-mod escalation;
 mod life;
 mod machines;
 mod output;

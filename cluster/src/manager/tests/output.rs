@@ -1,10 +1,8 @@
 use proptest::prelude::*;
 
 use crate::manager::{
-    Forwarder, LINE_BYTES_MAX, Lines, Origin, START_UP_LINES_MAX, StartUp, StartUpError, StartUpEvent,
-    WorkerPlace,
+    LINE_BYTES_MAX, Lines, START_UP_LINES_MAX, StartUp, StartUpError, StartUpEvent, WorkerPlace,
 };
-use crate::peer::ProcessId;
 
 /// All that is said of an output that comes in these pieces and then ends.
 fn heard<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<String>, Result<String, StartUpError>) {
@@ -166,18 +164,6 @@ fn jmgr_20_other_lines_are_shown_as_those_of_a_startup() {
         "From worker startup: \\u{1b}[2J\u{fffd}\\0\tx",
     ];
     assert_eq!(texts, expected);
-}
-
-#[test]
-fn jclust_11_lines_of_a_worker_name_it() {
-    let mut output = Forwarder::new(Origin::Worker(ProcessId::new(3).unwrap()));
-    let mut bytes = &b"epoch 1\r\n\nselvedge-worker#1 gpu0:1\nloss"[..];
-    for line in ["epoch 1", "", "selvedge-worker#1 gpu0:1"] {
-        assert_eq!(output.receive(&mut bytes), Some(format!("From worker 3: {line}")));
-    }
-    assert_eq!((output.receive(&mut bytes), bytes.len()), (None, 0));
-    assert_eq!(output.finish(), Some("From worker 3: loss".to_owned()));
-    assert_eq!(output.finish(), None);
 }
 
 #[test]
