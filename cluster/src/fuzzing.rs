@@ -178,14 +178,8 @@ pub fn hellos(bytes: &[u8]) {
 /// Lets the bytes be what a stranger sends to a listener.
 pub fn strangers(bytes: &[u8]) {
     let hello = Hello {
-        protocol: Hello::PROTOCOL,
-        cluster: String::new(),
-        build: String::new(),
-        registry: 0,
-        role: Role::Head,
-        peer: None,
-        to: None,
         nonce: [1; 32],
+        ..Hello::new("", "", 0, Role::Head)
     };
     let identity = Identity {
         hello,

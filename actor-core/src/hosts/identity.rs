@@ -26,14 +26,9 @@ pub(super) static MEANS: OnceLock<Means> = OnceLock::new();
 pub(super) fn identity(role: Role, me: Option<Peer>, to: Option<Peer>, cookie: Cookie) -> Identity {
     Identity {
         hello: Hello {
-            protocol: Hello::PROTOCOL,
-            cluster: CLUSTER.to_owned(),
-            build: build_id::of_this_program(),
-            registry: registry_hash(),
-            role,
             peer: me,
             to,
-            nonce: [0; 32],
+            ..Hello::new(CLUSTER, build_id::of_this_program(), registry_hash(), role)
         },
         cookie,
         binding: Vec::new(),

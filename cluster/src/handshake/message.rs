@@ -43,6 +43,21 @@ impl Hello {
     /// The version of the protocol of this build.
     pub const PROTOCOL: u16 = 1;
 
+    /// The hello of a process that has no number and dials nobody in particular. Each handshake takes a nonce of its own instead of
+    /// these zeros.
+    pub fn new(cluster: impl Into<String>, build: impl Into<String>, registry: u64, role: Role) -> Self {
+        Hello {
+            protocol: Self::PROTOCOL,
+            cluster: cluster.into(),
+            build: build.into(),
+            registry,
+            role,
+            peer: None,
+            to: None,
+            nonce: [0; 32],
+        }
+    }
+
     /// Holds another process's hello against this process's own.
     pub(super) fn check(&self, other: &Hello) -> Result<(), HandshakeError> {
         if self.cluster != other.cluster {

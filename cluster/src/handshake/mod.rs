@@ -11,10 +11,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let identity = |role, nonce| Identity {
-//!     hello: Hello {
-//!         protocol: Hello::PROTOCOL, cluster: "lab".into(), build: "1a2b".into(), registry: 7, role, peer: None, to: None,
-//!         nonce: [nonce; 32], // fresh random bytes
-//!     },
+//!     hello: Hello { nonce: [nonce; 32], ..Hello::new("lab", "1a2b", 7, role) }, // fresh random bytes
 //!     cookie: Cookie::new([9; 32]),
 //!     binding: Vec::new(),
 //! };

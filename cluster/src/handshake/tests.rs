@@ -6,14 +6,8 @@ const NOW: Duration = Duration::ZERO;
 fn identity(role: Role, nonce: u8) -> Identity {
     Identity {
         hello: Hello {
-            protocol: Hello::PROTOCOL,
-            cluster: "lab".into(),
-            build: "one".into(),
-            registry: 7,
-            role,
-            peer: None,
-            to: None,
             nonce: [nonce; 32],
+            ..Hello::new("lab", "one", 7, role)
         },
         cookie: Cookie::new([5; 32]),
         binding: Vec::new(),

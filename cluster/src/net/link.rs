@@ -34,10 +34,7 @@ impl Link {
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// let identity = |role| Identity {
-    ///     hello: Hello {
-    ///         protocol: Hello::PROTOCOL, cluster: "lab".into(), build: "1a2b".into(), registry: 7, role, peer: None, to: None,
-    ///         nonce: [0; 32], // each handshake takes fresh random bytes instead
-    ///     },
+    ///     hello: Hello::new("lab", "1a2b", 7, role),
     ///     cookie: Cookie::new([9; 32]),
     ///     binding: Vec::new(),
     /// };

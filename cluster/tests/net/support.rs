@@ -47,16 +47,7 @@ pub(crate) fn transports_and_tls() -> Vec<Box<dyn Transport>> {
 
 pub(crate) fn identity(role: Role) -> Identity {
     Identity {
-        hello: Hello {
-            protocol: Hello::PROTOCOL,
-            cluster: "lab".into(),
-            build: "one".into(),
-            registry: 7,
-            role,
-            peer: None,
-            to: None,
-            nonce: [0; 32],
-        },
+        hello: Hello::new("lab", "one", 7, role),
         cookie: Cookie::new([5; 32]),
         binding: Vec::new(),
     }

@@ -1,6 +1,6 @@
 //! The driver: two workers, one on each of two other hosts, and a load.
 //!
-//! It obeys lines of its standard input, and answers with lines:
+//! The program obeys lines of its standard input, and answers with lines:
 //!
 //! | order | answer |
 //! |---|---|

@@ -15,16 +15,7 @@ use crate::platform::descriptors;
 
 fn identity(role: Role) -> Identity {
     Identity {
-        hello: Hello {
-            protocol: Hello::PROTOCOL,
-            cluster: "contract".into(),
-            build: "one".into(),
-            registry: 1,
-            role,
-            peer: None,
-            to: None,
-            nonce: [0; 32],
-        },
+        hello: Hello::new("contract", "one", 1, role),
         cookie: Cookie::new([1; 32]),
         binding: Vec::new(),
     }

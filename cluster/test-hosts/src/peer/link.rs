@@ -5,7 +5,7 @@
 //!   an error.
 //! - The end of the input ends the program.
 //!
-//! It says `at ADDRESS` where it listens, `linked` once the other end has proved itself, and `ended WHY` at the end of the link.
+//! The program says `at ADDRESS` where it listens, `linked` once the other end has proved itself, and `ended WHY` at the end of the link.
 
 use std::io::BufRead;
 use std::net::IpAddr;
@@ -65,16 +65,7 @@ fn run(program: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> 
 
 fn identity(role: Role) -> Identity {
     Identity {
-        hello: Hello {
-            protocol: Hello::PROTOCOL,
-            cluster: "test hosts".into(),
-            build: "one".into(),
-            registry: 1,
-            role,
-            peer: None,
-            to: None,
-            nonce: [0; 32],
-        },
+        hello: Hello::new("test hosts", "one", 1, role),
         cookie: Cookie::new([3; 32]),
         binding: Vec::new(),
     }
