@@ -71,6 +71,13 @@ impl Topology {
         }
     }
 
+    /// Whether a worker that has just joined is dialled by another one: that one names it, and not the other way round.
+    pub(crate) fn is_dialled(self, joined: &Station, other: &Station) -> bool {
+        self == Topology::Custom
+            && other.names.connects_to(&joined.names)
+            && !joined.names.connects_to(&other.names)
+    }
+
     /// Whether links are made before somebody asks for them.
     pub(crate) fn is_eager(self) -> bool {
         matches!(self, Topology::AllToAll { lazy: false } | Topology::Custom)

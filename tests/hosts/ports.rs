@@ -52,11 +52,13 @@ pub fn links(pid: u32) -> usize {
 
 /// Whether one of two processes has a connection to a port of the other one.
 pub fn are_linked(one: u32, other: u32) -> bool {
-    let leads = |from, to| {
-        let ports: Vec<_> = listeners(to).into_iter().map(|socket| socket.local).collect();
-        sockets(from).iter().any(|socket| ports.contains(&socket.remote))
-    };
-    leads(one, other) || leads(other, one)
+    has_dialled(one, other) || has_dialled(other, one)
+}
+
+/// Whether a process has a connection to a port of another one.
+pub fn has_dialled(from: u32, to: u32) -> bool {
+    let ports: Vec<_> = listeners(to).into_iter().map(|socket| socket.local).collect();
+    sockets(from).iter().any(|socket| ports.contains(&socket.remote))
 }
 
 /// Whether all connections of a process lead to this address.

@@ -5,7 +5,7 @@ use selvedge::hosts::{AddError, ClusterManager, Topology, WorkerConfig};
 use selvedge::prelude::*;
 
 use crate::census::wait_until;
-use crate::ports::links;
+use crate::ports::{has_dialled, links};
 use crate::{alone, beside_others, local, pid};
 
 #[remote]
@@ -88,6 +88,45 @@ fn jtopo_03_workers_of_a_custom_topology_reach_those_that_they_name() {
         }
     }
     assert_eq!(counts(), [2; 4]);
+}
+
+/// Two workers of which one names the other.
+struct OneNames {
+    idents: [&'static str; 2],
+}
+
+impl ClusterManager for OneNames {
+    fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<()> {
+        let mut idents = self.idents.iter();
+        local(2).launch(&mut |config| {
+            let ident = idents.next().unwrap();
+            let config = config.ident(*ident);
+            out(match *ident {
+                "dials" => config.connect_ident("listens"),
+                _ => config,
+            });
+        })
+    }
+
+    fn topology(&self) -> Topology {
+        Topology::Custom
+    }
+}
+
+#[test]
+fn jtopo_03_whoever_names_the_other_dials_whoever_has_joined_first() {
+    let _guard = alone();
+    for idents in [["dials", "listens"], ["listens", "dials"]] {
+        let runtime = Runtime::new();
+        let workers = runtime.add(OneNames { idents }).unwrap();
+        let pids = [0, 1].map(|at| workers[at].pid().unwrap());
+        let (dials, listens) = match idents[0] {
+            "dials" => (pids[0], pids[1]),
+            _ => (pids[1], pids[0]),
+        };
+        assert!(wait_until(&true, || has_dialled(dials, listens)), "{idents:?}");
+        assert!(!has_dialled(listens, dials));
+    }
 }
 
 #[test]

@@ -74,8 +74,17 @@ impl Broker {
                 && (one.is_some() || other_station.is_some())
                 && self.topology.allows(one.as_ref(), other_station)
         });
-        let others: Vec<Peer> = others.map(|other| other.peer).collect();
-        others.into_iter().for_each(|other| self.connect(peer, other));
+        let is_dialled = |other: &Member| {
+            let stations = one.as_ref().zip(other.station.as_ref());
+            stations.is_some_and(|(one, other)| self.topology.is_dialled(one, other))
+        };
+        let others: Vec<(Peer, bool)> = others.map(|other| (other.peer, is_dialled(other))).collect();
+        for (other, is_dialled) in others {
+            match is_dialled {
+                true => self.connect(other, peer),
+                false => self.connect(peer, other),
+            }
+        }
     }
 
     /// Sets which workers have links with each other.
