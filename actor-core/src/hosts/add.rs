@@ -34,7 +34,7 @@ pub enum AddError {
         #[source]
         error: CommandError,
     },
-    /// A configuration says neither by which command the worker is started nor where it is.
+    /// A configuration does not say by which command the worker is started.
     #[error("worker `{worker}` has no command: set one by `WorkerConfig::command`")]
     NoCommand {
         /// The name of the worker.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use selvedge_cluster::handshake::Cookie;
 use selvedge_cluster::manager::{
-    BindAddress, Count, HostName, MachineSpec, SshOptions, UserName, WorkerCommand, WorkerConfig,
+    Count, HostName, MachineSpec, SshOptions, UserName, WorkerCommand, WorkerConfig,
 };
 
 use super::add::AddError;
@@ -245,14 +245,12 @@ impl WorkerOrder {
         }
     }
 
-    /// The command of this worker. A port in its address is the first worker's.
+    /// The command of this worker.
     fn command(&self) -> WorkerCommand {
         let mut command = self.recipe.command.clone();
         let machine = self.recipe.ssh.as_ref().map(|(_, machine)| machine);
-        command.bind = command.bind.or_else(|| machine?.bind.clone());
-        if self.number > 1 {
-            command.bind = command.bind.map(|bind| BindAddress { port: None, ..bind });
-        }
+        let bind = command.bind.or_else(|| machine?.bind.clone());
+        command.bind = bind.map(|bind| bind.of_worker(self.number));
         command
     }
 

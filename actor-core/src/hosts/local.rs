@@ -71,8 +71,7 @@ impl ClusterManager for LocalManager {
         let loopback: BindAddress = "127.0.0.1".parse()?;
         let bind = self.bind.clone().unwrap_or(loopback);
         for number in 1..=self.count.get() {
-            let mut bind = bind.clone();
-            bind.port = bind.port.filter(|_| number == 1);
+            let bind = bind.clone().of_worker(number);
             out(WorkerConfig::default()
                 .ident(format!("local {number}"))
                 .command(command.clone().bind(bind)));

@@ -137,6 +137,9 @@ pub(crate) enum FrameError {
     BodyTooLarge(u64),
     #[error("a message cannot be read or written: {0}")]
     Postcard(#[from] postcard::Error),
+    #[error("it cannot be sent: {0}")]
+    #[cfg(feature = "hosts")]
+    NotSent(String),
     #[error("the stream ended inside a frame or failed: {0}")]
     Io(#[from] std::io::Error),
 }

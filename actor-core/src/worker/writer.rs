@@ -59,7 +59,7 @@ impl Writer {
                     Err(error @ (PostError::TooLarge { .. } | PostError::Full { .. }))
                         if !body.is_empty() =>
                     {
-                        Err(FrameError::Io(std::io::Error::other(error.to_string())))
+                        Err(FrameError::NotSent(error.to_string()))
                     }
                     sent => {
                         post.told(*driver, sent);

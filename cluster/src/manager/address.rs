@@ -17,6 +17,15 @@ pub struct BindAddress {
     pub port: Option<NonZeroU16>,
 }
 
+impl BindAddress {
+    /// The address of one of several workers with this one, counted from 1: a port is the first worker's.
+    #[must_use]
+    pub fn of_worker(self, number: u16) -> Self {
+        let port = self.port.filter(|_| number == 1);
+        BindAddress { port, ..self }
+    }
+}
+
 /// The address at which a worker can be reached: `host:port`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerAddress {

@@ -2,19 +2,19 @@
 
 use std::any::Any;
 
-use super::address::WorkerAddress;
 use super::count::Count;
 use super::machine::MachineSpec;
 use super::ssh::SshOptions;
 use super::worker_command::WorkerCommand;
 
 /// A worker, or several on one host, as its manager has launched it (JMGR-13). Every field may be empty: a manager fills
-/// in what its workers need. The streams of a process are not among the fields; the owner of the process has them.
+/// in what its workers need. Neither the streams of a process nor its place are among the fields: the owner of the process has the one,
+/// and a worker announces the other.
 ///
 /// ```
 /// use selvedge_cluster::manager::{Count, WorkerConfig};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut config = WorkerConfig::default().address("10.0.0.7:4711".parse()?).count(Count::Auto).user_data(17_u32);
+/// let mut config = WorkerConfig::default().count(Count::Auto).user_data(17_u32);
 /// assert_eq!(config.user_data_mut::<u32>(), Some(&mut 17));
 /// # Ok(())
 /// # }
@@ -22,19 +22,14 @@ use super::worker_command::WorkerCommand;
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct WorkerConfig {
-    /// The address of the worker, if it is known and not read from the announcement.
-    pub address: Option<WorkerAddress>,
     /// The workers to start on the host, by asking the first.
     pub count: Count,
-    /// The command that starts a worker; `None` if something else starts it.
+    /// The command that starts a worker.
     pub command: Option<WorkerCommand>,
     /// The way in which `ssh` is used, if it is.
     pub ssh: Option<SshOptions>,
     /// The machine to which `ssh` connects.
     pub machine: Option<MachineSpec>,
-    /// The address for a transport of the user's own. Only that transport reads it; every process that dials the worker
-    /// gets it.
-    pub connect_at: Option<String>,
     /// The name of the worker in a topology of the user's own.
     pub ident: Option<String>,
     /// The names of the workers that this worker dials, in a topology of the user's own.
@@ -43,13 +38,6 @@ pub struct WorkerConfig {
 }
 
 impl WorkerConfig {
-    /// Sets the address.
-    #[must_use]
-    pub fn address(mut self, address: WorkerAddress) -> Self {
-        self.address = Some(address);
-        self
-    }
-
     /// Sets the number of workers on the host.
     #[must_use]
     pub fn count(mut self, count: Count) -> Self {
@@ -75,13 +63,6 @@ impl WorkerConfig {
     #[must_use]
     pub fn machine(mut self, machine: MachineSpec) -> Self {
         self.machine = Some(machine);
-        self
-    }
-
-    /// Sets the address for a transport of the user's own.
-    #[must_use]
-    pub fn connect_at(mut self, address: impl Into<String>) -> Self {
-        self.connect_at = Some(address.into());
         self
     }
 

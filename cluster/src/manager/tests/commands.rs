@@ -254,37 +254,26 @@ fn jmgr_11_a_worker_gets_the_address_to_listen_on() {
 fn jmgr_13_the_settings_of_a_worker_have_defaults_and_a_builder() {
     let config = WorkerConfig::default();
     assert_eq!(
-        (&config.address, config.count, &config.command, &config.ssh),
-        (&None, Count::ONE, &None, &None)
+        (config.count, &config.command, &config.ssh),
+        (Count::ONE, &None, &None)
     );
-    assert_eq!(
-        (config.connect_at, config.ident, config.connect_idents),
-        (None, None, Vec::new())
-    );
+    assert_eq!((config.ident, config.connect_idents), (None, Vec::new()));
     let ssh = SshOptions::default().program("/opt/ssh").tunnel(true);
     assert_eq!(ssh.max_parallel.get(), 10);
     let ssh = ssh.max_parallel(NonZeroUsize::MIN);
     let config = WorkerConfig::default()
-        .address(address())
         .count(Count::Auto)
         .command(WorkerCommand::new("train").directory("/data"))
         .ssh(ssh.clone())
-        .connect_at("broker/3")
         .ident("a")
         .connect_ident("b")
         .connect_ident("c");
-    assert_eq!(
-        (config.address, config.count, config.ssh),
-        (Some(address()), Count::Auto, Some(ssh))
-    );
+    assert_eq!((config.count, config.ssh), (Count::Auto, Some(ssh)));
     assert_eq!(
         config.command.unwrap().remote().unwrap(),
         "cd -- /data && exec train --selvedge-worker"
     );
-    assert_eq!(
-        (config.connect_at.unwrap(), config.ident.unwrap()),
-        ("broker/3".to_owned(), "a".to_owned())
-    );
+    assert_eq!(config.ident.as_deref(), Some("a"));
     assert_eq!(config.connect_idents, ["b", "c"]);
 }
 
