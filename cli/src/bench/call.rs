@@ -11,50 +11,26 @@
 //!
 //! By default a thread that waits for an answer looks for it for a while before it sleeps, if each process can have a core.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use selvedge::prelude::*;
-use selvedge::{DType, Worker};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::measure::{REPEATS, Summary, measure, measure_apart};
-use super::record::{Record, Report};
-use super::versus::median_ratio;
+use super::measure::{REPEATS, measure, measure_apart};
+use super::record::Report;
+use super::served::{Blocking, Calls, connected, row, serve};
 use crate::args::{BenchArgs, Placement, Wait};
 
-/// The calls of `in_flight`.
-pub(super) const IN_FLIGHT: usize = 256;
-/// The tensor of `large` if the command line names no payload.
-pub(super) const LARGE_BYTES: u64 = 64 << 20;
 /// The pause before a call, longer than anybody looks for bytes before it sleeps.
 const PAUSE: Duration = Duration::from_millis(1);
-/// The time that a server may take to connect.
-const CONNECT_MAX: Duration = Duration::from_secs(60);
-
-#[remote]
-pub(super) fn returns(x: u64) -> u64 {
-    x
-}
-
-#[remote]
-pub(super) fn counts(bytes: Tensor) -> u64 {
-    bytes.len() as u64
-}
-
 /// Connects to `path` and answers each message of `bytes` bytes with 8 bytes, until the peer closes its end.
 #[remote]
 fn serves_blocking(path: &str, bytes: u64) -> Result<()> {
-    let mut peer = UnixStream::connect(path)?;
-    let mut message = vec![0; bytes as usize];
-    while peer.read_exact(&mut message).is_ok() {
-        peer.write_all(message.get(..8).unwrap_or_default())?;
-    }
-    Ok(())
+    serve(UnixStream::connect(path)?, bytes)
 }
 
 #[derive(Serialize, Deserialize)]
@@ -105,22 +81,6 @@ async fn received<M: for<'de> Deserialize<'de>>(peer: &mut tokio::net::UnixStrea
     Ok(postcard::from_bytes(&body)?)
 }
 
-/// A client of the blocking server.
-struct Blocking {
-    stream: UnixStream,
-    message: Vec<u8>,
-    /// The server's worker, which ends with its handle.
-    _server: Worker,
-}
-
-impl Blocking {
-    fn ask(&mut self) -> anyhow::Result<()> {
-        let mut answer = [0; 8];
-        self.stream.write_all(&self.message)?;
-        Ok(self.stream.read_exact(&mut answer)?)
-    }
-}
-
 /// The folder of the sockets, which is removed in the end.
 struct Folder(PathBuf);
 
@@ -140,11 +100,7 @@ impl Folder {
         let path = self.0.join(name);
         let listener = UnixListener::bind(&path)?;
         start(&path.to_string_lossy())?;
-        let limit = Timespec::try_from(CONNECT_MAX)?;
-        let mut fds = [PollFd::new(&listener, PollFlags::IN)];
-        if poll(&mut fds, Some(&limit))? == 0 {
-            anyhow::bail!("the server `{name}` has not connected within {CONNECT_MAX:?}");
-        }
+        connected(&listener, name)?;
         Ok(listener.accept()?.0)
     }
 }
@@ -164,16 +120,11 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
     let sleepy = Runtime::new().spin_limit(Duration::ZERO);
     let sleeper = sleepy.worker("sleeps")?;
     let folder = Folder::new()?;
-    let large = args.payload.unwrap_or(LARGE_BYTES).max(8);
     // A server occupies its worker.
-    let serve = |name: &str, bytes| -> anyhow::Result<Blocking> {
+    let serve = |name: &str, bytes| -> anyhow::Result<Blocking<UnixStream>> {
         let server = runtime.worker(name)?;
         let start = |path: &str| Ok(runtime.cast(serves_blocking::remote(path, bytes).on(&server))?);
-        Ok(Blocking {
-            stream: folder.server(name, start)?,
-            message: vec![0; bytes as usize],
-            _server: server,
-        })
+        Ok(Blocking::new(folder.server(name, start)?, bytes, server))
     };
     let mut small = serve("small", 8)?;
     let server = runtime.worker("tokio")?;
@@ -187,9 +138,16 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         tokio::net::UnixStream::from_std(accepted)?
     };
 
-    let call = |x: u64| -> anyhow::Result<()> {
-        runtime.call(returns::remote(x).on(&worker)).wait()?;
-        Ok(())
+    let calls = Calls {
+        args,
+        runtime: &runtime,
+        worker: &worker,
+        limit: "socket",
+    };
+    let parked_calls = Calls {
+        runtime: &sleepy,
+        worker: &sleeper,
+        ..calls
     };
     let mut number = 0;
     let mut ask_tokio = || -> Result<()> {
@@ -216,21 +174,12 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
     for _ in 0..REPEATS {
         limit.push(measure(budget, || small.ask())?);
         tokio.push(measure(budget, &mut ask_tokio)?);
-        one.push(measure(budget, || call(8))?);
-        parked.push(measure(budget, || {
-            sleepy.call(returns::remote(8).on(&sleeper)).wait()?;
-            Ok(())
-        })?);
+        one.push(measure(budget, || calls.one())?);
+        parked.push(measure(budget, || parked_calls.one())?);
         limit_apart.push(measure_apart(budget, PAUSE, || small.ask())?);
         tokio_apart.push(measure_apart(budget, PAUSE, &mut ask_tokio)?);
-        one_apart.push(measure_apart(budget, PAUSE, || call(8))?);
-        in_flight.push(each(measure(budget, || {
-            let calls: Vec<_> = (0..IN_FLIGHT)
-                .map(|x| runtime.call(returns::remote(x as u64).on(&worker)))
-                .collect();
-            calls.into_iter().try_for_each(|call| call.wait().map(drop))?;
-            Ok(())
-        })?));
+        one_apart.push(measure_apart(budget, PAUSE, || calls.one())?);
+        in_flight.push(calls.many()?);
     }
     for (mode, wait, found, limit) in [
         ("one", Wait::Auto, &one, &limit),
@@ -242,51 +191,6 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         let row = row(args, mode, 8, found, Some(("socket", limit)))?;
         report.row(&row.placed(Placement::Process, wait))?;
     }
-    let mut many = row(args, "in_flight", 8, &in_flight, None)?;
-    many.inflight = Some(IN_FLIGHT as u32);
-    report.row(&many)?;
-
-    let mut raw = serve("large", large)?;
-    let tensor = Tensor::from_raw(DType::U8, &[large as usize], &vec![0; large as usize])?;
-    let (mut found, mut limit) = (Vec::new(), Vec::new());
-    for _ in 0..REPEATS {
-        limit.push(measure(budget, || raw.ask())?);
-        found.push(measure(budget, || {
-            runtime.call(counts::remote(&tensor).on(&worker)).wait()?;
-            Ok(())
-        })?);
-    }
-    report.row(&row(args, "large", large, &found, Some(("socket", &limit)))?)
-}
-
-/// The summary of one of [`IN_FLIGHT`] calls.
-pub(super) fn each(all: Summary) -> Summary {
-    let many = IN_FLIGHT as f64;
-    Summary {
-        iterations: all.iterations * IN_FLIGHT as u64,
-        p50_ns: all.p50_ns / many,
-        p90_ns: all.p90_ns / many,
-        p99_ns: all.p99_ns / many,
-        p999_ns: all.p999_ns / many,
-        per_second: all.per_second * many,
-    }
-}
-
-/// A row of calls, with its limit and the name of that.
-pub(super) fn row(
-    args: &BenchArgs,
-    mode: &str,
-    bytes: u64,
-    found: &[Summary],
-    limit: Option<(&'static str, &[Summary])>,
-) -> anyhow::Result<Record> {
-    let nothing = || anyhow::anyhow!("nothing was measured");
-    let summary = Summary::median(found).ok_or_else(nothing)?;
-    let mut record = Record::new(args.case, bytes, &summary).placed(Placement::Process, Wait::Auto);
-    if let Some((name, limit)) = limit {
-        let best = Summary::median(limit).ok_or_else(nothing)?;
-        record = record.against(name, best.p50_ns, median_ratio(found, limit));
-    }
-    record.mode = Some(mode.to_owned());
-    Ok(record)
+    calls.report_many(&in_flight, report)?;
+    calls.large(&mut serve("large", Calls::large_bytes(args))?, report)
 }

@@ -12,72 +12,41 @@
 //!
 //! Calls park: there is no other way to wait for one. The graphs park, too, to be compared with a server that blocks.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use selvedge::hosts::{ClusterManager, LocalManager, WorkerConfig};
 use selvedge::prelude::*;
 use selvedge::{DType, Worker};
 
-use super::call::{IN_FLIGHT, LARGE_BYTES, counts, each, returns, row};
 use super::measure::{REPEATS, measure};
 use super::record::Report;
-use crate::args::BenchArgs;
+use super::served::{Blocking, Calls, connected, row, serve};
+use crate::args::{BenchArgs, Placement};
 use crate::shapes::actors::{Echo, Reader};
 
-/// The time that a server may take to connect.
-const CONNECT_MAX: Duration = Duration::from_secs(60);
 /// The time that a worker gets to end.
 const END_GRACE: Duration = Duration::from_secs(10);
 
 /// Connects to a port and answers each message of `bytes` bytes with 8 bytes, until the peer closes its end.
 #[remote]
 fn serves_tcp(port: u16, bytes: u64) -> Result<()> {
-    let mut peer = TcpStream::connect(("127.0.0.1", port))?;
+    let peer = TcpStream::connect(("127.0.0.1", port))?;
     peer.set_nodelay(true)?;
-    let mut message = vec![0; bytes as usize];
-    while peer.read_exact(&mut message).is_ok() {
-        peer.write_all(message.get(..8).unwrap_or_default())?;
-    }
-    Ok(())
+    serve(peer, bytes)
 }
 
-/// A client of the blocking server.
-struct Blocking {
-    stream: TcpStream,
-    message: Vec<u8>,
-    /// The server's worker, which ends with its handle.
-    _server: Worker,
-}
-
-impl Blocking {
-    /// Has a worker of its own serve messages of so many bytes.
-    fn new(runtime: &Runtime, name: &str, bytes: u64) -> anyhow::Result<Self> {
-        let server = runtime.worker(name)?;
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        runtime.cast(serves_tcp::remote(listener.local_addr()?.port(), bytes).on(&server))?;
-        let limit = Timespec::try_from(CONNECT_MAX)?;
-        let mut fds = [PollFd::new(&listener, PollFlags::IN)];
-        if poll(&mut fds, Some(&limit))? == 0 {
-            anyhow::bail!("the server `{name}` has not connected within {CONNECT_MAX:?}");
-        }
-        let (stream, _) = listener.accept()?;
-        stream.set_nodelay(true)?;
-        Ok(Blocking {
-            stream,
-            message: vec![0; bytes as usize],
-            _server: server,
-        })
-    }
-
-    fn ask(&mut self) -> anyhow::Result<()> {
-        let mut answer = [0; 8];
-        self.stream.write_all(&self.message)?;
-        Ok(self.stream.read_exact(&mut answer)?)
-    }
+/// Has a worker of its own serve messages of so many bytes.
+fn server(runtime: &Runtime, name: &str, bytes: u64) -> anyhow::Result<Blocking<TcpStream>> {
+    let server = runtime.worker(name)?;
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    runtime.cast(serves_tcp::remote(listener.local_addr()?.port(), bytes).on(&server))?;
+    connected(&listener, name)?;
+    let (stream, _) = listener.accept()?;
+    stream.set_nodelay(true)?;
+    Ok(Blocking::new(stream, bytes, server))
 }
 
 /// A worker that passes for one of another host.
@@ -98,8 +67,8 @@ impl ClusterManager for Elsewhere {
 fn edges<W: Write>(
     args: &BenchArgs,
     report: &mut Report<W>,
-    small: &mut Blocking,
-    raw: &mut Blocking,
+    small: &mut Blocking<TcpStream>,
+    raw: &mut Blocking<TcpStream>,
 ) -> anyhow::Result<()> {
     let budget = super::budget(args);
     let runtime = Runtime::new();
@@ -107,7 +76,7 @@ fn edges<W: Write>(
     let worker = workers
         .first()
         .ok_or_else(|| anyhow::anyhow!("no worker was added"))?;
-    let large = raw.message.len();
+    let large = Calls::large_bytes(args) as usize;
     let tensor = Tensor::from_raw(DType::U8, &[large], &vec![0; large])?;
     let echo = runtime.spawn::<Echo>("echo", ()).in_worker(worker)?;
     let reader = runtime.spawn::<Reader>("reader", ()).in_worker(worker)?;
@@ -121,9 +90,14 @@ fn edges<W: Write>(
         long_limit.push(measure(budget, || raw.ask())?);
         long.push(measure(budget, || Ok(length.run(tensor.clone()).map(drop)?))?);
     }
-    report.row(&row(args, "edge", 8, &one, Some(("tcp", &one_limit)))?)?;
-    let limit = Some(("tcp", long_limit.as_slice()));
-    report.row(&row(args, "edge_large", large as u64, &long, limit)?)
+    for (mode, bytes, found, limit) in [
+        ("edge", 8, &one, &one_limit),
+        ("edge_large", large as u64, &long, &long_limit),
+    ] {
+        let row = row(args, mode, bytes, found, Some(("tcp", limit)))?;
+        report.row(&row.placed(Placement::Process, crate::args::Wait::Park))?;
+    }
+    Ok(())
 }
 
 /// Prints the case's rows.
@@ -138,39 +112,23 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
             .ok_or_else(|| anyhow::anyhow!("no worker was added"))
     };
     let worker = add()?;
-    let large = args.payload.unwrap_or(LARGE_BYTES).max(8);
-    let mut small = Blocking::new(&runtime, "small", 8)?;
+    let calls = Calls {
+        args,
+        runtime: &runtime,
+        worker: &worker,
+        limit: "tcp",
+    };
+    let mut small = server(&runtime, "small", 8)?;
     let (mut one, mut limit, mut in_flight) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..REPEATS {
         limit.push(measure(budget, || small.ask())?);
-        one.push(measure(budget, || {
-            runtime.call(returns::remote(8).on(&worker)).wait()?;
-            Ok(())
-        })?);
-        in_flight.push(each(measure(budget, || {
-            let calls: Vec<_> = (0..IN_FLIGHT)
-                .map(|x| runtime.call(returns::remote(x as u64).on(&worker)))
-                .collect();
-            calls.into_iter().try_for_each(|call| call.wait().map(drop))?;
-            Ok(())
-        })?));
+        one.push(measure(budget, || calls.one())?);
+        in_flight.push(calls.many()?);
     }
     report.row(&row(args, "one", 8, &one, Some(("tcp", &limit)))?)?;
-    let mut many = row(args, "in_flight", 8, &in_flight, None)?;
-    many.inflight = Some(IN_FLIGHT as u32);
-    report.row(&many)?;
-
-    let mut raw = Blocking::new(&runtime, "large", large)?;
-    let tensor = Tensor::from_raw(DType::U8, &[large as usize], &vec![0; large as usize])?;
-    let (mut found, mut limit) = (Vec::new(), Vec::new());
-    for _ in 0..REPEATS {
-        limit.push(measure(budget, || raw.ask())?);
-        found.push(measure(budget, || {
-            runtime.call(counts::remote(&tensor).on(&worker)).wait()?;
-            Ok(())
-        })?);
-    }
-    report.row(&row(args, "large", large, &found, Some(("tcp", &limit)))?)?;
+    calls.report_many(&in_flight, report)?;
+    let mut raw = server(&runtime, "large", Calls::large_bytes(args))?;
+    calls.large(&mut raw, report)?;
     edges(args, report, &mut small, &mut raw)?;
 
     let (mut spawn, mut join) = (Vec::new(), Vec::new());

@@ -10,6 +10,7 @@
 pub mod measure;
 
 pub mod record;
+mod served;
 
 pub mod limits;
 
