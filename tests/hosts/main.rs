@@ -22,6 +22,7 @@ mod own;
 mod ports;
 mod refused;
 mod resets;
+mod slurm;
 mod ssh;
 mod sshd;
 #[cfg(feature = "tls")]

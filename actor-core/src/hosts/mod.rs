@@ -4,7 +4,7 @@
 //! listens, dials it, and proves that it knows the cookie, as the worker does. From then on the two have a link of the hub,
 //! like a driver and a child: all letters take it, and so do the words by which actors are built and called.
 //!
-//! - `manager`, `local`, `ssh`: who decides which workers there are.
+//! - `manager`, `local`, `ssh`, `slurm`: who decides which workers there are.
 //! - `add`, `adding`: workers are added to a runtime; `agreement`: what all managers have in common; `managing`: the thread that
 //!   tells managers of them.
 //! - `link_transport`, `watched_tcp`: the transport of links; `keys`: the secrets that workers get.
@@ -27,6 +27,7 @@ mod local;
 mod manager;
 pub(crate) mod managing;
 pub(crate) mod serve;
+mod slurm;
 mod ssh;
 pub(crate) mod tunnelling;
 mod watched_tcp;
@@ -36,6 +37,7 @@ pub use init_worker::{InitWorkerError, init_worker};
 pub use link_transport::LinkTransport;
 pub use local::LocalManager;
 pub use manager::ClusterManager;
+pub use slurm::SlurmManager;
 pub use ssh::SshManager;
 
 pub use crate::topology::Topology;
