@@ -1,7 +1,7 @@
 //! Deaths of workers and of drivers.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -85,7 +85,13 @@ fn a_driver() {
         return;
     }
     let runtime = Runtime::new();
-    let workers = runtime.add(local(2)).unwrap();
+    let manager = local(2);
+    #[cfg(feature = "tls")]
+    let manager = match std::env::var_os("SELVEDGE_TEST_TLS") {
+        Some(_) => manager.transport(selvedge::hosts::LinkTransport::tls().unwrap()),
+        None => manager,
+    };
+    let workers = runtime.add(manager).unwrap();
     for worker in &workers {
         println!("worker: {}", worker.pid().unwrap());
     }
@@ -94,7 +100,11 @@ fn a_driver() {
 
 /// Starts a driver in a process of its own, and returns the pids of its workers.
 fn driver(worker_timeout_ms: u32) -> (Child, Vec<u32>) {
-    let mut driver = part("deaths::a_driver")
+    started(part("deaths::a_driver"), worker_timeout_ms)
+}
+
+fn started(mut driver: Command, worker_timeout_ms: u32) -> (Child, Vec<u32>) {
+    let mut driver = driver
         .env("SELVEDGE_WORKER_TIMEOUT_MS", worker_timeout_ms.to_string())
         .stdout(Stdio::piped())
         .spawn()
@@ -110,6 +120,20 @@ fn driver(worker_timeout_ms: u32) -> (Child, Vec<u32>) {
 fn jclust_10_workers_end_with_their_driver() {
     let _guard = beside_others();
     let (mut driver, pids) = driver(60_000);
+    assert!(pids.iter().all(|pid| is_alive(*pid)));
+    driver.kill().unwrap();
+    driver.wait().unwrap();
+    assert!(wait_until(&true, || !pids.iter().any(|pid| is_alive(*pid))));
+}
+
+/// Under TLS a stream that breaks off may come back, so the workers wait for their driver for as long as it may dial.
+#[cfg(feature = "tls")]
+#[test]
+fn jclust_10_workers_under_tls_end_with_their_driver() {
+    let _guard = beside_others();
+    let mut part = part("deaths::a_driver");
+    part.env("SELVEDGE_TEST_TLS", "1");
+    let (mut driver, pids) = started(part, 60_000);
     assert!(pids.iter().all(|pid| is_alive(*pid)));
     driver.kill().unwrap();
     driver.wait().unwrap();

@@ -229,7 +229,8 @@ fn what_does_not_go_with_a_transport_of_the_users_own_is_refused() {
     let workers = runtime.add(local(1)).unwrap();
     let error = runtime.add(local(1).transport(transport.clone())).unwrap_err();
     assert!(matches!(error, AddError::TransportFixed { .. }), "{error}");
-    drop((workers, runtime));
+    // Both live until the end, so that they do not end while others are counted.
+    let _first = (workers, runtime);
     // A program that listens over TCP all the same is not reached, and nothing is left of it.
     let runtime = Runtime::new().hello_timeout(Duration::from_secs(60));
     let add = || {

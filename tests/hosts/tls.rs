@@ -209,7 +209,8 @@ fn nothing_is_left_of_workers_under_tls_and_they_end_in_order() {
     let runtime = Runtime::new();
     let transport = tls();
     let round = || {
-        let workers = runtime.add(local(2).transport(transport.clone())).unwrap();
+        // One at a time, because threads that start processes stay for the next ones.
+        let workers = runtime.add(local(1).transport(transport.clone())).unwrap();
         for worker in &workers {
             runtime.call(pid::remote().on(worker)).wait().unwrap();
         }
@@ -316,28 +317,31 @@ fn certificates_of_files_are_checked_by_their_authority_and_their_name() {
     let (lab, other) = (Lab::new(), Lab::new());
     lab.write(&scratch.0, "127.0.0.1");
     let transport = of_files(&scratch.0, PeerNames::Dialed);
-    // Each runtime fixes its transport with its first workers.
-    let runtime = || Runtime::new().hello_timeout(Duration::from_secs(60));
-    let workers = runtime().add(local(1).transport(transport.clone())).unwrap();
+    // Each runtime fixes its transport with its first workers. All of them live until the end, so that none ends while others are
+    // counted.
+    let runtimes = [(); 5].map(|()| Runtime::new().hello_timeout(Duration::from_secs(60)));
+    let [fine, signed_elsewhere, named_otherwise, any_name, exposed] = &runtimes;
+    let workers = fine.add(local(1).transport(transport.clone())).unwrap();
     assert!(is_alive(workers[0].pid().unwrap()));
     // From now on, workers find other files there than the driver has read.
     other.write(&scratch.0, "127.0.0.1");
-    let error = refusal(&runtime(), || local(1).transport(transport.clone()));
+    let error = refusal(signed_elsewhere, || local(1).transport(transport.clone()));
     assert!(error.contains("has not signed the peer's certificate"), "{error}");
     lab.write(&scratch.0, "node9");
-    let error = refusal(&runtime(), || local(1).transport(transport.clone()));
+    let error = refusal(named_otherwise, || local(1).transport(transport.clone()));
     assert!(
         error.contains("node9") && error.contains("`127.0.0.1` was dialled"),
         "{error}"
     );
     let any = of_files(&scratch.0, PeerNames::Any);
-    runtime().add(local(1).transport(any)).unwrap();
+    let others = any_name.add(local(1).transport(any)).unwrap();
+    assert!(is_alive(others[0].pid().unwrap()));
     fs::set_permissions(
         scratch.0.join("key.pem"),
         std::os::unix::fs::PermissionsExt::from_mode(0o644),
     )
     .unwrap();
-    let error = refusal(&runtime(), || local(1).transport(transport.clone()));
+    let error = refusal(exposed, || local(1).transport(transport.clone()));
     assert!(error.contains("has the permissions 644"), "{error}");
 }
 

@@ -13,7 +13,7 @@
 
 mod authenticate;
 mod bridge;
-mod carried;
+pub(crate) mod carried;
 mod error;
 mod frames;
 mod link;

@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream as StdStream;
+use std::time::Duration;
 
 use selvedge_cluster::handshake::Role;
 use selvedge_cluster::net::{Bridge, Carried, Halves, Link, PeerNames, Tcp, Tls, Transport};
@@ -9,8 +10,9 @@ use selvedge_cluster::net::{StreamSocket, dial};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::join;
 use tokio::net::UnixStream;
+use tokio::time::{sleep, timeout};
 
-use crate::support::{at, first_arrival, identity, listener, run, welcome};
+use crate::support::{at, first_arrival, identity, listener, run, run_in_virtual_time, welcome};
 use crate::tls::Lab;
 
 /// A link over a transport: our end as a socket, and the halves of the other one.
@@ -101,6 +103,28 @@ fn a_socket_that_is_closed_ends_the_stream_and_one_that_is_abandoned_breaks_it_o
         drop(near);
         let torn = far.reader.read_to_end(&mut read).await.unwrap_err();
         assert_eq!(torn.kind(), ErrorKind::UnexpectedEof);
+    });
+}
+
+/// Whoever closes its socket leaves no task behind, although the peer takes nothing of what is still to be carried.
+#[test]
+fn a_socket_that_is_closed_before_a_peer_that_reads_nothing_breaks_the_stream_off() {
+    run_in_virtual_time(async {
+        let transport = Lab::new().transport(Bridge::new(1000), PeerNames::Any);
+        let (near, carried, mut far) = carried(&transport).await;
+        let bytes = vec![7; 1 << 20];
+        let mut written = 0;
+        // Until nobody takes any more.
+        while let Ok(Ok(())) = timeout(Duration::from_secs(1), near.writable()).await {
+            written += near.try_write(&bytes).unwrap_or_default();
+        }
+        drop((near, carried));
+        // Longer than the last bytes have.
+        sleep(Duration::from_secs(5)).await;
+        let mut read = Vec::new();
+        let torn = far.reader.read_to_end(&mut read).await.unwrap_err();
+        assert_eq!(torn.kind(), ErrorKind::UnexpectedEof);
+        assert!(read.len() < written, "{} of {written}", read.len());
     });
 }
 

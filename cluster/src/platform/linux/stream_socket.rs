@@ -6,14 +6,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, sink};
 use tokio::net::{UnixStream, tcp, unix};
 use tokio::time::timeout;
 
-use crate::net::{Carried, Halves, ReadHalf, WriteHalf};
+use crate::net::carried::{Carried, CarriedState};
+use crate::net::{Halves, ReadHalf, WriteHalf};
 
 /// The bytes that are carried at a time: a few records of TLS.
 const CARRIED_BYTES: usize = 64 << 10;
@@ -55,12 +55,12 @@ pub(crate) fn into_socket(halves: Halves) -> io::Result<StreamSocket> {
         return Ok(OwnedFd::from(stream.into_std()?).into());
     }
     let (ours, theirs) = UnixStream::pair()?;
-    let is_abandoned = Arc::<AtomicBool>::default();
+    let (carried, user) = Carried::new();
     let descriptor = theirs.into_std()?.into();
-    tokio::spawn(carry(halves, ours, Arc::clone(&is_abandoned)));
+    tokio::spawn(carry(halves, ours, user));
     Ok(StreamSocket {
         descriptor,
-        carried: Some(Carried(is_abandoned)),
+        carried: Some(carried),
     })
 }
 
@@ -87,7 +87,7 @@ enum Ended {
 ///
 /// The end of the stream ends our direction of the pair. A stream that is lost closes our end, which polls as a hang-up at the
 /// other one: so its user tells the two apart, as it does with a socket of TCP.
-async fn carry(halves: Halves, mut ours: UnixStream, is_abandoned: Arc<AtomicBool>) {
+async fn carry(halves: Halves, mut ours: UnixStream, user: Arc<CarriedState>) {
     let Halves {
         mut reader,
         mut writer,
@@ -96,15 +96,13 @@ async fn carry(halves: Halves, mut ours: UnixStream, is_abandoned: Arc<AtomicBoo
     } = halves;
     // Halves that are borrowed end nothing when they are dropped.
     let (mut from_user, mut to_user) = ours.split();
-    let ended = until_end(&mut reader, &mut writer, &mut from_user, &mut to_user).await;
+    let ended = until_end((&mut reader, &mut writer), (&mut from_user, &mut to_user), &user).await;
     if matches!(ended, Ended::Stream) {
         let _ = to_user.shutdown().await;
         // Whoever reads the end of the stream closes its end then.
         let _ = copy(&mut from_user, &mut sink()).await;
     }
-    // SYNC stream-abandoned, acquire side: pairs with the store in `Carried::abandon`, which comes before the end is closed.
-    let is_wanted = !is_abandoned.load(Ordering::Acquire);
-    if is_wanted && !matches!(ended, Ended::Lost) {
+    if !user.is_abandoned() && !matches!(ended, Ended::Lost) {
         // A peer that reads nothing gets no end.
         let _ = timeout(LAST_BYTES, writer.shutdown()).await;
     } else if let Some(cut) = cut {
@@ -114,19 +112,20 @@ async fn carry(halves: Halves, mut ours: UnixStream, is_abandoned: Arc<AtomicBoo
 
 /// Carries bytes in both directions until there is an end.
 async fn until_end(
-    reader: &mut ReadHalf,
-    writer: &mut WriteHalf,
-    from_user: &mut unix::ReadHalf<'_>,
-    to_user: &mut unix::WriteHalf<'_>,
+    (reader, writer): (&mut ReadHalf, &mut WriteHalf),
+    (from_user, to_user): (&mut unix::ReadHalf<'_>, &mut unix::WriteHalf<'_>),
+    user: &CarriedState,
 ) -> Ended {
-    let mut arriving = pin!(arrive(reader, to_user));
+    let (mut arriving, mut leaving) = (pin!(arrive(reader, to_user)), pin!(leave(from_user, writer)));
     tokio::select! {
         ended = &mut arriving => ended,
-        left = leave(from_user, writer) => match left {
+        left = &mut leaving => match left {
             Ended::User => Ended::User,
             // Bytes for a peer that has ended the stream are lost, but the stream is not: what has arrived before says which.
             Ended::Stream | Ended::Lost => timeout(LAST_BYTES, arriving).await.unwrap_or(Ended::Lost),
         },
+        // A peer that reads nothing does not keep this task.
+        () = user.dropped() => timeout(LAST_BYTES, leaving).await.unwrap_or(Ended::Lost),
     }
 }
 
