@@ -13,6 +13,7 @@ impl Runtime {
     /// one a core, or the variable `SELVEDGE_WORKERS`. Without either there are none.
     ///
     /// ```
+    /// # use selvedge_core as selvedge;
     /// # fn main() -> Result<(), selvedge::SpawnError> {
     /// let runtime = selvedge::Runtime::new();
     /// let workers = runtime.requested_workers()?;

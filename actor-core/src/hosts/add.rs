@@ -165,6 +165,7 @@ impl Runtime {
     ///
     /// ```
     /// # #[cfg(feature = "hosts")] {
+    /// # use selvedge_core as selvedge;
     /// use selvedge::Runtime;
     /// use selvedge::hosts::{Cookie, CookieSource};
     ///

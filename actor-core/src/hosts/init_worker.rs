@@ -44,9 +44,10 @@ selvedge_channels::debug_is_report!(InitWorkerError);
 ///
 /// ```no_run
 /// # #[cfg(feature = "hosts")] {
+/// # use selvedge_core as selvedge;
 /// use selvedge::hosts::{CookieSource, Uds, init_worker};
 ///
-/// fn main() -> selvedge::Result<()> {
+/// fn main() -> Result<(), selvedge::BoxError> {
 ///     if std::env::args().any(|argument| argument == "worker") {
 ///         let cookie = CookieSource::Stdin.read(&mut std::io::stdin())?;
 ///         init_worker(cookie, Uds::within("/run/user/1000/train")?)?;

@@ -21,9 +21,10 @@ use crate::BoxError;
 ///
 /// ```
 /// # #[cfg(feature = "tls")] {
+/// # use selvedge_core as selvedge;
 /// use selvedge::hosts::{LinkTransport, LocalManager};
 ///
-/// # fn main() -> selvedge::Result<()> {
+/// # fn main() -> Result<(), selvedge::BoxError> {
 /// // Certificates are made for this runtime, and given to its workers beside the cookie.
 /// let manager = LocalManager::auto().transport(LinkTransport::tls()?);
 /// # let _ = manager;

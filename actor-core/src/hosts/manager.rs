@@ -22,6 +22,7 @@ pub(super) fn this_program() -> Result<WorkerCommand, BoxError> {
 ///
 /// ```
 /// # #[cfg(all(feature = "hosts", target_os = "linux"))] {
+/// # use selvedge_core as selvedge;
 /// use selvedge::hosts::{ClusterManager, WorkerCommand, WorkerConfig};
 ///
 /// /// Workers in containers.

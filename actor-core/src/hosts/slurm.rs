@@ -18,9 +18,10 @@ use crate::topology::Topology;
 ///
 /// ```no_run
 /// # #[cfg(feature = "hosts")] {
+/// # use selvedge_core as selvedge;
 /// use selvedge::hosts::SlurmManager;
 ///
-/// # fn main() -> selvedge::Result<()> {
+/// # fn main() -> Result<(), selvedge::BoxError> {
 /// # let runtime = selvedge::Runtime::new();
 /// let workers = runtime.add(SlurmManager::workers(8.try_into()?).flag("--cpus-per-task=4").flag("--gpus-per-task=1"))?;
 /// # Ok(())
