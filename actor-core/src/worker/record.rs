@@ -40,8 +40,10 @@ impl Courier for RunningProcess {
     }
 
     fn kill(&self, why: &str) {
-        // The first reason is the one.
-        let _ = self.severed.set(why.to_owned());
+        // A process that ends already has lost its link by that. Else the first reason is the one.
+        if !self.child.is_ending(self.pid) {
+            let _ = self.severed.set(why.to_owned());
+        }
         self.child.kill();
     }
 

@@ -28,6 +28,12 @@ impl ChildHandle {
         let _ = pidfd_send_signal(&*self.0, Signal::KILL);
     }
 
+    /// Whether the process, whose pid this is, has begun to end.
+    pub(crate) fn is_ending(&self, pid: u32) -> bool {
+        // The process is not reaped as long as it is watched, so the pid is its own.
+        ending_status(pid).is_some_and(|status| status != 0)
+    }
+
     /// Sends SIGQUIT to the process, on which it may still say where it was.
     #[cfg(feature = "hosts")]
     pub(crate) fn quit(&self) {

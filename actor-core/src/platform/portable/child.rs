@@ -12,6 +12,11 @@ impl ChildHandle {
     /// Does nothing: there is no process.
     pub(crate) fn kill(&self) {}
 
+    /// Whether the process has begun to end, which none does.
+    pub(crate) fn is_ending(&self, _: u32) -> bool {
+        false
+    }
+
     /// Does nothing: there is no process.
     #[cfg(feature = "hosts")]
     pub(crate) fn quit(&self) {}
