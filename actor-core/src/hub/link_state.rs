@@ -48,6 +48,8 @@ pub(super) struct LinkState {
     writing: Option<u64>,
     /// Whether the link's task writes next, when there is room in the socket.
     is_blocked: bool,
+    /// Whether frames are left to the link's task although the socket may have room.
+    is_left: bool,
     /// Letters and bytes that have arrived since the last frame to the peer.
     unacknowledged: (u64, usize),
     /// The moment for which the link's task sets its timer.
@@ -77,6 +79,7 @@ impl LinkState {
             breaks: 0,
             writing: None,
             is_blocked: false,
+            is_left: false,
             unacknowledged: (0, 0),
             armed: None,
             closing: None,
@@ -156,7 +159,7 @@ impl LinkState {
         self.session.as_mut()?.disconnected();
         self.is_linked = false;
         self.breaks += 1;
-        self.is_blocked = false;
+        self.unblock();
         self.breaking = None;
         self.outbox.clear();
         self.outbox_bytes = 0;
@@ -210,15 +213,22 @@ impl LinkState {
     /// Leaves all further writes to the link's task.
     pub(super) fn block(&mut self) {
         self.is_blocked = true;
+        self.is_left = true;
     }
 
     pub(super) fn is_blocked(&self) -> bool {
         self.is_blocked
     }
 
+    /// Whether the link's task writes next without waiting for room: a socket that was not full tells of none.
+    pub(super) fn is_left(&self) -> bool {
+        self.is_left
+    }
+
     /// The socket has room again.
     pub(super) fn unblock(&mut self) {
         self.is_blocked = false;
+        self.is_left = false;
     }
 
     /// A frame has arrived. Returns the letters and chunks to deliver, in order.

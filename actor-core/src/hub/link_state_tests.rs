@@ -110,3 +110,21 @@ fn long_and_short_letters_that_wait_take_no_room_from_each_other() {
     assert_eq!(accept(limit), Err(PostError::Full { peer, bytes, limit }));
     assert!(matches!(accept(CHUNK_BYTES_MAX), Err(PostError::Full { .. })));
 }
+
+#[test]
+fn what_a_thread_leaves_to_the_links_task_does_not_wait_for_room() {
+    let mut state = linked(narrow(8));
+    state.accept(peer(2, 1), letter(1, "body")).unwrap();
+    let frames = state.begin_write(Duration::ZERO).unwrap();
+    // The socket refuses them: there is an event when it has room.
+    assert!(state.end_write(frames));
+    assert_eq!((state.is_blocked(), state.is_left()), (true, false));
+    state.unblock();
+    // The thread has written enough, and the socket is not full: no event comes.
+    state.block();
+    assert_eq!((state.is_blocked(), state.is_left()), (true, true));
+    assert!(state.begin_write(Duration::ZERO).is_none(), "the task writes");
+    state.unblock();
+    assert_eq!((state.is_blocked(), state.is_left()), (false, false));
+    assert!(state.begin_write(Duration::ZERO).is_some());
+}

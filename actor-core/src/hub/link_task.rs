@@ -69,6 +69,7 @@ impl LinkTask {
                     Ok(SourceEvent::Room) => link.has_room(),
                     Err(error) => drop(link.close(error.into())),
                 },
+                () = tokio::task::yield_now(), if wait.is_left => link.has_room(),
                 () = timer.end(wait.until) => link.tick(),
                 () = link.woken() => {
                     if self.reader.take_left() {

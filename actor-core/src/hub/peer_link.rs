@@ -62,6 +62,8 @@ pub(super) struct TaskWait {
     pub(super) closing: Option<LinkEnd>,
     /// Whether frames wait for room in the socket.
     pub(super) for_room: bool,
+    /// Whether frames are left that the socket may have room for.
+    pub(super) is_left: bool,
     pub(super) until: Option<Instant>,
 }
 
@@ -238,6 +240,7 @@ impl PeerLink {
         TaskWait {
             closing: state.closing().cloned(),
             for_room: state.is_blocked(),
+            is_left: state.is_left(),
             until,
         }
     }
