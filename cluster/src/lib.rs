@@ -38,7 +38,7 @@
 //! let (_, outputs) = here.send(now, "hello", 5).map_err(|_| "the window is full")?;
 //! for output in outputs {
 //!     if let Output::Transmit(packet) = output {
-//!         assert_eq!(there.received(now, packet, 5)?, [Output::Deliver("hello")]);
+//!         assert_eq!(there.received(now, packet, 5)?[..], [Output::Deliver("hello")]);
 //!     }
 //! }
 //! # Ok(())

@@ -220,7 +220,7 @@ impl Doorbell {
         ready() || waiting.spin(deadline, &mut ready) || self.park(deadline, &mut ready)
     }
 
-    /// Announces sleep. The caller checks its condition next. Then another thread may [`sleep`](Self::sleep) in its place, or
+    /// Announces sleep. The caller checks its condition next. Then another thread may sleep in its place, or
     /// whoever [claims](Self::claim) the wake-up wakes it elsewhere.
     pub fn announce(&self) {
         if let Some(word) = self.word() {
