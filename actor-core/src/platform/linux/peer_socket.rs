@@ -57,30 +57,37 @@ pub(crate) struct PeerEnd {
 }
 
 impl PeerEnd {
-    /// The end of a connection over a network.
-    #[cfg(any(test, feature = "hosts"))]
-    pub(crate) fn of_socket(socket: impl Into<OwnedFd>) -> Self {
+    fn new(socket: impl Into<OwnedFd>, rings: Option<RingsEnd>) -> Self {
         PeerEnd {
             socket: socket.into(),
-            rings: None,
+            rings,
             #[cfg(feature = "hosts")]
             carried: None,
         }
     }
 
+    /// The end of a connection over a network.
+    #[cfg(any(test, feature = "hosts"))]
+    pub(crate) fn of_socket(socket: impl Into<OwnedFd>) -> Self {
+        PeerEnd::new(socket, None)
+    }
+
+    /// The end, to read and to write.
+    fn open(self) -> io::Result<PeerSocket> {
+        Ok(PeerSocket {
+            socket: Arc::new(self.socket),
+            rings: self.rings.map(PeerRings::new).transpose()?.map(Arc::new),
+            #[cfg(feature = "hosts")]
+            carried: self.carried,
+        })
+    }
+
     /// The end without a reactor, and the descriptors that tell of its events.
     #[cfg(test)]
     pub(crate) fn unwatched(self) -> io::Result<(PeerSocket, Vec<Arc<OwnedFd>>)> {
-        let socket = Arc::new(self.socket);
-        let rings = self.rings.map(PeerRings::new).transpose()?.map(Arc::new);
-        let bell = rings.iter().map(|rings| Arc::clone(rings.own_bell()));
-        let events = bell.chain([Arc::clone(&socket)]).collect();
-        let socket = PeerSocket {
-            socket,
-            rings,
-            #[cfg(feature = "hosts")]
-            carried: None,
-        };
+        let socket = self.open()?;
+        let bell = socket.rings.iter().map(|rings| Arc::clone(rings.own_bell()));
+        let events = bell.chain([Arc::clone(&socket.socket)]).collect();
         Ok((socket, events))
     }
 
@@ -93,12 +100,7 @@ impl PeerEnd {
     /// The end of a pair whose descriptors another process has passed; `None` if some are missing.
     pub(crate) fn of_pair(descriptors: Vec<OwnedFd>) -> Option<Self> {
         let [socket, rings @ ..]: [OwnedFd; PAIR_DESCRIPTORS] = descriptors.try_into().ok()?;
-        Some(PeerEnd {
-            socket,
-            rings: Some(RingsEnd::of(rings)),
-            #[cfg(feature = "hosts")]
-            carried: None,
-        })
+        Some(PeerEnd::new(socket, Some(RingsEnd::of(rings))))
     }
 }
 
@@ -106,13 +108,7 @@ impl PeerEnd {
 pub(crate) fn pair() -> io::Result<(PeerEnd, PeerEnd)> {
     let (one, other) = UnixStream::pair()?;
     let (first, second) = RingsEnd::pair()?;
-    let end = |socket: UnixStream, rings| PeerEnd {
-        socket: socket.into(),
-        rings: Some(rings),
-        #[cfg(feature = "hosts")]
-        carried: None,
-    };
-    Ok((end(one, first), end(other, second)))
+    Ok((PeerEnd::new(one, Some(first)), PeerEnd::new(other, Some(second))))
 }
 
 /// The socket of a link over a network, and the bytes that come before those of the socket.
@@ -157,12 +153,7 @@ fn abandon(socket: &OwnedFd) {
 
 /// Gives an end to a reactor. [`PeerSource::begin`] begins to watch it.
 pub(crate) fn register(end: PeerEnd, reactor: &Handle) -> io::Result<(PeerSource, PeerSocket)> {
-    let socket = PeerSocket {
-        socket: Arc::new(end.socket),
-        rings: end.rings.map(PeerRings::new).transpose()?.map(Arc::new),
-        #[cfg(feature = "hosts")]
-        carried: end.carried,
-    };
+    let socket = end.open()?;
     let source = source(Arc::clone(&socket.socket), socket.rings.clone(), reactor);
     if source.is_err() {
         // Else a peer over a network would take this process for dead.
@@ -362,27 +353,10 @@ impl PeerSource {
         Ok(())
     }
 
-    /// Waits for bytes, or for room if that is wanted. Nothing is lost if the future is dropped.
+    /// Waits for bytes, or for room if that is wanted. Room in rings is told as bytes are. Nothing is lost if the future is dropped.
     pub(crate) async fn next(&mut self, for_room: bool) -> io::Result<SourceEvent> {
-        if let Some(rings) = &self.rings {
-            // The bell tells of bytes, and of room that is asked for now.
-            let has_room = for_room && rings.has_room();
-            let room = async {
-                match has_room {
-                    true => tokio::task::yield_now().await,
-                    false => pending().await,
-                }
-            };
-            return tokio::select! {
-                biased;
-                ready = self.watched.ready(Interest::READABLE) => {
-                    ready?.clear_ready();
-                    Ok(SourceEvent::Bytes)
-                }
-                () = room => Ok(SourceEvent::Room),
-            };
-        }
-        if !for_room {
+        // Of room in rings the bell tells, as of bytes.
+        if !for_room || self.rings.is_some() {
             self.room = None;
         } else if self.room.is_none() {
             self.room = Some(watch(Arc::clone(&self.socket), Interest::WRITABLE)?);
