@@ -67,7 +67,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use selvedge_cluster::frame::Service;
-use selvedge_cluster::peer::Peer;
+use selvedge_cluster::peer::{Peer, ProcessId};
 use tokio::runtime::Handle;
 
 #[cfg(any(test, feature = "hosts"))]
@@ -308,6 +308,12 @@ impl Post for Hub {
         let links = self.table.lock().links();
         let open = links.into_iter().filter(|link| link.is_open());
         open.map(|link| link.peer()).collect()
+    }
+
+    fn peer(&self, process: ProcessId) -> Option<Peer> {
+        let links = self.table.lock().links_of(process);
+        let open = links.into_iter().find(|link| link.is_open());
+        open.map(|link| link.peer())
     }
 
     fn send(&self, to: Peer, letter: Letter) -> Result<u64, PostError> {

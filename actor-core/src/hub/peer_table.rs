@@ -63,6 +63,12 @@ impl PeerTable {
         (*last == peer.incarnation).then(|| why.clone())
     }
 
+    /// The links to incarnations of a process, in their order.
+    pub(super) fn links_of(&self, process: ProcessId) -> Vec<Arc<PeerLink>> {
+        let links = self.links.iter().filter(|(peer, _)| peer.process == process);
+        links.map(|(_, link)| Arc::clone(link)).collect()
+    }
+
     /// All links, in the order of the peers' numbers.
     pub(super) fn links(&self) -> Vec<Arc<PeerLink>> {
         self.links.values().cloned().collect()

@@ -60,6 +60,11 @@ pub(crate) trait Post: Send + Sync {
     /// The living processes that letters reach, this one not among them, in the order of their numbers.
     fn peers(&self) -> Vec<Peer>;
 
+    /// The living incarnation of a process that letters reach; `None` if there is none, or if it is this process.
+    fn peer(&self, process: ProcessId) -> Option<Peer> {
+        self.peers().into_iter().find(|peer| peer.process == process)
+    }
+
     /// Sends a letter: exactly once, and in order for `Class::Ordered`; see [`Letter::stream`]. Never blocks on the peer. Returns the letter's
     /// number, by which [`Receiver::died`] reports its outcome, unless the peer has taken it before it died; 0 for a
     /// loose letter. The peer may die before this returns, so the sender notes the letter under its own lock.

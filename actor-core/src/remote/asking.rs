@@ -250,9 +250,7 @@ impl Remote {
     }
 
     pub(crate) fn find(&self, process: ProcessId) -> Result<Peer, RemoteError> {
-        let peers = self.post.peers();
-        let found = peers.into_iter().find(|peer| peer.process == process);
-        let peer = found.ok_or_else(|| self.missing(process))?;
+        let peer = self.post.peer(process).ok_or_else(|| self.missing(process))?;
         self.seen.lock().insert(process);
         Ok(peer)
     }
