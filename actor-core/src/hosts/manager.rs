@@ -17,6 +17,14 @@ pub(super) fn this_program() -> Result<WorkerCommand, BoxError> {
     Ok(WorkerCommand::new(program))
 }
 
+/// The command that a user has given, or else that of this program.
+///
+/// # Errors
+/// Those of [`this_program`].
+pub(super) fn given_or_this_program(given: Option<&WorkerCommand>) -> Result<WorkerCommand, BoxError> {
+    given.cloned().map_or_else(this_program, Ok)
+}
+
 /// A source of workers: it says which ones to start, and how. [`LocalManager`](super::LocalManager) and
 /// [`SshManager`](super::SshManager) are two; write one for anything else that can run a command.
 ///

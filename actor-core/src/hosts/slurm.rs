@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use selvedge_cluster::manager::{WorkerCommand, WorkerConfig};
 
 use super::link_transport::LinkTransport;
-use super::manager::{ClusterManager, this_program};
+use super::manager::{ClusterManager, given_or_this_program};
 use crate::BoxError;
 use crate::topology::Topology;
 
@@ -93,10 +93,7 @@ impl SlurmManager {
 
     /// The command of a step. `srun` passes on its environment and its standard input, which brings the cookie.
     fn step(&self) -> Result<WorkerCommand, BoxError> {
-        let worker = match &self.command {
-            Some(command) => command.clone(),
-            None => this_program()?,
-        };
+        let worker = given_or_this_program(self.command.as_ref())?;
         let directory = worker.directory.map(|directory| format!("--chdir={directory}"));
         let flags = FLAGS.iter().map(|flag| (*flag).to_owned());
         let flags = flags.chain(directory).chain(self.flags.iter().cloned());

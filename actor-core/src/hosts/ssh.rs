@@ -5,7 +5,7 @@ use std::path::Path;
 use selvedge_cluster::manager::{MachineSpec, SshOptions, WorkerCommand, WorkerConfig};
 
 use super::link_transport::LinkTransport;
-use super::manager::{ClusterManager, this_program};
+use super::manager::{ClusterManager, given_or_this_program};
 use crate::BoxError;
 use crate::topology::Topology;
 
@@ -77,18 +77,11 @@ impl SshManager {
         self.topology = topology;
         self
     }
-
-    fn worker_command(&self) -> Result<WorkerCommand, BoxError> {
-        match &self.command {
-            Some(command) => Ok(command.clone()),
-            None => this_program(),
-        }
-    }
 }
 
 impl ClusterManager for SshManager {
     fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<(), BoxError> {
-        let command = self.worker_command()?;
+        let command = given_or_this_program(self.command.as_ref())?;
         for machine in &self.machines {
             let config = WorkerConfig::default()
                 .ident(machine.host.as_str())
