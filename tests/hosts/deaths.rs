@@ -10,7 +10,7 @@ use selvedge::prelude::*;
 use crate::census::{is_alive, wait_until};
 use crate::{beside_others, forever, local, part, pid};
 
-struct Quiet;
+pub struct Quiet;
 
 #[actor]
 impl Quiet {

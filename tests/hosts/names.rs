@@ -7,21 +7,8 @@ use selvedge::hosts::{ClusterManager, MachineSpec, SshOptions, Topology, WorkerC
 use selvedge::prelude::*;
 
 use crate::census::wait_until;
-use crate::deaths::kill_9;
+use crate::deaths::{Quiet, kill_9};
 use crate::{Elsewhere, beside_others, forever, local, pid};
-
-struct Quiet;
-
-#[actor]
-impl Quiet {
-    pub fn new() -> Self {
-        Quiet
-    }
-
-    pub fn pid(&mut self) -> u32 {
-        std::process::id()
-    }
-}
 
 /// The error of a call that this worker makes to another one.
 #[remote]

@@ -17,6 +17,7 @@ use selvedge::prelude::*;
 use crate::census::{Census, is_alive, settled, wait_until};
 use crate::resets::work_goes_on_over_resets;
 use crate::ssh::{Played, forwarding};
+use crate::workers::{numbers, sum, values_go_between};
 use crate::{alone, beside_others, deaths, forever, local, pid};
 
 fn tls() -> LinkTransport {
@@ -26,16 +27,6 @@ fn tls() -> LinkTransport {
 #[remote]
 fn echo(text: String) -> String {
     text
-}
-
-#[remote]
-fn numbers(count: u64) -> Vec<u64> {
-    (0..count).collect()
-}
-
-#[remote]
-fn sum(numbers: Ref<Vec<u64>>) -> Result<u64> {
-    Ok(numbers.fetch()?.iter().sum())
 }
 
 /// Workers whose connections go through a relay that records what it passes on.
@@ -142,20 +133,7 @@ fn jnet_08_the_wire_has_nothing_of_what_is_said_under_tls() {
 #[test]
 fn jnet_08_workers_under_tls_reach_each_other_and_children_reach_them() {
     let _guard = beside_others();
-    let runtime = Runtime::new();
-    let workers = runtime.add(local(2).transport(tls())).unwrap();
-    let child = runtime.worker("child").unwrap();
-    for count in [10, 1_000_000] {
-        let expected = count * (count - 1) / 2;
-        let kept = runtime.keep(numbers::remote(count).on(&workers[0]));
-        for reader in [&workers[1], &child, &workers[0]] {
-            let found = runtime.call(sum::remote(&kept).on(reader)).wait().unwrap();
-            assert_eq!(found, expected, "{}", reader.name());
-        }
-        let kept = runtime.keep(numbers::remote(count).on(&child));
-        let found = runtime.call(sum::remote(&kept).on(&workers[1])).wait().unwrap();
-        assert_eq!(found, expected);
-    }
+    values_go_between(local(2).transport(tls()));
 }
 
 #[test]

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use selvedge::hosts::{ClusterManager, WorkerCommand, WorkerConfig};
+use selvedge::hosts::{ClusterManager, LocalManager, WorkerCommand, WorkerConfig};
 use selvedge::prelude::*;
 
 use crate::census::{Census, settled};
 use crate::{alone, beside_others, local, pid};
 
 #[remote]
-fn numbers(count: u64) -> Vec<u64> {
+pub fn numbers(count: u64) -> Vec<u64> {
     (0..count).collect()
 }
 
 #[remote]
-fn sum(values: Ref<Vec<u64>>) -> Result<u64> {
+pub fn sum(values: Ref<Vec<u64>>) -> Result<u64> {
     Ok(values.fetch()?.iter().sum())
 }
 
@@ -48,11 +48,10 @@ fn functions_run_in_workers_that_were_added() {
     assert_ne!(known[0], known[1]);
 }
 
-#[test]
-fn jmgr_03_a_value_goes_from_one_worker_to_another_without_the_driver() {
-    let _guard = beside_others();
+/// Passes values between two workers of a manager, and between them and a child of the driver.
+pub fn values_go_between(manager: LocalManager) {
     let runtime = Runtime::new();
-    let workers = runtime.add(local(2)).unwrap();
+    let workers = runtime.add(manager).unwrap();
     let child = runtime.worker("child").unwrap();
     for count in [10, 1_000_000] {
         let expected = count * (count - 1) / 2;
@@ -65,6 +64,12 @@ fn jmgr_03_a_value_goes_from_one_worker_to_another_without_the_driver() {
         let found = runtime.call(sum::remote(&kept).on(&workers[1])).wait().unwrap();
         assert_eq!(found, expected);
     }
+}
+
+#[test]
+fn jmgr_03_a_value_goes_from_one_worker_to_another_without_the_driver() {
+    let _guard = beside_others();
+    values_go_between(local(2));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Instant;
 
+use super::duo::Duo;
 use super::*;
 use crate::cancel::{CallCancel, Cancellation, Scope, within};
 use crate::hub::lead::Lead;
@@ -10,70 +11,6 @@ use crate::hub::link_end::LinkEnd;
 use crate::hub::post::Post;
 use crate::promise::promise_by_letter;
 use crate::waiting::{Unanswered, wait_for};
-
-/// A driver and a worker, each with a reactor of its own.
-struct Duo {
-    driver: Arc<Hub>,
-    worker: Arc<Hub>,
-    seen: mpsc::Receiver<Seen>,
-    at_driver: Reactor,
-    at_worker: Reactor,
-}
-
-impl Duo {
-    fn new() -> Self {
-        let (at_driver, at_worker) = (Reactor::start(), Reactor::start());
-        let driver = Hub::of_driver(LinkSettings::default());
-        driver.set_reactor(at_driver.handle.clone());
-        let worker = Hub::of_worker(peer(2, 1), driver.me(), LinkSettings::default(), |_| {});
-        worker.set_reactor(at_worker.handle.clone());
-        let seen = Recorder::register(&driver);
-        Recorder::register(&worker);
-        let (courier, notices) = ToTest::new();
-        driver.joined(worker.me(), courier, None);
-        driver.send(worker.me(), letter(1, "makes the link")).unwrap();
-        let (notice, end) = notices.recv().unwrap();
-        worker.notice(notice, end);
-        Duo {
-            driver,
-            worker,
-            seen,
-            at_driver,
-            at_worker,
-        }
-    }
-
-    fn say(&self, count: u64, body: impl Into<Body>) {
-        self.worker.send(self.driver.me(), letter(count, body)).unwrap();
-    }
-
-    fn lead(&self) -> Arc<Lead> {
-        Post::lead(&*self.driver)
-    }
-
-    /// The number of the next letter, which this thread reads as the leader if it has not come yet.
-    fn led_letter(&self) -> u64 {
-        let lead = self.lead();
-        let leading = lead.take().unwrap();
-        let late = Instant::now() + TIMEOUT;
-        loop {
-            match self.seen.try_recv() {
-                Ok(Seen::Letter(_, letter)) => return number(&letter),
-                Ok(died) => panic!("{died:?}"),
-                Err(_) => {}
-            }
-            let arrivals = leading.wait(Some(late)).expect("no letter comes");
-            leading.read(arrivals, || false);
-        }
-    }
-}
-
-impl Drop for Duo {
-    fn drop(&mut self) {
-        self.driver.close();
-        self.worker.close();
-    }
-}
 
 #[test]
 fn the_thread_that_leads_reads_its_letter_itself() {

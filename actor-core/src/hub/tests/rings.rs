@@ -7,56 +7,10 @@ use std::time::Instant;
 
 use selvedge_cluster::frame::HEADER_BYTES;
 
+use super::duo::Duo;
 use super::raw_end::RawEnd;
 use super::*;
 use crate::hub::post::Post;
-
-/// A driver and a worker, each with a reactor of its own, and what the driver sees.
-struct LinkedPair {
-    driver: Arc<Hub>,
-    worker: Arc<Hub>,
-    seen: mpsc::Receiver<Seen>,
-    at_driver: Reactor,
-    _at_worker: Reactor,
-}
-
-impl LinkedPair {
-    fn new() -> Self {
-        Self::with(|_, _| ())
-    }
-
-    /// `register` registers services before the first letter.
-    fn with(register: impl FnOnce(&Hub, &Hub)) -> Self {
-        let (at_driver, at_worker) = (Reactor::start(), Reactor::start());
-        let driver = Hub::of_driver(LinkSettings::default());
-        driver.set_reactor(at_driver.handle.clone());
-        let worker = Hub::of_worker(peer(2, 1), driver.me(), LinkSettings::default(), |_| {});
-        worker.set_reactor(at_worker.handle.clone());
-        let seen = Recorder::register(&driver);
-        register(&driver, &worker);
-        let arrived = Recorder::register(&worker);
-        let (courier, notices) = ToTest::new();
-        driver.joined(worker.me(), courier, None);
-        driver.send(worker.me(), letter(1, "makes the link")).unwrap();
-        let (notice, end) = notices.recv().unwrap();
-        worker.notice(notice, end);
-        next_letter(&arrived);
-        LinkedPair {
-            driver,
-            worker,
-            seen,
-            at_driver,
-            _at_worker: at_worker,
-        }
-    }
-}
-
-impl Drop for LinkedPair {
-    fn drop(&mut self) {
-        self.driver.close();
-        self.worker.close();
-    }
-}
 
 fn loose(number: u64, body: impl Into<Body>) -> Letter {
     Letter {
@@ -115,20 +69,20 @@ fn a_peer_that_takes_single_bytes_does_not_keep_the_reactor() {
 
 #[test]
 fn a_leader_that_has_looked_is_told_of_bytes_when_it_must_not_look_any_more() {
-    let linked = LinkedPair::new();
-    linked.driver.set_spin(Some(Duration::MAX));
-    let lead = Post::lead(&*linked.driver);
+    let duo = Duo::new();
+    duo.driver.set_spin(Some(Duration::MAX));
+    let lead = duo.lead();
     let leading = lead.take().unwrap();
-    let _stall = linked.at_driver.stall();
+    let _stall = duo.at_driver.stall();
     let mut led = |count| {
-        linked.worker.send(linked.driver.me(), loose(count, "")).unwrap();
-        while linked.seen.try_recv().is_err() {
+        duo.worker.send(duo.driver.me(), loose(count, "")).unwrap();
+        while duo.seen.try_recv().is_err() {
             let arrivals = leading.wait(Some(Instant::now() + TIMEOUT)).unwrap();
             leading.read(arrivals, || false);
         }
     };
     led(1);
-    linked.driver.set_spin(Some(Duration::ZERO));
+    duo.driver.set_spin(Some(Duration::ZERO));
     let began = Instant::now();
     (2..50).for_each(&mut led);
     assert!(began.elapsed() < TIMEOUT, "no wait lasted until its deadline");
@@ -152,17 +106,17 @@ fn a_leader_sleeps_while_another_thread_reads_the_link() {
     const BUSY: Service = Service(901);
     let (begin, begun) = mpsc::channel();
     let (end, ended) = mpsc::channel();
-    let linked = LinkedPair::with(|driver, _| {
+    let duo = Duo::with(|driver, _| {
         driver.register(BUSY, Arc::new(BusyService(Mutex::new((begin, ended)))));
     });
     let busy = Letter {
         service: BUSY,
         ..letter(1, "")
     };
-    linked.worker.send(linked.driver.me(), busy).unwrap();
+    duo.worker.send(duo.driver.me(), busy).unwrap();
     begun.recv_timeout(TIMEOUT).unwrap();
-    linked.worker.send(linked.driver.me(), letter(2, "")).unwrap();
-    let lead = Post::lead(&*linked.driver);
+    duo.worker.send(duo.driver.me(), letter(2, "")).unwrap();
+    let lead = duo.lead();
     let leading = lead.take().unwrap();
     let until = Instant::now() + Duration::from_millis(100);
     let mut waits = 0;
@@ -172,7 +126,7 @@ fn a_leader_sleeps_while_another_thread_reads_the_link() {
     }
     assert!(waits < 20, "{waits} waits within 100 ms");
     end.send(()).unwrap();
-    assert_eq!(number(&next_letter(&linked.seen).1), 2);
+    assert_eq!(number(&next_letter(&duo.seen).1), 2);
 }
 
 /// A service that counts its letters.
@@ -190,8 +144,7 @@ impl Receiver for CountingService {
 fn letters_are_read_beside_senders_that_never_pause() {
     const MANY: Service = Service(902);
     let count = Arc::new(AtomicU64::new(0));
-    let linked =
-        LinkedPair::with(|_, worker| worker.register(MANY, Arc::new(CountingService(Arc::clone(&count)))));
+    let duo = Duo::with(|_, worker| worker.register(MANY, Arc::new(CountingService(Arc::clone(&count)))));
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..3 {
@@ -202,16 +155,13 @@ fn letters_are_read_beside_senders_that_never_pause() {
                         ..loose(1, "xxxxxxxx")
                     };
                     // A peer that cannot keep up makes the backlog full.
-                    let _ = linked.driver.send(linked.worker.me(), many);
+                    let _ = duo.driver.send(duo.worker.me(), many);
                 }
             });
         }
         let read = (0..100).try_for_each(|number| {
-            linked
-                .worker
-                .send(linked.driver.me(), letter(number, ""))
-                .unwrap();
-            linked.seen.recv_timeout(TIMEOUT).map(drop)
+            duo.worker.send(duo.driver.me(), letter(number, "")).unwrap();
+            duo.seen.recv_timeout(TIMEOUT).map(drop)
         });
         is_over.store(true, Ordering::Relaxed);
         read.unwrap();
