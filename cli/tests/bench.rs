@@ -255,12 +255,24 @@ fn remote_calls_stand_beside_a_bare_socket() {
         "0.1",
         "--json",
     ]);
-    let modes: Vec<_> = rows.iter().map(|row| row["mode"].as_str().unwrap()).collect();
-    assert_eq!(modes, ["one", "tokio_postcard", "in_flight", "large"]);
-    let limits: Vec<_> = rows.iter().map(|row| row["limit"].as_str()).collect();
-    assert_eq!(limits, [Some("socket"), Some("socket"), None, Some("socket")]);
-    assert_eq!(rows[2]["inflight"], 256);
-    assert_eq!(rows[3]["payload_bytes"], 100_000);
+    let beside: Vec<_> = rows
+        .iter()
+        .map(|row| ["mode", "wait", "limit"].map(|field| row[field].as_str().unwrap_or_default()))
+        .collect();
+    assert_eq!(
+        beside,
+        [
+            ["one", "auto", "socket"],
+            ["one", "park", "socket"],
+            ["tokio_postcard", "park", "socket"],
+            ["one_apart", "auto", "socket"],
+            ["tokio_postcard_apart", "park", "socket"],
+            ["in_flight", "auto", ""],
+            ["large", "auto", "socket"],
+        ]
+    );
+    assert_eq!(rows[5]["inflight"], 256);
+    assert_eq!(rows[6]["payload_bytes"], 100_000);
     assert!(rows.iter().all(|row| row["p50_ns"].as_f64().unwrap() > 0.0));
 }
 
@@ -277,9 +289,11 @@ fn a_worker_over_tcp_stands_beside_bare_tcp() {
     ];
     let rows = rows(&args);
     let modes: Vec<_> = rows.iter().map(|row| row["mode"].as_str().unwrap()).collect();
-    assert_eq!(modes, ["one", "in_flight", "large", "spawn", "join"]);
+    let expected = ["one", "in_flight", "large", "edge", "edge_large", "spawn", "join"];
+    assert_eq!(modes, expected);
     let limits: Vec<_> = rows.iter().map(|row| row["limit"].as_str()).collect();
-    assert_eq!(limits, [Some("tcp"), None, Some("tcp"), None, None]);
+    let tcp = Some("tcp");
+    assert_eq!(limits, [tcp, None, tcp, tcp, tcp, None, None]);
     assert!(rows.iter().all(|row| row["p50_ns"].as_f64().unwrap() > 0.0));
 }
 
