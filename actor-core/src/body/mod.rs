@@ -51,12 +51,18 @@ impl Body {
     /// # Errors
     /// [`Failure::Channel`]: the bytes do not decode to a `T`.
     pub(crate) fn decoded<T>(&self, traits: &Traits<T>) -> Result<T, Failure> {
-        decoded(&self.to_bytes(), traits)
+        match &self.0 {
+            Segments::One(one) => decoded(one, traits),
+            Segments::Many(_) => decoded(&self.to_bytes(), traits),
+        }
     }
 
     /// The number of bytes.
     pub(crate) fn len(&self) -> usize {
-        self.segments().map(Bytes::len).sum()
+        match &self.0 {
+            Segments::One(one) => one.len(),
+            Segments::Many(many) => many.iter().map(Bytes::len).sum(),
+        }
     }
 
     /// Whether there are no bytes.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use selvedge_cluster::frame::{Class, Service};
 use selvedge_cluster::peer::Peer;
 use selvedge_cluster::session::{Outcome, Output, Outputs, Session};
+use smallvec::SmallVec;
 
 use super::link_end::LinkEnd;
 use super::post::{Letter, PostError};
@@ -22,6 +23,9 @@ const OUTBOX_BYTES_MAX: usize = 256 << 10;
 
 /// Letters by number, each with its fate.
 pub(super) type Fates = Vec<(u64, Outcome)>;
+
+/// The letters and chunks that one frame lets arrive: mostly one.
+pub(super) type Arrived = SmallVec<[Arc<Letter>; 1]>;
 
 pub(super) struct LinkState {
     settings: LinkSettings,
@@ -232,19 +236,15 @@ impl LinkState {
     }
 
     /// A frame has arrived. Returns the letters and chunks to deliver, in order.
-    pub(super) fn arrived(
-        &mut self,
-        now: Duration,
-        frame: ArrivedFrame,
-    ) -> Result<Vec<Arc<Letter>>, LinkEnd> {
+    pub(super) fn arrived(&mut self, now: Duration, frame: ArrivedFrame) -> Result<Arrived, LinkEnd> {
         let is_cut = self.closing.as_ref().is_some_and(|end| !end.drains());
         let Some(session) = self.session.as_mut().filter(|_| !is_cut) else {
-            return Ok(Vec::new());
+            return Ok(Arrived::new());
         };
         self.breaks = 0;
         self.tap.note_received(frame.service, frame.bytes);
         let outputs = session.received(now, frame.packet, frame.bytes)?;
-        let mut letters = Vec::new();
+        let mut letters = Arrived::new();
         for output in outputs {
             match output {
                 Output::Deliver(letter) => letters.push(letter),

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::connection::{Connection, Resume};
 use super::link_end::LinkEnd;
-use super::link_state::{Fates, LinkState};
+use super::link_state::{Arrived, Fates, LinkState};
 use super::post::{Letter, PostError};
 use super::settings::LinkSettings;
 use super::tap::ServiceTraffic;
@@ -197,7 +197,7 @@ impl PeerLink {
     }
 
     /// A frame has arrived. Returns the letters and chunks to deliver, in order.
-    pub(super) fn arrived(&self, frame: ArrivedFrame) -> Result<Vec<Arc<Letter>>, LinkEnd> {
+    pub(super) fn arrived(&self, frame: ArrivedFrame) -> Result<Arrived, LinkEnd> {
         self.state.lock().arrived(self.now(), frame)
     }
 
@@ -287,12 +287,13 @@ impl PeerLink {
     /// Writes the frames that wait, unless another thread does, which then writes these too. The lock is not held during
     /// a system call.
     fn write(&self, mut state: MutexGuard<'_, LinkState>) {
+        let now = self.now();
         for _ in 0..WRITES_MAX {
             // The socket of the connection that the state has.
             let Some(socket) = self.socket.read().clone() else {
                 return;
             };
-            let Some(mut frames) = state.begin_write(self.now()) else {
+            let Some(mut frames) = state.begin_write(now) else {
                 if state.arm() {
                     self.wake.notify_one();
                 }

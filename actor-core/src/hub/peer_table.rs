@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use smallvec::SmallVec;
 
 use super::link_end::LinkEnd;
 use super::peer_link::PeerLink;
@@ -64,7 +65,7 @@ impl PeerTable {
     }
 
     /// The links to incarnations of a process, in their order.
-    pub(super) fn links_of(&self, process: ProcessId) -> Vec<Arc<PeerLink>> {
+    pub(super) fn links_of(&self, process: ProcessId) -> SmallVec<[Arc<PeerLink>; 2]> {
         let links = self.links.iter().filter(|(peer, _)| peer.process == process);
         links.map(|(_, link)| Arc::clone(link)).collect()
     }

@@ -5,16 +5,20 @@ use std::sync::Arc;
 use bytes::Bytes;
 use selvedge_cluster::frame::{Class, Frame, HEADER_BYTES, Header, Service};
 use selvedge_cluster::session::{Content, Packet};
+use smallvec::SmallVec;
 
 use super::post::Letter;
 use crate::body::BodyMemory;
+
+/// The bytes before the body that need no memory of their own: those of a call without references.
+const PREFIX_BYTES: usize = 64;
 
 /// A frame on its way to the socket. The body is written from where it lies.
 #[derive(Debug)]
 pub(super) struct OutgoingFrame {
     pub(super) service: Service,
     /// Header, head, and the table of parts.
-    prefix: Vec<u8>,
+    prefix: SmallVec<[u8; PREFIX_BYTES]>,
     /// Has the body.
     letter: Option<Arc<Letter>>,
     /// The bytes that are written already.
@@ -42,7 +46,7 @@ impl OutgoingFrame {
             sequence,
             acknowledged: packet.acknowledged,
         };
-        let mut prefix = Vec::with_capacity(HEADER_BYTES + head.len() + 8);
+        let mut prefix = SmallVec::with_capacity(HEADER_BYTES + head.len() + 8);
         prefix.extend_from_slice(&header.encode());
         prefix.extend_from_slice(head);
         if body_bytes > 0 {

@@ -1,5 +1,7 @@
 //! The incremental decoder of frames.
 
+use smallvec::SmallVec;
+
 use super::header::word;
 use super::{Frame, FrameError, FrameLimits, HEADER_BYTES, Header};
 
@@ -67,6 +69,9 @@ pub struct Decoder<P = Vec<u8>> {
     failed: Option<FrameError>,
 }
 
+/// The lengths of parts, the last part first. Most frames have one.
+type Lengths = SmallVec<[u64; 2]>;
+
 /// The part of a frame that is being read, with its length where the header has told it.
 #[derive(Debug)]
 enum Section<P> {
@@ -74,10 +79,10 @@ enum Section<P> {
     /// With the bytes of the head so far.
     Head(Header, Vec<u8>),
     Table(Header),
-    /// Lengths of the parts that have not begun, the last part first.
-    Parts(Vec<u64>),
+    /// Lengths of the parts that have not begun.
+    Parts(Lengths),
     /// The part that is being read, the number of bytes that it lacks, and the lengths of those behind it.
-    Part(P, usize, Vec<u64>),
+    Part(P, usize, Lengths),
 }
 
 impl<P: PartMemory> Decoder<P> {
@@ -156,8 +161,8 @@ impl<P: PartMemory> Decoder<P> {
             frame.head.capacity() + parts + frame.parts.capacity() * size_of::<P>()
         });
         let parts = match &self.section {
-            Section::Parts(lengths) => lengths.capacity() * size_of::<u64>(),
-            Section::Part(part, _, lengths) => part.held_bytes() + lengths.capacity() * size_of::<u64>(),
+            Section::Parts(lengths) => held(lengths),
+            Section::Part(part, _, lengths) => part.held_bytes() + held(lengths),
             Section::Head(_, head) => head.capacity(),
             Section::Header | Section::Table(_) => 0,
         };
@@ -205,11 +210,7 @@ impl<P: PartMemory> Decoder<P> {
 
     /// Reads the header, with which a frame begins.
     fn header(&mut self) -> Result<Header, FrameError> {
-        let mut whole = [0; HEADER_BYTES];
-        whole
-            .iter_mut()
-            .zip(&self.bytes)
-            .for_each(|(place, byte)| *place = *byte);
+        let whole = self.bytes.first_chunk().copied().unwrap_or([0; HEADER_BYTES]);
         self.bytes.clear();
         let header = Header::decode(&whole, &self.limits)?;
         self.frame = Some(Frame {
@@ -237,7 +238,12 @@ impl<P: PartMemory> Decoder<P> {
                 return *missing == 0;
             }
         };
-        bytes.extend_from_slice(take(input, length - bytes.len()));
+        let taken = take(input, length - bytes.len());
+        if bytes.is_empty() {
+            // Mostly the section is there as a whole.
+            bytes.reserve_exact(taken.len());
+        }
+        bytes.extend_from_slice(taken);
         bytes.len() == length
     }
 }
@@ -249,9 +255,17 @@ fn take<'a>(input: &mut &'a [u8], most: usize) -> &'a [u8] {
     taken
 }
 
-/// The lengths of the parts, the last part first.
-fn table(header: &Header, bytes: &[u8]) -> Result<Vec<u64>, FrameError> {
-    let mut lengths: Vec<u64> = bytes.chunks_exact(8).map(word).collect();
+/// The bytes of memory that lengths take beside the decoder.
+fn held(lengths: &Lengths) -> usize {
+    match lengths.spilled() {
+        true => lengths.capacity() * size_of::<u64>(),
+        false => 0,
+    }
+}
+
+/// The lengths of the parts.
+fn table(header: &Header, bytes: &[u8]) -> Result<Lengths, FrameError> {
+    let mut lengths: Lengths = bytes.chunks_exact(8).map(word).collect();
     let add = |sum: u64, length: &u64| sum.checked_add(*length);
     if lengths.iter().try_fold(0, add) != Some(header.body_bytes) {
         return Err(FrameError::Parts {

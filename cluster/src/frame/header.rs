@@ -88,22 +88,17 @@ pub struct Header {
 impl Header {
     /// The bytes of the header.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
-        let mut bytes = [0; HEADER_BYTES];
-        let fields: [&[u8]; 9] = [
-            &MAGIC,
-            &[VERSION],
-            &[self.class.number()],
-            &self.service.0.to_le_bytes(),
-            &self.head_bytes.to_le_bytes(),
-            &self.parts.to_le_bytes(),
-            &self.body_bytes.to_le_bytes(),
-            &self.sequence.to_le_bytes(),
-            &self.acknowledged.to_le_bytes(),
+        let [m0, m1, m2, m3] = MAGIC;
+        let [s0, s1] = self.service.0.to_le_bytes();
+        let words = [
+            [m0, m1, m2, m3, VERSION, self.class.number(), s0, s1],
+            (u64::from(self.parts) << 32 | u64::from(self.head_bytes)).to_le_bytes(),
+            self.body_bytes.to_le_bytes(),
+            self.sequence.to_le_bytes(),
+            self.acknowledged.to_le_bytes(),
         ];
-        let places = bytes.iter_mut();
-        for (place, byte) in places.zip(fields.into_iter().flatten()) {
-            *place = *byte;
-        }
+        let mut bytes = [0; HEADER_BYTES];
+        bytes.copy_from_slice(words.as_flattened());
         bytes
     }
 
@@ -164,8 +159,11 @@ impl Header {
 
 /// The little-endian number in up to eight bytes.
 pub(super) fn word(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |word, byte| word << 8 | u64::from(*byte))
+    match bytes.first_chunk() {
+        Some(whole) => u64::from_le_bytes(*whole),
+        None => {
+            let bytes = bytes.iter().rev();
+            bytes.fold(0, |word, byte| word << 8 | u64::from(*byte))
+        }
+    }
 }
