@@ -431,7 +431,7 @@ fn chan_21_a_value_of_more_than_512_mib_goes_to_another_host() {
     let runtime = Runtime::new();
     let workers = runtime.add(Elsewhere(&["b"])).unwrap();
     let far = runtime.spawn::<Length>("far", ()).in_worker(&workers[0]).unwrap();
-    let options = Options::new().max_inflight(1);
+    let options = Options::new().max_inflight(1).timeout(Duration::from_secs(60));
     let graph = runtime
         .compile_with(options, |x: Edge<Tensor>| far.of(&x))
         .unwrap();
