@@ -9,6 +9,9 @@ pub mod async_methods {}
 #[doc = include_str!("../docs/guide/remote.md")]
 pub mod remote_functions {}
 
+#[doc = include_str!("../docs/guide/parallel.md")]
+pub mod parallel {}
+
 #[cfg(feature = "hosts")]
 #[doc = include_str!("../docs/guide/hosts.md")]
 pub mod hosts {}

@@ -31,6 +31,7 @@
 //! | run a graph | [`Graph`], [`Execution`] |
 //! | understand an error | [`ExecError`], [`CompileError`], [`CallError`] |
 //! | batch the requests of many clients | [`batching`] |
+//! | call a function for many items, or loop over a range, on all workers | [`parallel`] |
 //! | call an actor outside any graph | [`Call`] |
 //!
 //! # Features
@@ -78,6 +79,7 @@ pub use selvedge_core::{
     ShutdownReport, Spawn, SpawnError, ThisProcess, Worker, WrongThread, cancellation, cores, init,
 };
 pub use selvedge_macros::{actor, remote, remote_fn, worker_init};
+pub use selvedge_parallel as parallel;
 
 /// The result type of user methods and programs. The default error type, [`BoxError`], takes any error that is `Send +
 /// Sync`.
@@ -88,6 +90,7 @@ pub mod guide;
 /// Everything a program with a graph needs.
 pub mod prelude {
     pub use crate::batching::{Batcher, Batching};
+    pub use crate::parallel::{Parallel, Pool};
     pub use crate::{
         Actor, Compile, Edge, ExecError, Execution, Graph, Lanes, OnFull, OnPanic, Options, Payload,
         Placement, ReduceOp, Ref, RemoteCall, RemoteChannel, Restart, Result, Runtime, Tensor, Wait, Wire,

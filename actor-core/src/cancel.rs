@@ -71,16 +71,34 @@ impl Cancellation {
         answer: &mut Answer<T>,
         deadline: Option<Instant>,
     ) -> Result<Option<Result<T, NoAnswer>>, Unwanted> {
-        let Source::Call(call) = &self.0 else {
-            return Ok(answer.wait(deadline));
-        };
         let sleeper = answer.sleeper();
-        call.set_sleeper(Some(Arc::clone(&sleeper)));
-        let answered = answer.wait_while(deadline, &sleeper, || !call.is_cancelled());
-        call.set_sleeper(None);
-        match answered {
-            None if call.is_cancelled() => Err(Unwanted),
+        let wanted = match answer.listen(&sleeper) {
+            true => self.sleep(&sleeper, deadline, || answer.is_open()),
+            false => Ok(()),
+        };
+        match answer.taken() {
+            None => wanted.map(|()| None),
             answered => Ok(answered),
+        }
+    }
+
+    /// Sleeps until the deadline, as long as `goes_on` says and the result of the call is wanted.
+    pub(crate) fn sleep(
+        &self,
+        sleeper: &Arc<Sleeper>,
+        deadline: Option<Instant>,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<(), Unwanted> {
+        let Source::Call(call) = &self.0 else {
+            sleeper.sleep(deadline, goes_on);
+            return Ok(());
+        };
+        call.set_sleeper(Some(Arc::clone(sleeper)));
+        sleeper.sleep(deadline, || !call.is_cancelled() && goes_on());
+        call.set_sleeper(None);
+        match call.is_cancelled() {
+            true => Err(Unwanted),
+            false => Ok(()),
         }
     }
 

@@ -149,7 +149,11 @@ impl<T> Answer<T> {
     /// # Errors
     /// [`NoAnswer`].
     pub fn wait(&mut self, deadline: Option<Instant>) -> Option<Result<T, NoAnswer>> {
-        self.wait_while(deadline, &self.sleeper(), || true)
+        let sleeper = self.sleeper();
+        if self.listen(&sleeper) {
+            sleeper.sleep(deadline, || self.is_open());
+        }
+        self.taken()
     }
 
     /// The thread that is about to wait.
@@ -157,23 +161,19 @@ impl<T> Answer<T> {
         Sleeper::new(self.shared.lead.clone())
     }
 
-    /// Waits for the answer like [`wait`](Self::wait), and no longer than `goes_on` says. Whoever changes that wakes the
-    /// sleeper.
-    pub(crate) fn wait_while(
-        &mut self,
-        deadline: Option<Instant>,
-        sleeper: &Arc<Sleeper>,
-        goes_on: impl Fn() -> bool,
-    ) -> Option<Result<T, NoAnswer>> {
+    /// Has the answer wake this thread. Returns whether it is still to come.
+    pub(crate) fn listen(&self, sleeper: &Arc<Sleeper>) -> bool {
         let mut state = self.shared.state.lock();
         let PromiseState::Open(waiting) = &mut *state else {
-            return take(&mut state);
+            return false;
         };
         waiting.thread = Some(Arc::clone(sleeper));
-        drop(state);
-        let is_open = || matches!(*self.shared.state.lock(), PromiseState::Open(_));
-        sleeper.sleep(deadline, || is_open() && goes_on());
-        self.taken()
+        true
+    }
+
+    /// Whether the answer is still to come.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(*self.shared.state.lock(), PromiseState::Open(_))
     }
 
     /// Polls for the answer, and has the context's waker woken when it comes.

@@ -68,6 +68,32 @@ impl WaitPermit {
     }
 }
 
+/// Waits at most `timeout` until one of several answers is there. Returns its place; `None` if the time is over first.
+pub(crate) fn wait_for_any<'a, T: 'a>(
+    answers: impl Iterator<Item = &'a Answer<T>> + Clone,
+    timeout: Duration,
+) -> Result<Option<usize>, Unanswered> {
+    let answered = || answers.clone().position(|answer| !answer.is_open());
+    let Some(first) = answers.clone().next() else {
+        return Ok(None);
+    };
+    if let Some(place) = answered() {
+        return Ok(Some(place));
+    }
+    let waiting = WaitPermit::begin(timeout)?;
+    let sleeper = first.sleeper();
+    if answers.clone().all(|answer| answer.listen(&sleeper)) {
+        let deadline = waiting.started.checked_add(timeout);
+        let all_open = || answered().is_none();
+        waiting
+            .call
+            .sleep(&sleeper, deadline, all_open)
+            .map_err(|Unwanted| Unanswered::Cancelled)?;
+    }
+    drop(waiting.place);
+    Ok(answered())
+}
+
 /// Waits for the answer to what was asked already, at most `timeout`. An answer that is there needs no wait.
 pub(crate) fn wait_for<T>(
     answer: &mut Answer<T>,

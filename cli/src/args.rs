@@ -170,6 +170,8 @@ pub enum Case {
     Call,
     /// A worker that is reached over TCP, as those of other hosts are, beside bare TCP.
     Host,
+    /// A remote function for each of many items, on a worker for each core, beside rayon.
+    Map,
 }
 
 /// A loop that `waiting` starts.
@@ -404,6 +406,7 @@ impl fmt::Display for Case {
             Case::Calls => "calls",
             Case::Call => "call",
             Case::Host => "host",
+            Case::Map => "map",
         })
     }
 }

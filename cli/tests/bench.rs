@@ -298,6 +298,16 @@ fn a_worker_over_tcp_stands_beside_bare_tcp() {
 }
 
 #[test]
+fn a_map_stands_beside_rayon() {
+    let rows = rows(&["bench", "map", "--seconds", "0.1", "--json"]);
+    let modes: Vec<_> = rows.iter().map(|row| row["mode"].as_str().unwrap()).collect();
+    assert_eq!(modes, ["batched", "heavy"]);
+    let limits: Vec<_> = rows.iter().map(|row| row["limit"].as_str()).collect();
+    assert_eq!(limits, [None, Some("rayon")]);
+    assert!(rows.iter().all(|row| row["p50_ns"].as_f64().unwrap() > 0.0));
+}
+
+#[test]
 fn idle_inputs_stand_beside_one() {
     let rows = rows(&["bench", "idle", "--wait", "park", "--seconds", "0.05", "--json"]);
     let inputs: Vec<u64> = rows.iter().filter_map(|row| row["inputs"].as_u64()).collect();

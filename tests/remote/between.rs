@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use selvedge::prelude::*;
-use selvedge::{CallError, FetchError, RemoteError};
+use selvedge::{Call, CallError, FetchError, RemoteChannelError, RemoteError};
 
 #[remote]
 fn square(x: f64) -> f64 {
@@ -359,4 +359,59 @@ fn rref_29_the_error_of_a_fetch_keeps_its_type_across_processes() {
     let failed: Ref<u32> = worker.keep(order::remote(9));
     let error = failed.fetch().unwrap_err();
     assert_eq!(error.downcast_ref(), Some(&OutOfStock { left: 3 }), "{error}");
+}
+
+#[remote]
+fn waits_for(channel: RemoteChannel<u8>) -> Result<u8> {
+    Ok(channel.take()?)
+}
+
+#[test]
+fn the_first_of_several_answers_is_waited_for() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("waits").unwrap();
+    let channels: Vec<_> = (0..2).map(|_| runtime.channel::<u8>(1).unwrap()).collect();
+    let call = |channel| runtime.call(waits_for::remote(channel).on(&worker));
+    let mut calls: Vec<_> = channels.iter().map(call).collect();
+    let soon = Duration::from_millis(10);
+    assert_eq!(Call::wait_any(&mut calls, soon).unwrap(), None);
+    channels[1].put(7).unwrap();
+    assert_eq!(
+        Call::wait_any(&mut calls, Duration::from_secs(20)).unwrap(),
+        Some(1)
+    );
+    assert_eq!(
+        Call::wait_any(&mut calls, Duration::ZERO).unwrap(),
+        Some(1),
+        "it is still there"
+    );
+    assert_eq!(calls.remove(1).wait().unwrap(), 7);
+    assert_eq!(Call::wait_any(&mut calls, soon).unwrap(), None);
+    channels[0].put(8).unwrap();
+    assert_eq!(
+        Call::wait_any(&mut calls, Duration::from_secs(20)).unwrap(),
+        Some(0)
+    );
+    assert_eq!(calls.remove(0).wait().unwrap(), 8);
+    assert_eq!(
+        Call::wait_any(&mut calls, Duration::from_secs(20)).unwrap(),
+        None,
+        "there is none"
+    );
+}
+
+#[test]
+fn a_step_of_a_loop_may_have_a_limit_after_which_the_loop_goes_on() {
+    let runtime = Runtime::new();
+    let channel = runtime.channel::<u8>(1).unwrap();
+    let mut values = channel.iter();
+    let late = values
+        .next_timeout(Duration::from_millis(5))
+        .unwrap()
+        .unwrap_err();
+    assert!(matches!(late, RemoteChannelError::Timeout { .. }), "{late}");
+    channel.put(3).unwrap();
+    assert_eq!(values.next_timeout(Duration::from_secs(20)).unwrap().unwrap(), 3);
+    channel.close().unwrap();
+    assert!(values.next_timeout(Duration::from_secs(20)).is_none());
 }

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::process_name::{NameBook, ProcessName};
 use crate::promise::{Answer, NoAnswer};
 use crate::remote::near::near;
-use crate::waiting::{Unanswered, WaitPermit, wait_for};
+use crate::waiting::{Unanswered, WaitPermit, wait_for, wait_for_any};
 
 /// The reason that a call gave no value.
 #[derive(thiserror::Error)]
@@ -138,6 +138,7 @@ impl CallError {
 }
 
 /// The method or function that a call is made to.
+#[derive(Clone)]
 pub(crate) enum Callee {
     /// A method of an actor.
     Method(Arc<ActorRecord>, &'static str),
@@ -222,6 +223,38 @@ impl<R: Payload> Call<R> {
         self.outcome(answered)
     }
 
+    /// Waits at most `timeout` until one of the calls has its answer, which a wait for it then returns at once. Returns its place in
+    /// the slice; `None` if the time is over first, or if there are no calls.
+    ///
+    /// # Errors
+    /// [`CallError`]: the function that waits must not block, or its call was cancelled. The calls go on.
+    pub fn wait_any(calls: &mut [Self], timeout: Duration) -> Result<Option<usize>, CallError> {
+        Self::wait_any_of(calls.iter(), timeout)
+    }
+
+    pub(crate) fn wait_any_of<'a>(
+        calls: impl Iterator<Item = &'a Self> + Clone,
+        timeout: Duration,
+    ) -> Result<Option<usize>, CallError> {
+        let waited = wait_for_any(calls.clone().map(|call| &call.answer), timeout);
+        match (waited, calls.into_iter().next()) {
+            (Ok(place), _) => Ok(place),
+            (Err(_), None) => Ok(None),
+            (Err(reason), Some(first)) => Err(first.callee.not_awaited(reason)),
+        }
+    }
+
+    /// The call as one whose result is a `U`.
+    pub(crate) fn of_type<U: Payload>(mut self, traits: &'static Traits<U>) -> Call<U> {
+        Call {
+            answer: std::mem::replace(&mut self.answer, Answer::ready(Err(CallFault::NoActor))),
+            cancel: self.cancel.take(),
+            callee: self.callee.clone(),
+            limit: self.limit,
+            traits,
+        }
+    }
+
     fn outcome(&self, answered: Result<Answered, Unanswered>) -> Result<R, CallError> {
         match answered {
             Ok(Ok(answer)) => self.value(answer),
@@ -264,9 +297,7 @@ impl<R: Payload> Call<R> {
             CallFault::NoActor => self.unanswered(NoAnswer::Broken),
             CallFault::Died(death) => self.callee.died(death),
             CallFault::Failed(failure) => self.callee.failed(failure),
-            CallFault::Remote(RemoteError::Failed(failure)) => self.callee.failed(typed(failure)),
-            CallFault::Remote(RemoteError::UnknownFunction { near: known }) => self.callee.unknown(known),
-            CallFault::Remote(error) => self.callee.error(error),
+            CallFault::Remote(error) => self.callee.fault(error),
         })
     }
 }
@@ -307,6 +338,15 @@ impl Callee {
                 death: Box::new(death),
             },
             Callee::Function(..) => self.failed(Failure::from_error(death)),
+        }
+    }
+
+    /// The error of a remote function, as its process has told it.
+    pub(crate) fn fault(&self, error: RemoteError) -> CallError {
+        match error {
+            RemoteError::Failed(failure) => self.failed(typed(failure)),
+            RemoteError::UnknownFunction { near: known } => self.unknown(known),
+            error => self.error(error),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::refs::{Parcel, RefError, RefId};
 
-use crate::actor::arguments::Returned;
+use crate::actor::arguments::{Arguments, Returned};
 use crate::body::Body;
 use crate::call::Callee;
 use crate::call::remote_error::{Ran, RemoteError};
@@ -124,6 +124,27 @@ impl Remote {
             Ok(self.ask_peer(peer, request.function, encoded, wants, request.deadline))
         });
         sent.unwrap_or_else(|error| Asking::failed(process, error))
+    }
+
+    /// Makes a call with arguments that are encoded already, and that hold no `#[here]` value.
+    pub(super) fn ask_encoded(
+        &self,
+        process: ProcessId,
+        function: &'static FunctionEntry,
+        encoded: EncodedArguments,
+    ) -> Asking {
+        if process == self.me() {
+            let invocation = Invocation {
+                arguments: Arguments::Bytes(encoded.body),
+                handles: encoded.handles,
+                wants: Wants::Value,
+            };
+            return self.ask_invoked(function, invocation, None);
+        }
+        match self.find(process) {
+            Ok(peer) => self.ask_peer(peer, function, encoded, Wants::Value, None),
+            Err(error) => Asking::failed(process, error),
+        }
     }
 
     /// Makes a call whose outcome nobody wants.
@@ -309,11 +330,19 @@ impl Remote {
     }
 
     fn ask_here(&self, request: Request, wants: Wants) -> Asking {
-        let (me, function, deadline) = (self.me(), request.function, request.deadline);
-        let invocation = match request.here(wants) {
-            Ok(invocation) => invocation,
-            Err(error) => return Asking::failed(me, error),
-        };
+        let (function, deadline) = (request.function, request.deadline);
+        match request.here(wants) {
+            Ok(invocation) => self.ask_invoked(function, invocation, deadline),
+            Err(error) => Asking::failed(self.me(), error),
+        }
+    }
+
+    fn ask_invoked(
+        &self,
+        function: &'static FunctionEntry,
+        invocation: Invocation,
+        deadline: Option<Duration>,
+    ) -> Asking {
         let (waiter, answer) = Waiter::new(None);
         let answering = Arc::clone(&waiter);
         let reply = Box::new(move |outcome| {
@@ -323,7 +352,7 @@ impl Remote {
             }
         });
         self.run(function, invocation, Arc::clone(&waiter.cancel), reply);
-        self.limited(me, answer, &waiter, deadline)
+        self.limited(self.me(), answer, &waiter, deadline)
     }
 
     fn limited(

@@ -7,6 +7,7 @@
 //!   becomes what the function takes
 //! - `remote_call`: the description of a call, and functions as values
 //! - `verbs`: what a runtime does with a described call; `scope`: several calls as one; `composite`: their errors
+//! - `call_batch`: several calls of one function that travel as one
 //! - `calls`: the table of calls, plain data; `message`: the letters between two services of calls
 //! - `request`: a call to be made
 //! - `service`: the service of a process, with `asking` for its own calls and `serving` for those of others
@@ -20,6 +21,7 @@
 pub(crate) mod argument;
 pub(crate) mod asking;
 pub(crate) mod async_thread;
+pub(crate) mod call_batch;
 pub(crate) mod calls;
 pub(crate) mod composite;
 mod executor;

@@ -3,6 +3,7 @@
 use std::sync::Weak;
 
 use selvedge_channels::{Payload, Traits, Wire};
+use selvedge_cluster::peer::ProcessId;
 use selvedge_objects::refs::RefStats;
 
 use crate::call::remote_error::RemoteError;
@@ -87,6 +88,13 @@ impl Runtime {
     #[must_use]
     pub fn traffic(&self) -> Vec<LinkTraffic> {
         self.remote().traffic()
+    }
+
+    /// Whether a process of this number lives and can be called.
+    #[doc(hidden)] // for the floor of parallel work
+    #[must_use]
+    pub fn reaches(&self, process: ProcessId) -> bool {
+        process == self.process() || self.remote().find(process).is_ok()
     }
 
     /// Counts of the references that this process holds, of the objects that live here, and of what is waited for. A
@@ -185,7 +193,7 @@ impl Worker {
     }
 }
 
-fn request<T>(call: RemoteCall<T>) -> Request {
+pub(super) fn request<T>(call: RemoteCall<T>) -> Request {
     Request {
         function: call.function,
         arguments: call.arguments,

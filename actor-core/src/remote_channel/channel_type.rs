@@ -131,8 +131,9 @@ impl<T> RemoteChannel<T> {
     /// Takes, and waits for the value.
     pub(super) fn asked_to_take(
         &self,
+        timeout: Option<Duration>,
     ) -> Result<(ChannelOperation, Outcome<SharedValue>), RemoteChannelError> {
-        self.asked(User::take, None)
+        self.asked(User::take, timeout)
     }
 
     /// Waits for a request. Without a timeout, the wait ends as the documentation of the type says. A function that must not

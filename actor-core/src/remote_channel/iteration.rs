@@ -3,6 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_core::Stream;
 use selvedge_channels::Wire;
@@ -45,6 +46,20 @@ impl<T: Wire> ChannelIter<T> {
         }
     }
 
+    /// Takes the next value like `next`, and waits at most `timeout`. After [`RemoteChannelError::Timeout`] the loop goes on.
+    pub fn next_timeout(&mut self, timeout: Duration) -> Option<Result<T, RemoteChannelError>> {
+        self.step(Some(timeout))
+    }
+
+    fn step(&mut self, timeout: Option<Duration>) -> Option<Result<T, RemoteChannelError>> {
+        if self.is_over {
+            return None;
+        }
+        self.acknowledge();
+        let taken = self.channel.asked_to_take(timeout);
+        self.item(taken)
+    }
+
     /// The item of a step. A value that cannot be read counts as taken, whether or not the loop goes on.
     fn item(
         &mut self,
@@ -53,7 +68,10 @@ impl<T: Wire> ChannelIter<T> {
         let (operation, outcome) = match taken {
             Ok(taken) => taken,
             Err(error) => {
-                self.is_over = !matches!(error, RemoteChannelError::Unreadable { .. });
+                self.is_over = !matches!(
+                    error,
+                    RemoteChannelError::Unreadable { .. } | RemoteChannelError::Timeout { .. }
+                );
                 return (!error.is_closed()).then_some(Err(error));
             }
         };
@@ -72,12 +90,7 @@ impl<T: Wire> Iterator for ChannelIter<T> {
     type Item = Result<T, RemoteChannelError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.is_over {
-            return None;
-        }
-        self.acknowledge();
-        let taken = self.channel.asked_to_take();
-        self.item(taken)
+        self.step(None)
     }
 }
 

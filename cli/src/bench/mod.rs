@@ -5,7 +5,7 @@
 //! - [`limits`]: the machine alone.
 //! - `versus`: a graph and its limit, alternating.
 //! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`, `idle`, `allreduce`, `waiting`, `calls`,
-//!   `call`, `host`: one case each.
+//!   `call`, `host`, `map`: one case each.
 
 pub mod measure;
 
@@ -26,6 +26,7 @@ mod echo;
 mod fanout;
 mod host;
 mod idle;
+mod map;
 mod mpi;
 mod payload;
 mod pipeline;
@@ -56,6 +57,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         Case::Calls => calls::run(args, &mut report),
         Case::Call => call::run(args, &mut report),
         Case::Host => host::run(args, &mut report),
+        Case::Map => map::run(args, &mut report),
     }
 }
 

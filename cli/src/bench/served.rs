@@ -99,7 +99,7 @@ impl Calls<'_> {
     /// Measures many calls at a time. Returns the summary of one of them.
     pub(super) fn many(&self) -> anyhow::Result<Summary> {
         let all = measure(super::budget(self.args), || self.in_flight())?;
-        Ok(each(all))
+        Ok(each(all, IN_FLIGHT as u64))
     }
 
     /// Prints the row `in_flight`.
@@ -143,11 +143,11 @@ impl Calls<'_> {
     }
 }
 
-/// The summary of one of [`IN_FLIGHT`] calls.
-fn each(all: Summary) -> Summary {
-    let many = IN_FLIGHT as f64;
+/// The summary of one of `count` operations that were measured together.
+pub(super) fn each(all: Summary, count: u64) -> Summary {
+    let many = count as f64;
     Summary {
-        iterations: all.iterations * IN_FLIGHT as u64,
+        iterations: all.iterations * count,
         p50_ns: all.p50_ns / many,
         p90_ns: all.p90_ns / many,
         p99_ns: all.p99_ns / many,

@@ -34,7 +34,7 @@ use crate::limits::Limits;
 use crate::source::Package;
 
 /// The packages that are measured, each a folder of the repository, the lowest floor first.
-const PACKAGES: [&str; 9] = [
+const PACKAGES: [&str; 10] = [
     "macros",
     "channels",
     "collectives",
@@ -43,6 +43,7 @@ const PACKAGES: [&str; 9] = [
     "actor-core",
     "dag-compiler",
     "batching",
+    "parallel",
     ".",
 ];
 

@@ -1,0 +1,64 @@
+//! The errors of pools and of the work that they do.
+
+use std::time::Duration;
+
+use selvedge_core::{CallError, NoRuntime, RemoteChannelError};
+
+/// The reason that a pool gave no worker.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// No worker of the pool lives.
+    #[error("no worker of the pool lives (help: `Pool::add` adds another one)")]
+    NoWorker,
+    /// All living workers were busy.
+    #[error("all {workers} living workers of the pool were busy for {waited:?}")]
+    Busy {
+        /// The number of living workers.
+        workers: usize,
+        /// The time that the wait lasted.
+        waited: Duration,
+    },
+    /// The pool was passed to a thread that runs no remote function.
+    #[error("a pool that comes from another process is used in a remote function: {0}")]
+    NoRuntime(#[from] NoRuntime),
+    /// The channel of free workers cannot be used.
+    #[error("the workers of the pool: {0}")]
+    Channel(#[from] RemoteChannelError),
+}
+
+selvedge_channels::debug_is_report!(PoolError);
+
+/// The reason that work was not done.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum MapError {
+    /// The call for an item, or for the items of a batch or chunk, gave no value. Nothing was begun after it.
+    #[error("item {item}: {error}")]
+    Item {
+        /// The place of the item, from 0; of a batch, that of its first item; of a loop, the first number of the chunk.
+        item: u64,
+        /// The error.
+        #[source]
+        error: CallError,
+    },
+    /// No worker was there for the work.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The function that waits for the work must not wait, or its call was cancelled.
+    #[error("the work was not waited for: {0}")]
+    NotAwaited(#[source] CallError),
+}
+
+selvedge_channels::debug_is_report!(MapError);
+
+impl MapError {
+    /// The user's own error, if the function returned one of type `E` and serde knows `E`.
+    #[must_use]
+    pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        match self {
+            MapError::Item { error, .. } => error.downcast_ref(),
+            _ => None,
+        }
+    }
+}

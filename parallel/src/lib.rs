@@ -1,0 +1,76 @@
+//! Parallel work over the worker processes of a runtime.
+//!
+//! A [`Pool`] is a set of workers, each of which does one piece of work at a time. There are two ways to give work to a pool:
+//!
+//! - [`Pool::map`] calls a remote function for each of many items. A worker gets the next items when it is free, so items may take
+//!   different times.
+//! - [`Pool::range`] cuts a range of numbers into one chunk for each worker, and calls a remote function for each chunk. This suits
+//!   small amounts of work for each number.
+//!
+//! ```
+//! use selvedge::prelude::*;
+//!
+//! #[remote]
+//! fn square(x: u64) -> u64 { x * x }
+//!
+//! # fn main() -> Result<()> {
+//! # if !cfg!(target_os = "linux") { return Ok(()) }
+//! # selvedge::init();
+//! let runtime = Runtime::new();
+//! let workers = [runtime.worker("one")?, runtime.worker("two")?];
+//! let pool = runtime.pool_of(&workers)?;
+//! assert_eq!(pool.map(remote_fn!(square), 0..4).batch(2).collect()?, [0, 1, 4, 9]);
+//!
+//! let steps = 1000;
+//! let area = remote_fn!([steps: u64] |chunk: std::ops::Range<u64>| -> f64 {
+//!     chunk.map(|i| (i as f64 + 0.5) / steps as f64).map(|x| 1.0 / (1.0 + x * x)).sum()
+//! });
+//! let pi = 4.0 / steps as f64 * pool.range(0..steps).reduce(area, |one, other| one + other)?.unwrap_or(0.0);
+//! assert!((pi - std::f64::consts::PI).abs() < 1e-6);
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod map;
+mod pool;
+mod range;
+mod retry;
+mod schedule;
+mod split;
+
+pub use error::{MapError, PoolError};
+pub use map::Map;
+pub use pool::{Pool, PoolWorker};
+pub use range::{Loop, RangeWork};
+pub use split::split_range;
+
+use selvedge_core::{Runtime, Worker};
+
+/// How a runtime makes pools.
+pub trait Parallel {
+    /// A pool of all workers that live; of this process if there is none.
+    ///
+    /// # Errors
+    /// [`PoolError::Channel`]: the runtime was shut down.
+    fn pool(&self) -> Result<Pool, PoolError>;
+
+    /// A pool of these workers.
+    ///
+    /// # Errors
+    /// [`PoolError::NoWorker`]: the list is empty. [`PoolError::Channel`]: the runtime was shut down.
+    fn pool_of(&self, workers: &[Worker]) -> Result<Pool, PoolError>;
+}
+
+impl Parallel for Runtime {
+    fn pool(&self) -> Result<Pool, PoolError> {
+        Pool::new(self, &self.workers())
+    }
+
+    fn pool_of(&self, workers: &[Worker]) -> Result<Pool, PoolError> {
+        match workers.is_empty() {
+            true => Err(PoolError::NoWorker),
+            false => Pool::new(self, workers),
+        }
+    }
+}

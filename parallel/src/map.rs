@@ -1,0 +1,262 @@
+//! Maps: a remote function for each of many items.
+
+use std::time::{Duration, Instant};
+
+use selvedge_channels::Wire;
+use selvedge_core::{CallBatch, CallError, RemoteFunction, Runtime};
+
+use crate::error::MapError;
+use crate::pool::Pool;
+use crate::retry::Retries;
+use crate::schedule::{Piece, Schedule};
+
+/// Work for a pool, described by [`Pool::map`] or [`Pool::map_tuples`]. [`collect`](Self::collect) or [`results`](Self::results) has
+/// it done.
+#[must_use = "a described map does nothing until it is collected"]
+pub struct Map<'a, F: RemoteFunction, I> {
+    pool: &'a Pool,
+    function: F,
+    /// The arguments of each call.
+    items: I,
+    batch: usize,
+    is_here: bool,
+    retries: Option<Retries<F::Arguments>>,
+}
+
+impl Pool {
+    /// Describes a call of a remote function of one argument for each item. A worker gets the next item when it is free. Values come in
+    /// the order of the items.
+    ///
+    /// If a worker dies, another one gets its items, so a call may run twice: up to three workers may die of an item. The function
+    /// sees copies of what it captures; they are sent once with each batch.
+    pub fn map<F, X, I>(&self, function: F, items: I) -> Map<'_, F, impl Iterator<Item = (X,)> + use<F, X, I>>
+    where
+        F: RemoteFunction<Arguments = (X,)>,
+        I: IntoIterator<Item = X>,
+    {
+        self.map_tuples(function, items.into_iter().map(|item| (item,)))
+    }
+
+    /// Describes a call of a remote function for each tuple of arguments: [`map`](Self::map) for functions of several arguments. Two
+    /// collections become tuples by `zip`.
+    pub fn map_tuples<F, I>(&self, function: F, arguments: I) -> Map<'_, F, I::IntoIter>
+    where
+        F: RemoteFunction,
+        I: IntoIterator<Item = F::Arguments>,
+    {
+        Map {
+            pool: self,
+            function,
+            items: arguments.into_iter(),
+            batch: 1,
+            is_here: false,
+            retries: None,
+        }
+    }
+}
+
+/// The items of a piece.
+struct Items<X> {
+    first: u64,
+    count: usize,
+    /// Copies, if items may be tried again; else nothing.
+    copies: Vec<X>,
+    /// The tries of these items, with this one.
+    tries: usize,
+}
+
+impl<'a, F, I> Map<'a, F, I>
+where
+    F: RemoteFunction<Output: Wire>,
+    I: Iterator<Item = F::Arguments>,
+{
+    /// Sends up to `items` items in one message, for short calls; default 1. A batch takes no references, and its calls run one after
+    /// the other; calls of async functions and calls with references always go one by one.
+    pub fn batch(mut self, items: usize) -> Self {
+        self.batch = items.max(1);
+        self
+    }
+
+    /// Runs the calls in this process, instead of the workers of the pool.
+    pub fn here(mut self) -> Self {
+        self.is_here = true;
+        self
+    }
+
+    /// Tries an item again whose call has failed: a second time after the first of these pauses, a third time after the second one, and
+    /// so on, as often as there are pauses.
+    pub fn retry_after(mut self, pauses: impl IntoIterator<Item = Duration>) -> Self
+    where
+        F::Arguments: Clone,
+    {
+        self.retries = Some(Retries {
+            delays: pauses.into_iter().collect(),
+            check: Box::new(|_| true),
+            copy: F::Arguments::clone,
+        });
+        self
+    }
+
+    /// Tries again only after errors for which `check` returns true. Has no effect without [`retry_after`](Self::retry_after).
+    pub fn retry_if(mut self, check: impl FnMut(&CallError) -> bool + 'static) -> Self {
+        if let Some(retries) = &mut self.retries {
+            retries.check = Box::new(check);
+        }
+        self
+    }
+
+    /// Has the work done, and returns the values in the order of the items. The first error ends the work: calls that run are
+    /// cancelled, and no other ones begin.
+    ///
+    /// # Errors
+    /// [`MapError`].
+    pub fn collect(self) -> Result<Vec<F::Output>, MapError> {
+        let outcomes = self.done(true)?.into_iter().zip(0_u64..);
+        let values = outcomes.map(|(outcome, item)| outcome.map_err(|error| MapError::Item { item, error }));
+        values.collect()
+    }
+
+    /// Has the work done, and returns the outcome of each call, in the order of the items. Errors end nothing.
+    ///
+    /// # Errors
+    /// [`MapError`]: there is no worker, or the arguments of an item cannot be encoded.
+    pub fn results(self) -> Result<Vec<Result<F::Output, CallError>>, MapError> {
+        self.done(false)
+    }
+
+    fn done(self, stops: bool) -> Result<Vec<Result<F::Output, CallError>>, MapError> {
+        let runtime = self.pool.runtime()?;
+        let here = match self.is_here {
+            true => Some(Pool::new(&runtime, &[])?),
+            false => None,
+        };
+        let schedule = Schedule::new(here.as_ref().unwrap_or(self.pool), runtime.clone());
+        let work = MapWork {
+            runtime,
+            function: self.function,
+            items: self.items,
+            next: 0,
+            batch: self.batch,
+            stops,
+            retries: self.retries,
+            outcomes: Vec::new(),
+        };
+        work.run(schedule)
+    }
+}
+
+/// A map that is being done.
+struct MapWork<F: RemoteFunction, I> {
+    runtime: Runtime,
+    function: F,
+    items: I,
+    /// The place of the next item.
+    next: u64,
+    batch: usize,
+    /// Whether the first error ends the work.
+    stops: bool,
+    retries: Option<Retries<F::Arguments>>,
+    /// The outcome of each item so far.
+    outcomes: Vec<Option<Result<F::Output, CallError>>>,
+}
+
+impl<F, I> MapWork<F, I>
+where
+    F: RemoteFunction<Output: Wire>,
+    I: Iterator<Item = F::Arguments>,
+{
+    fn run(
+        mut self,
+        mut schedule: Schedule<'_, F::Output, Items<F::Arguments>>,
+    ) -> Result<Vec<Result<F::Output, CallError>>, MapError> {
+        while let Some((items, outcomes)) = schedule.next(&mut || self.piece())? {
+            match outcomes {
+                Ok(outcomes) => self.note(items, outcomes, &mut schedule)?,
+                Err(error) => {
+                    let item = items.first;
+                    return Err(MapError::Item { item, error });
+                }
+            }
+        }
+        Ok(self.outcomes.into_iter().flatten().collect())
+    }
+
+    /// The next items as a piece.
+    fn piece(&mut self) -> Result<Option<Piece<F::Output, Items<F::Arguments>>>, MapError> {
+        let first = self.next;
+        let mut copies = Vec::new();
+        let (function, copy) = (&self.function, self.retries.as_ref().map(|retries| retries.copy));
+        let mut calls = self.items.by_ref().map(|item| {
+            copies.extend(copy.map(|copy| copy(&item)));
+            function.describe(item)
+        });
+        let Some(call) = calls.next() else { return Ok(None) };
+        let stops = self.stops && copy.is_none();
+        let batch = CallBatch::of(&self.runtime, call, &mut calls, self.batch, stops);
+        let batch = batch.map_err(|error| MapError::Item { item: first, error })?;
+        let count = batch.count();
+        self.next += count as u64;
+        let items = Items {
+            first,
+            count,
+            copies,
+            tries: 1,
+        };
+        Ok(Some(Piece::new(batch, items, None)))
+    }
+
+    /// Notes the outcomes of a piece. Items that have failed are tried again, as far as they may be.
+    fn note(
+        &mut self,
+        items: Items<F::Arguments>,
+        outcomes: Vec<Result<F::Output, CallError>>,
+        schedule: &mut Schedule<'_, F::Output, Items<F::Arguments>>,
+    ) -> Result<(), MapError> {
+        let mut copies = items.copies.into_iter();
+        let places = items.first..items.first + items.count as u64;
+        for (item, outcome) in places.zip(outcomes) {
+            let (copy, failed) = (copies.next(), outcome.as_ref().err());
+            let delay = failed.and_then(|error| self.retries.as_mut()?.delay(items.tries, error));
+            if let (Some(copy), Some(delay)) = (copy, delay) {
+                schedule.push(self.again(item, copy, items.tries + 1, delay)?);
+                continue;
+            }
+            match outcome {
+                Err(error) if self.stops => return Err(MapError::Item { item, error }),
+                outcome => self.set(item, outcome),
+            }
+        }
+        Ok(())
+    }
+
+    /// Another try of an item.
+    fn again(
+        &self,
+        first: u64,
+        item: F::Arguments,
+        tries: usize,
+        delay: Duration,
+    ) -> Result<Piece<F::Output, Items<F::Arguments>>, MapError> {
+        let copies = self.retries.iter().map(|retries| (retries.copy)(&item)).collect();
+        let batch = CallBatch::one(&self.runtime, self.function.describe(item));
+        let batch = batch.map_err(|error| MapError::Item { item: first, error })?;
+        let items = Items {
+            first,
+            count: 1,
+            copies,
+            tries,
+        };
+        let due = Instant::now().checked_add(delay);
+        Ok(Piece::new(batch, items, due))
+    }
+
+    fn set(&mut self, item: u64, outcome: Result<F::Output, CallError>) {
+        let place = usize::try_from(item).unwrap_or(usize::MAX);
+        if self.outcomes.len() <= place {
+            self.outcomes.resize_with(place + 1, || None);
+        }
+        if let Some(empty) = self.outcomes.get_mut(place) {
+            *empty = Some(outcome);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Pools of workers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use selvedge_cluster::peer::ProcessId;
+use selvedge_core::{ChannelIter, RemoteChannel, RemoteChannelError, Runtime, Worker};
+use serde::{Deserialize, Serialize};
+
+use crate::error::PoolError;
+
+/// The time that [`Pool::take`] waits for a worker.
+pub(crate) const TAKE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The members of a pool by their process, with the handle of each that this process has added.
+type Members = Arc<Mutex<BTreeMap<NonZeroU32, Option<Worker>>>>;
+
+/// A set of workers, each of which does one piece of work at a time.
+///
+/// The free workers are in a remote channel, whose home is the process that made the pool. A pool may be passed to remote functions:
+/// all processes that have it take workers from one channel. A worker that was taken goes back when its [`PoolWorker`] is dropped,
+/// and also when the process that has taken it dies.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Pool {
+    free: RemoteChannel<NonZeroU32>,
+    /// The workers that this handle, or the one that it was cloned from, knows to be in the pool. The process that has added them keeps
+    /// them alive.
+    #[serde(with = "numbers")]
+    members: Members,
+    /// `None` in a pool that has come from another process.
+    #[serde(skip)]
+    runtime: Option<Runtime>,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let members = self.members.lock();
+        let members: Vec<_> = members.keys().collect();
+        f.debug_struct("Pool")
+            .field("members", &members)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A worker that was taken from a [`Pool`]. The drop gives it back.
+pub struct PoolWorker {
+    process: ProcessId,
+    /// Has taken the worker, and gives it back.
+    taken: ChannelIter<NonZeroU32>,
+}
+
+impl fmt::Debug for PoolWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PoolWorker").field(&self.process).finish()
+    }
+}
+
+impl PoolWorker {
+    /// The number of the worker's process, for [`RemoteCall::on_process`](selvedge_core::RemoteCall::on_process).
+    #[must_use]
+    pub fn process(&self) -> ProcessId {
+        self.process
+    }
+
+    /// Removes the worker from its pool.
+    pub fn remove(mut self) {
+        self.taken.acknowledge();
+    }
+}
+
+impl Pool {
+    /// A pool of these workers; of this process if there is none.
+    pub(crate) fn new(runtime: &Runtime, workers: &[Worker]) -> Result<Self, PoolError> {
+        let pool = Pool {
+            // More workers than this are a mistake, and their addition an error.
+            free: runtime.channel(MEMBERS_MAX)?,
+            members: Arc::default(),
+            runtime: Some(runtime.clone()),
+        };
+        workers.iter().try_for_each(|worker| pool.add(worker))?;
+        if workers.is_empty() {
+            pool.insert(runtime.process(), None)?;
+        }
+        Ok(pool)
+    }
+
+    /// Adds a worker that is not in the pool. The pool keeps it alive.
+    ///
+    /// # Errors
+    /// [`PoolError::Channel`].
+    pub fn add(&self, worker: &Worker) -> Result<(), PoolError> {
+        self.insert(worker.process(), Some(worker.clone()))
+    }
+
+    fn insert(&self, process: ProcessId, worker: Option<Worker>) -> Result<(), PoolError> {
+        let Some(number) = NonZeroU32::new(process.number()) else {
+            return Ok(());
+        };
+        let before = self.members.lock().insert(number, worker);
+        if before.is_none() {
+            self.free.put_timeout(number, TAKE_TIMEOUT)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a worker; waits up to one minute for one. Workers that are dead are skipped, and leave the pool.
+    ///
+    /// # Errors
+    /// [`PoolError`].
+    pub fn take(&self) -> Result<PoolWorker, PoolError> {
+        self.take_timeout(TAKE_TIMEOUT)
+    }
+
+    /// Takes a worker like [`take`](Self::take), and waits at most `timeout`.
+    ///
+    /// # Errors
+    /// [`PoolError`].
+    pub fn take_timeout(&self, timeout: Duration) -> Result<PoolWorker, PoolError> {
+        let (runtime, started) = (self.runtime()?, Instant::now());
+        let mut taken = self.free.iter();
+        loop {
+            let workers = self.living(&runtime).len();
+            if workers == 0 {
+                return Err(PoolError::NoWorker);
+            }
+            let left = timeout.saturating_sub(started.elapsed());
+            let number = match taken.next_timeout(left) {
+                Some(Ok(number)) => number,
+                Some(Err(RemoteChannelError::Timeout { waited, .. })) => {
+                    return Err(PoolError::Busy { workers, waited });
+                }
+                Some(Err(error)) => return Err(error.into()),
+                None => return Err(PoolError::NoWorker),
+            };
+            match ProcessId::new(number.get()).filter(|process| runtime.reaches(*process)) {
+                Some(process) => return Ok(PoolWorker { process, taken }),
+                None => {
+                    let dead = self.members.lock().remove(&number);
+                    drop(dead);
+                    taken.acknowledge();
+                }
+            }
+        }
+    }
+
+    /// Waits until a worker is free.
+    ///
+    /// # Errors
+    /// [`PoolError::Channel`].
+    pub fn ready_timeout(&self, timeout: Duration) -> Result<(), PoolError> {
+        Ok(self.free.ready_timeout(timeout)?)
+    }
+
+    /// Whether a worker is free.
+    ///
+    /// # Errors
+    /// [`PoolError::Channel`].
+    pub fn is_ready(&self) -> Result<bool, PoolError> {
+        Ok(self.free.is_ready()?)
+    }
+
+    /// The number of workers that live, whether they are free or not.
+    ///
+    /// # Errors
+    /// [`PoolError::NoRuntime`].
+    pub fn workers(&self) -> Result<usize, PoolError> {
+        Ok(self.living(&self.runtime()?).len())
+    }
+
+    /// The workers that live, at least one.
+    pub(crate) fn processes(&self) -> Result<Vec<ProcessId>, PoolError> {
+        let living = self.living(&self.runtime()?);
+        match living.is_empty() {
+            true => Err(PoolError::NoWorker),
+            false => Ok(living),
+        }
+    }
+
+    fn living(&self, runtime: &Runtime) -> Vec<ProcessId> {
+        let members: Vec<_> = self.members.lock().keys().copied().collect();
+        let processes = members
+            .into_iter()
+            .filter_map(|number| ProcessId::new(number.get()));
+        processes.filter(|process| runtime.reaches(*process)).collect()
+    }
+
+    pub(crate) fn runtime(&self) -> Result<Runtime, PoolError> {
+        match &self.runtime {
+            Some(runtime) => Ok(runtime.clone()),
+            None => Ok(Runtime::current()?),
+        }
+    }
+}
+
+/// The number of workers of a pool at most.
+const MEMBERS_MAX: usize = 65_536;
+
+/// The numbers of the members as plain data.
+mod numbers {
+    use super::*;
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(members: &Members, serializer: S) -> Result<S::Ok, S::Error> {
+        let numbers: Vec<NonZeroU32> = members.lock().keys().copied().collect();
+        numbers.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Members, D::Error> {
+        let numbers = Vec::<NonZeroU32>::deserialize(deserializer)?;
+        let members = numbers.into_iter().map(|number| (number, None)).collect();
+        Ok(Arc::new(Mutex::new(members)))
+    }
+}

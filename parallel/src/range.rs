@@ -1,0 +1,126 @@
+//! Loops over ranges of numbers: a chunk for each worker.
+
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+use selvedge_channels::Wire;
+use selvedge_core::{Call, CallBatch, RemoteFunction};
+
+use crate::error::MapError;
+use crate::pool::Pool;
+use crate::schedule::{Piece, Schedule};
+use crate::split::split_range;
+
+/// A range of numbers for a pool, described by [`Pool::range`].
+#[derive(Debug)]
+#[must_use = "a described loop does nothing until it is reduced or started"]
+pub struct RangeWork<'a> {
+    pool: &'a Pool,
+    range: Range<u64>,
+}
+
+impl Pool {
+    /// Describes a loop over a range. Each worker gets one chunk, as [`split_range`] cuts them, and calls a remote function for it, which
+    /// loops over the numbers. What the function captures is sent once to each worker, as a copy.
+    pub fn range(&self, range: Range<u64>) -> RangeWork<'_> {
+        RangeWork { pool: self, range }
+    }
+}
+
+impl RangeWork<'_> {
+    /// Calls the function for each chunk, and combines the values of the chunks here, in the order of the range: `combine` should be
+    /// associative, and need not be commutative. `None` for an empty range.
+    ///
+    /// # Errors
+    /// [`MapError`]. The first error ends the work.
+    pub fn reduce<F>(
+        self,
+        function: F,
+        combine: impl FnMut(F::Output, F::Output) -> F::Output,
+    ) -> Result<Option<F::Output>, MapError>
+    where
+        F: RemoteFunction<Arguments = (Range<u64>,), Output: Wire>,
+    {
+        let runtime = self.pool.runtime()?;
+        let mut schedule = Schedule::new(self.pool, runtime.clone());
+        let mut chunks = self.chunks()?.into_iter();
+        let mut source = || {
+            let Some(chunk) = chunks.next() else {
+                return Ok(None);
+            };
+            let item = chunk.start;
+            let batch = CallBatch::one(&runtime, function.describe((chunk,)));
+            let batch = batch.map_err(|error| MapError::Item { item, error })?;
+            Ok(Some(Piece::new(batch, item, None)))
+        };
+        let mut values = Vec::new();
+        while let Some((item, outcomes)) = schedule.next(&mut source)? {
+            let outcomes = outcomes.and_then(|outcomes| outcomes.into_iter().collect::<Result<Vec<_>, _>>());
+            let outcomes = outcomes.map_err(|error| MapError::Item { item, error })?;
+            values.extend(outcomes.into_iter().map(|value| (item, value)));
+        }
+        values.sort_by_key(|(item, _)| *item);
+        Ok(values.into_iter().map(|(_, value)| value).reduce(combine))
+    }
+
+    /// Calls the function for each chunk, and returns at once. The workers are not taken from the pool.
+    ///
+    /// # Errors
+    /// [`MapError`]: there is no worker.
+    pub fn start<F>(self, function: F) -> Result<Loop, MapError>
+    where
+        F: RemoteFunction<Arguments = (Range<u64>,), Output = ()>,
+    {
+        let runtime = self.pool.runtime()?;
+        let processes = self.pool.processes()?;
+        let chunks = split_range(self.range, processes.len())
+            .into_iter()
+            .zip(processes);
+        let calls = chunks.map(|(chunk, process)| {
+            let first = chunk.start;
+            let call = function.describe((chunk,)).on_process(process);
+            (first, runtime.call(call))
+        });
+        Ok(Loop {
+            calls: calls.collect(),
+        })
+    }
+
+    fn chunks(&self) -> Result<Vec<Range<u64>>, MapError> {
+        let workers = self.pool.processes()?.len();
+        Ok(split_range(self.range.clone(), workers))
+    }
+}
+
+/// A loop that runs on several workers, started by [`RangeWork::start`]. The drop cancels its calls.
+#[must_use = "the errors of a loop show when it is waited for"]
+pub struct Loop {
+    /// The first number of each chunk, and its call.
+    calls: Vec<(u64, Call<()>)>,
+}
+
+impl fmt::Debug for Loop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loop").field("chunks", &self.calls.len()).finish()
+    }
+}
+
+impl Loop {
+    /// Waits until all chunks are done. The wait ends early with the first chunk in the order of the range that has failed, or whose worker
+    /// has died.
+    ///
+    /// # Errors
+    /// [`MapError::Item`].
+    pub fn wait(self) -> Result<(), MapError> {
+        self.calls.into_iter().try_for_each(|(item, mut call)| {
+            let waited = call.wait_timeout(Duration::MAX);
+            waited.map_err(|error| MapError::Item { item, error })
+        })
+    }
+
+    /// Lets the loop go on without this object.
+    pub fn detach(self) {
+        self.calls.into_iter().for_each(|(_, call)| call.detach());
+    }
+}
