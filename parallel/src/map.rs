@@ -55,6 +55,9 @@ impl Pool {
     }
 }
 
+/// Items of a map as a piece.
+type MapPiece<F> = Piece<<F as RemoteFunction>::Output, Items<<F as RemoteFunction>::Arguments>>;
+
 /// The items of a piece.
 struct Items<X> {
     first: u64,
@@ -182,7 +185,7 @@ where
     }
 
     /// The next items as a piece.
-    fn piece(&mut self) -> Result<Option<Piece<F::Output, Items<F::Arguments>>>, MapError> {
+    fn piece(&mut self) -> Result<Option<MapPiece<F>>, MapError> {
         let first = self.next;
         let mut copies = Vec::new();
         let (function, copy) = (&self.function, self.retries.as_ref().map(|retries| retries.copy));
@@ -236,7 +239,7 @@ where
         item: F::Arguments,
         tries: usize,
         delay: Duration,
-    ) -> Result<Piece<F::Output, Items<F::Arguments>>, MapError> {
+    ) -> Result<MapPiece<F>, MapError> {
         let copies = self.retries.iter().map(|retries| (retries.copy)(&item)).collect();
         let batch = CallBatch::one(&self.runtime, self.function.describe(item));
         let batch = batch.map_err(|error| MapError::Item { item: first, error })?;
