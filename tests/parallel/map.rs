@@ -139,7 +139,7 @@ fn jpar_16_an_item_is_tried_again_as_often_as_there_are_pauses() {
     let third_time = remote_fn!([path: String] |item: u64| -> Result<u64> {
         add_line(&path, &item.to_string());
         let tries = lines(&path).iter().filter(|line| **line == item.to_string()).count();
-        if item % 5 == 0 && tries < 3 { Err("not yet")? }
+        if item.is_multiple_of(5) && tries < 3 { Err("not yet")? }
         Ok(item)
     });
     let pauses = || [Duration::ZERO, Duration::from_millis(1)];
@@ -151,10 +151,10 @@ fn jpar_16_an_item_is_tried_again_as_often_as_there_are_pauses() {
         .unwrap();
     assert_eq!(values, (0..20).collect::<Vec<_>>());
     let tries = tries(path);
-    for item in 0..20 {
+    for item in 0_u64..20 {
         assert_eq!(
             tries[&item.to_string()],
-            if item % 5 == 0 { 3 } else { 1 },
+            if item.is_multiple_of(5) { 3 } else { 1 },
             "{item}"
         );
     }
