@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use selvedge_channels::Berth;
 
 use crate::actor::made_in::MadeIn;
 use crate::actor_record::Liveness;
@@ -17,6 +18,7 @@ use crate::hub::post::Post;
 use crate::hub::start::register_services;
 use crate::promise::promise;
 use crate::remote::service::Remote;
+use crate::sleeper::Sleeper;
 use crate::spawn_error::SpawnError;
 
 /// The time that the drop of the last clone waits for lanes and workers.
@@ -161,6 +163,13 @@ impl Runtime {
     /// The service of remote functions. After the shutdown, that service refuses all calls.
     pub(crate) fn remote(&self) -> &Arc<Remote> {
         &self.inner.remote
+    }
+
+    /// Makes a berth for the waiter of a doorbell. A thread that sleeps in it reads the letters of this process meanwhile, if no
+    /// other one does, so that a letter for the sleeper wakes no other thread before it.
+    #[must_use]
+    pub fn berth(&self) -> Arc<dyn Berth> {
+        Sleeper::new(Some(self.inner.directory.hub.lead()))
     }
 
     /// All actors that are alive or restarting.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
+use selvedge_channels::Berth;
 
 use crate::hub::lead::{Lead, Leading};
 
@@ -72,5 +73,16 @@ impl Sleeper {
             leading.read(arrivals, || goes_on() && in_time());
         }
         self.state.lock().leads = false;
+    }
+}
+
+/// The waiter of a doorbell reads letters while it sleeps.
+impl Berth for Sleeper {
+    fn sleep(&self, deadline: Option<Instant>, is_rung: &dyn Fn() -> bool) {
+        Sleeper::sleep(self, deadline, || !is_rung());
+    }
+
+    fn wake(&self) {
+        Sleeper::wake(self);
     }
 }

@@ -100,6 +100,8 @@ pub use report::report;
 pub use ring::{RingReader, RingWriter, ring, ring_of_one};
 #[cfg(not(loom))]
 pub use shared::{SharedReader, SharedSpec, SharedWriter, format};
+#[cfg(not(loom))]
+pub use wait::berth::Berth;
 pub use wait::doorbell::Doorbell;
 #[cfg(not(loom))]
 pub use wait::shared_core::Mover;

@@ -69,6 +69,47 @@ fn dag_46_a_graph_goes_to_another_host_and_back() {
     assert_eq!(far.call().count().wait().unwrap(), 300);
 }
 
+/// The number of times that threads of this name have waited.
+#[cfg(target_os = "linux")]
+fn waits_of(name: &str) -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let named = tasks.filter(|task| {
+        let comm = std::fs::read_to_string(task.path().join("comm"));
+        comm.is_ok_and(|comm| name.starts_with(comm.trim()))
+    });
+    let waits = named.filter_map(|task| {
+        let status = std::fs::read_to_string(task.path().join("status")).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        line.trim().parse::<u64>().ok()
+    });
+    waits.sum()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn dag_46_a_short_message_is_sent_by_whoever_writes_it_and_wakes_no_thread_on_its_way() {
+    let _guard = alone();
+    let runtime = Runtime::new();
+    let workers = runtime.add(Elsewhere(&["b"])).unwrap();
+    let far = runtime
+        .spawn::<Adder>("far", (10,))
+        .in_worker(&workers[0])
+        .unwrap();
+    for wait in [Wait::Park, Wait::Auto, Wait::Spin] {
+        let options = Options::new().wait(wait);
+        let graph = runtime.compile_with(options, |x: Edge<i64>| far.add(&x)).unwrap();
+        assert_eq!(graph.run(0).unwrap(), 10);
+        let before = waits_of("selvedge-shuttle");
+        for x in 0..500 {
+            assert_eq!(graph.run(x).unwrap(), x + 10);
+        }
+        let waits = waits_of("selvedge-shuttle") - before;
+        assert!(waits < 50, "{waits} waits in 500 executions, {wait:?}");
+    }
+}
+
 #[test]
 fn chan_10_edges_join_processes_of_four_hosts() {
     let _guard = beside_others();

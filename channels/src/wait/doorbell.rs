@@ -27,6 +27,8 @@ use crate::memory::region::Region;
 #[cfg(not(loom))]
 use crate::platform::cores::current_core;
 use crate::sync::{Arc, AtomicU32, Ordering, fence};
+#[cfg(not(loom))]
+use crate::wait::berth::Berth;
 use crate::wait::futex;
 use crate::wait::waiting::Waiting;
 
@@ -58,6 +60,9 @@ enum BellPlace {
 #[derive(Clone)]
 pub struct Doorbell {
     place: BellPlace,
+    /// The place where the waiter sleeps, if that is not the word.
+    #[cfg(not(loom))]
+    berth: Option<Arc<dyn Berth>>,
 }
 
 impl std::fmt::Debug for Doorbell {
@@ -81,6 +86,8 @@ impl Doorbell {
         };
         Doorbell {
             place: BellPlace::Heap(Arc::new(line)),
+            #[cfg(not(loom))]
+            berth: None,
         }
     }
 
@@ -95,7 +102,18 @@ impl Doorbell {
         region.atomic_u32(CORE_AT)?;
         Ok(Doorbell {
             place: BellPlace::Region(region),
+            berth: None,
         })
+    }
+
+    /// Has the waiter sleep in a berth. Handles that were cloned before, and those of other processes, do not wake it there.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn with_berth(self, berth: Arc<dyn Berth>) -> Self {
+        Doorbell {
+            berth: Some(berth),
+            ..self
+        }
     }
 
     /// The word of the doorbell. Never `None`: `at` has checked the region.
@@ -196,7 +214,7 @@ impl Doorbell {
     #[cold]
     fn wake_up(&self, word: &AtomicU32) {
         #[cfg(not(loom))]
-        if let Some(core) = self.ringer_core() {
+        if let (None, Some(core)) = (&self.berth, self.ringer_core()) {
             // Relaxed: a hint; the swap of the word below publishes it.
             core.store(current_core().wrapping_add(1), Ordering::Relaxed);
         }
@@ -204,8 +222,27 @@ impl Doorbell {
         if word.swap(AWAKE, Ordering::AcqRel) == ASLEEP {
             #[cfg(not(loom))]
             crate::fault_point::at("bell: before the wake");
-            futex::wake(word, self.reach());
+            self.end_sleep(word);
         }
+    }
+
+    /// Wakes the waiter where it sleeps.
+    fn end_sleep(&self, word: &AtomicU32) {
+        #[cfg(not(loom))]
+        if let Some(berth) = &self.berth {
+            return berth.wake();
+        }
+        futex::wake(word, self.reach());
+    }
+
+    /// Sleeps as long as the word says so, at most until the deadline. May return sooner.
+    fn sleep_until(&self, word: &AtomicU32, deadline: Option<Instant>) {
+        #[cfg(not(loom))]
+        if let Some(berth) = &self.berth {
+            // SYNC bell-word: as in `sleep`.
+            return berth.sleep(deadline, &|| word.load(Ordering::Acquire) != ASLEEP);
+        }
+        futex::wait(word, ASLEEP, deadline, self.reach());
     }
 
     /// Waits until `ready` returns `true`; returns `false` if the deadline passes first. `ready` is called at least
@@ -244,7 +281,7 @@ impl Doorbell {
         let Some(word) = self.word() else { return };
         // SYNC bell-word: pairs with the swap in `wake_up`; the ringer's publication happens before it.
         while word.load(Ordering::Acquire) == ASLEEP {
-            futex::wait(word, ASLEEP, None, self.reach());
+            self.sleep_until(word, None);
         }
     }
 
@@ -256,7 +293,7 @@ impl Doorbell {
             // SYNC bell-word: pairs with the load in `sleep`, and with the swap in `park`: a waiter that goes to sleep after
             // this sees the caller's publication in its check.
             word.swap(AWAKE, Ordering::AcqRel);
-            futex::wake(word, self.reach());
+            self.end_sleep(word);
         }
     }
 
@@ -274,7 +311,7 @@ impl Doorbell {
                 word.store(AWAKE, Ordering::Relaxed);
                 return found;
             }
-            futex::wait(word, ASLEEP, deadline, self.reach());
+            self.sleep_until(word, deadline);
         }
     }
 }

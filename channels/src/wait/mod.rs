@@ -1,5 +1,7 @@
 //! Waiting: doorbells over futexes, how long to spin before a thread parks, and threads that share a core.
 
+#[cfg(not(loom))]
+pub mod berth;
 pub mod doorbell;
 mod futex;
 #[cfg(not(loom))]

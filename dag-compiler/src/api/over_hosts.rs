@@ -35,9 +35,7 @@ pub(super) fn join_hosts(
         return Ok(None);
     }
     let correspondence = lease.correspondence(referring.references.peers().clone());
-    let (joint, outgoing) = joint(plan, ProcessId::DRIVER, control, correspondence, ends, None)?;
-    joint
-        .start(outgoing, plan.settings.waiting)
-        .map_err(LoadError::NoThread)?;
+    let joint = joint(plan, ProcessId::DRIVER, control, correspondence, ends, None)?;
+    joint.start(plan.settings.waiting).map_err(LoadError::NoThread)?;
     Ok(Some(joint))
 }

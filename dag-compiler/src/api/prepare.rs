@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use selvedge_channels::{AnyOutlet, PayloadType, Segment};
-use selvedge_core::{HostId, IdMap, LaneId, ProcessId, ValueIx};
+use selvedge_core::{HostId, IdMap, LaneId, ProcessId, Runtime, ValueIx};
 
 use crate::bind::RuntimeParts;
 use crate::bind::ports::InputPort;
 use crate::ir::{ChannelKind, ChannelPlan, Origin, Plan, ValueId};
-use crate::load::{Built, Index, LoadError, LoadSite, Referring, ShuttleEnds, create_segment};
+use crate::load::{Built, Index, LoadError, LoadSite, Referring, ShuttleEnds, create_segment, set_berths};
 use crate::run::control::Control;
 use crate::run::hosts::Shares;
 use crate::run::lane::{LaneLoop, LaneStep, OutputPort};
@@ -27,7 +27,7 @@ pub(crate) struct Prepared {
     pub(crate) shuttles: ShuttleEnds,
 }
 
-/// Makes the memory, the lanes of this process, and the ends of the graph.
+/// Makes the memory, the lanes of this process, and the ends of the graph. Without a runtime, no waiter sleeps in a berth.
 ///
 /// # Errors
 /// The memory cannot be made, or the plan does not fit the graph.
@@ -35,10 +35,12 @@ pub(crate) fn prepare(
     plan: &Plan,
     recipe: &RuntimeParts,
     referring: Option<&Referring>,
+    runtime: Option<&Runtime>,
 ) -> Result<Prepared, LoadError> {
     let layout = Layout::of(plan, HostId::DRIVER).ok_or(LoadError::TooLarge)?;
     let segment = create_segment(plan, &layout)?;
-    let control = Control::new(&segment, &layout)?;
+    let mut control = Control::new(&segment, &layout)?;
+    let berth = runtime.and_then(|runtime| set_berths(&mut control, plan, ProcessId::DRIVER, runtime));
     let payload = |value: ValueId| -> Option<PayloadType> { recipe.payloads.get(value.0 as usize).copied() };
     let shares = Shares::of(plan, ProcessId::DRIVER, &control);
     let site = LoadSite {
@@ -48,6 +50,7 @@ pub(crate) fn prepare(
         control: &control,
         process: ProcessId::DRIVER,
         shares: &shares,
+        berth: &berth,
         payload: &payload,
         constants: &recipe.constants,
         referring,

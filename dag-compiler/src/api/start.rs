@@ -176,7 +176,7 @@ fn start(
     if let Some(far) = references_over_hosts(&plan, &referring) {
         return Err(far.into());
     }
-    let parts = prepare(&plan, &recipe, Some(&referring));
+    let parts = prepare(&plan, &recipe, Some(&referring), Some(runtime));
     let parts = parts.map_err(|error| load_error(&error, location))?;
     let Prepared {
         layout,

@@ -2,20 +2,42 @@
 
 use std::sync::Arc;
 
-use selvedge_channels::{Segment, SharedReader, SharedWriter};
-use selvedge_core::{Correspondence, IdMap, ProcessId};
+use selvedge_channels::{Berth, Segment, SharedReader, SharedWriter};
+use selvedge_core::{Correspondence, IdMap, ProcessId, Runtime};
 
 use super::{LoadError, LoadSite};
 use crate::ir::{ChannelId, ChannelPlan, Plan, ShuttlePlan};
 use crate::run::control::Control;
-use crate::run::hosts::{Incoming, Joint, JointParts, Outgoing, Shares};
+use crate::run::hosts::{Incoming, Joint, JointBerth, JointParts, Outgoing, Shares};
 use crate::run::layout::shared_spec;
 
 /// The ends of the shuttles of one process, and the shares of its collectives.
 pub(crate) struct ShuttleEnds {
-    pub(crate) outgoing: Vec<Outgoing>,
+    outgoing: Vec<Outgoing>,
     incoming: IdMap<ChannelId, Incoming>,
     shares: Arc<Shares>,
+    berth: Option<Arc<JointBerth>>,
+}
+
+/// Has the waiters of this process sleep in berths, if the graph has several hosts and no other process on this one. Returns
+/// the berth of the joint.
+pub(crate) fn set_berths(
+    control: &mut Control,
+    plan: &Plan,
+    process: ProcessId,
+    runtime: &Runtime,
+) -> Option<Arc<JointBerth>> {
+    let host = plan.host_of(process);
+    let here = plan
+        .processes()
+        .into_iter()
+        .filter(|(there, _)| Some(*there) == host);
+    if here.count() > 1 || control.joint_bell(process).is_none() {
+        return None;
+    }
+    let joint = Arc::<JointBerth>::default();
+    control.set_berths(|| runtime.berth(), &(Arc::clone(&joint) as Arc<dyn Berth>));
+    Some(joint)
 }
 
 impl LoadSite<'_> {
@@ -25,6 +47,7 @@ impl LoadSite<'_> {
             outgoing: Vec::new(),
             incoming: IdMap::new(),
             shares: Arc::clone(self.shares),
+            berth: self.berth.clone(),
         };
         for shuttle in self.plan.shuttles() {
             if shuttle.from == self.process {
@@ -65,7 +88,7 @@ impl LoadSite<'_> {
     ) -> Result<(), LoadError> {
         let made = memory.as_ref().and_then(Segment::id);
         let ends = self.shuttle_ends()?;
-        let (joint, outgoing) = joint(
+        let joint = joint(
             self.plan,
             self.process,
             self.control,
@@ -74,7 +97,7 @@ impl LoadSite<'_> {
             memory,
         )?;
         joint
-            .start(outgoing, self.plan.settings.waiting)
+            .start(self.plan.settings.waiting)
             .map_err(LoadError::NoThread)?;
         if let Some(made) = made {
             joint.show_memory(made);
@@ -83,7 +106,7 @@ impl LoadSite<'_> {
     }
 }
 
-/// Makes the joint of a process. Its thread is not started; it needs the near ends of the shuttles.
+/// Makes the joint of a process. Its thread is not started.
 pub(crate) fn joint(
     plan: &Plan,
     process: ProcessId,
@@ -91,7 +114,7 @@ pub(crate) fn joint(
     correspondence: Correspondence,
     ends: ShuttleEnds,
     memory: Option<Segment>,
-) -> Result<(Arc<Joint>, Vec<Outgoing>), LoadError> {
+) -> Result<Arc<Joint>, LoadError> {
     let bell = control.joint_bell(process).cloned();
     let parts = JointParts {
         process,
@@ -99,8 +122,10 @@ pub(crate) fn joint(
         control: control.clone(),
         bell: bell.ok_or(LoadError::Inconsistent("a process without a joint"))?,
         incoming: ends.incoming,
+        outgoing: ends.outgoing,
         shares: ends.shares,
+        berth: ends.berth,
         memory,
     };
-    Ok((Joint::new(plan, parts, &ends.outgoing), ends.outgoing))
+    Ok(Joint::new(plan, parts))
 }

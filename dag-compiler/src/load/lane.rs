@@ -66,7 +66,7 @@ impl LoadSite<'_> {
             control: self.control.clone(),
             bell: self.bell(program.address.lane)?,
             progress: progress.ok_or(LoadError::Inconsistent("a lane without a progress line"))?,
-            waiting: self.plan.settings.waiting,
+            waiting: self.control.waiting(self.plan.settings.waiting),
             spins: false,
             recorder: Recorder::new(self.region(&spans.trace)?),
             driver: self.driver(program.address.lane)?,

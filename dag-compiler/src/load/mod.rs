@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::index::Index;
 use self::index::Places;
-pub(crate) use self::joint::{ShuttleEnds, joint};
+pub(crate) use self::joint::{ShuttleEnds, joint, set_berths};
 #[cfg(feature = "cuda")]
 pub use self::types::CARRIERS;
 use self::types::registered_payload;
@@ -38,7 +38,7 @@ pub(crate) use self::types::{argument_type, carries_tensors};
 use crate::bind::constant::Constant;
 use crate::ir::{Plan, TaskId, ValueId, Writer};
 use crate::run::control::{Control, GraphState, region};
-use crate::run::hosts::Shares;
+use crate::run::hosts::{JointBerth, Shares};
 use crate::run::lane::LaneLoop;
 use crate::run::layout::{Layout, shared_spec};
 use crate::run::table::NoSuchItem;
@@ -110,7 +110,8 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
             Some(segment) => Segment::open(segment)?,
             None => create_segment(&shipment.plan, &layout)?,
         };
-        let control = Control::new(&segment, &layout)?;
+        let mut control = Control::new(&segment, &layout)?;
+        let berth = set_berths(&mut control, &shipment.plan, shipment.process, &runtime);
         let payload = |value| registered_payload(&shipment.plan, value);
         let shares = Shares::of(&shipment.plan, shipment.process, &control);
         let referring = Referring {
@@ -124,6 +125,7 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
             control: &control,
             process: shipment.process,
             shares: &shares,
+            berth: &berth,
             payload: &payload,
             constants: &IdMap::new(),
             referring: Some(&referring),
@@ -176,6 +178,8 @@ pub(crate) struct LoadSite<'a> {
     pub(crate) control: &'a Control,
     pub(crate) process: ProcessId,
     pub(crate) shares: &'a Arc<Shares>,
+    /// The berth of the joint, if the waiters of the process sleep in berths.
+    pub(crate) berth: &'a Option<Arc<JointBerth>>,
     pub(crate) payload: &'a dyn Fn(ValueId) -> Option<PayloadType>,
     /// The constants of this process, by task and position of the argument. All others are encoded in the plan.
     pub(crate) constants: &'a IdMap<(TaskId, u32), Constant>,

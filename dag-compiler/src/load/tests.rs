@@ -19,7 +19,9 @@ fn an_edge_with_references_to_a_process_that_is_gone_is_an_error_with_the_names_
         references: EdgeReferences::of(&runtime, EdgePeers::default()),
         values,
     };
-    let refused = prepare(&plan, &recipe(&plan), Some(&referring)).err().unwrap();
+    let refused = prepare(&plan, &recipe(&plan), Some(&referring), None)
+        .err()
+        .unwrap();
     assert!(matches!(refused, LoadError::NoProcess(_)), "{refused}");
     let (text, name) = (refused.to_string(), &plan.ir.actors[1].name);
     assert!(
@@ -32,5 +34,5 @@ fn an_edge_with_references_to_a_process_that_is_gone_is_an_error_with_the_names_
     );
     // Without references in its values, the edge needs no process to count them.
     referring.values.clear();
-    assert!(prepare(&plan, &recipe(&plan), Some(&referring)).is_ok());
+    assert!(prepare(&plan, &recipe(&plan), Some(&referring), None).is_ok());
 }

@@ -12,9 +12,10 @@
 //!   stop or the cancellation before it awaits. Each writes its own word, then reads the other's behind a sequentially
 //!   consistent fence.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use selvedge_channels::{Doorbell, Region, Segment, SegmentError};
+use selvedge_channels::{Berth, Doorbell, Region, Segment, SegmentError, Waiting};
 use selvedge_core::{Executions, IdMap, LaneId, ProcessId, Wanted};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +44,8 @@ pub(crate) struct Control {
     cancel_mask: u64,
     bells: IdMap<LaneId, Doorbell>,
     joints: IdMap<ProcessId, Doorbell>,
+    /// Whether the waiters of this process sleep in berths.
+    has_berths: bool,
     progress: IdMap<LaneId, Region>,
     failures: IdMap<LaneId, Region>,
 }
@@ -76,9 +79,33 @@ impl Control {
             cancel_mask: (layout.cancels.len / 8).saturating_sub(1) as u64,
             bells,
             joints,
+            has_berths: false,
             progress,
             failures,
         })
+    }
+
+    /// Has the waiters of this process sleep in berths: each lane in one that `berth` makes, and the joint in its own. Handles
+    /// of other processes do not wake them there, so no other process of the host may have a part in the graph.
+    pub(crate) fn set_berths(&mut self, mut berth: impl FnMut() -> Arc<dyn Berth>, joint: &Arc<dyn Berth>) {
+        self.bells = std::mem::take(&mut self.bells)
+            .into_iter()
+            .map(|(lane, bell)| (lane, bell.with_berth(berth())))
+            .collect();
+        self.joints = std::mem::take(&mut self.joints)
+            .into_iter()
+            .map(|(process, bell)| (process, bell.with_berth(Arc::clone(joint))))
+            .collect();
+        self.has_berths = true;
+    }
+
+    /// How a waiter of this process waits, by the strategy of the graph. One that sleeps in a berth does not spin before: nobody
+    /// else reads what it waits for so soon.
+    pub(crate) fn waiting(&self, waiting: Waiting) -> Waiting {
+        match self.has_berths {
+            true => Waiting::Park,
+            false => waiting,
+        }
     }
 
     /// Gives the graph its key, a random number.

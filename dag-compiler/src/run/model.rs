@@ -427,7 +427,7 @@ impl Machine for Loop {
             inputs,
             free_ports,
             ..
-        } = prepare(&self.plan, &recipe, None).unwrap();
+        } = prepare(&self.plan, &recipe, None, None).unwrap();
         for lane in &mut lanes {
             if self.straight {
                 // The lane also does the next execution in one go if its input has arrived.

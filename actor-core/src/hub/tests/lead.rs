@@ -1,7 +1,10 @@
 //! The thread that leads reads the links while their tasks cannot, and leaves them to the tasks when it goes.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
+
+use selvedge_channels::{Berth, Doorbell, Waiting};
 
 use super::duo::Duo;
 use super::*;
@@ -10,6 +13,7 @@ use crate::hub::lead::Lead;
 use crate::hub::link_end::LinkEnd;
 use crate::hub::post::Post;
 use crate::promise::promise_by_letter;
+use crate::sleeper::Sleeper;
 use crate::waiting::{Unanswered, wait_for};
 
 #[test]
@@ -22,6 +26,47 @@ fn the_thread_that_leads_reads_its_letter_itself() {
     for count in 2..100 {
         duo.say(count, "");
         assert_eq!(duo.led_letter(), count);
+    }
+}
+
+#[test]
+fn the_waiter_of_a_doorbell_reads_letters_in_its_berth_and_is_woken_there() {
+    let duo = Duo::new();
+    duo.say(1, "");
+    assert_eq!(number(&next_letter(&duo.seen).1), 1);
+    let stall = duo.at_driver.stall();
+    let berth: Arc<dyn Berth> = Sleeper::new(Some(duo.lead()));
+    let bell = Doorbell::heap().with_berth(berth);
+    for count in 2..50 {
+        duo.say(count, "");
+        let late = Instant::now() + TIMEOUT;
+        let mut found = None;
+        while found.is_none() && Instant::now() < late {
+            // Nobody rings.
+            let soon = Instant::now() + Duration::from_millis(1);
+            bell.wait(&Waiting::Park, Some(soon), || {
+                found = found.take().or_else(|| duo.seen.try_recv().ok());
+                found.is_some()
+            });
+        }
+        let Some(Seen::Letter(_, letter)) = found else {
+            panic!("{found:?}")
+        };
+        assert_eq!(number(&letter), count);
+    }
+    drop(stall);
+    let lead = duo.lead();
+    for _ in 0..100 {
+        let is_open = AtomicBool::new(false);
+        let late = Instant::now() + TIMEOUT;
+        let wait = || bell.wait(&Waiting::Park, Some(late), || is_open.load(Ordering::Acquire));
+        thread::scope(|scope| {
+            let waits = scope.spawn(wait);
+            until_taken(&lead);
+            is_open.store(true, Ordering::Release);
+            bell.ring();
+            assert!(waits.join().unwrap() && Instant::now() < late);
+        });
     }
 }
 

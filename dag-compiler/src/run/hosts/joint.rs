@@ -10,7 +10,9 @@ use selvedge_channels::{Doorbell, Segment, SegmentId};
 use selvedge_core::{Correspondence, Correspondent, HostId, IdMap, LaneId, ProcessId};
 
 use super::asking::Asking;
+use super::berth::JointBerth;
 use super::incoming::{Flushed, Incoming, IncomingError};
+use super::near::NearEnds;
 use super::outgoing::Outgoing;
 use super::shares::Shares;
 use super::word::{MessageKind, Word};
@@ -32,7 +34,9 @@ pub(crate) struct JointParts {
     pub(crate) control: Control,
     pub(crate) bell: Doorbell,
     pub(crate) incoming: IdMap<ChannelId, Incoming>,
+    pub(crate) outgoing: Vec<Outgoing>,
     pub(crate) shares: Arc<Shares>,
+    pub(crate) berth: Option<Arc<JointBerth>>,
     /// The memory that this process has made for its host.
     pub(crate) memory: Option<Segment>,
 }
@@ -45,6 +49,9 @@ pub(crate) struct Joint {
     pub(super) bell: Doorbell,
     incoming: IdMap<ChannelId, Incoming>,
     pub(super) shares: Arc<Shares>,
+    pub(super) near: Mutex<NearEnds>,
+    /// The berth of the joint's thread, if whoever rings sends short messages.
+    pub(super) berth: Option<Arc<JointBerth>>,
     /// The numbers of messages that other hosts have taken, by mirror.
     taken: IdMap<ChannelId, (ProcessId, Arc<AtomicU64>)>,
     /// The edges that this process has with another one, in words.
@@ -74,13 +81,13 @@ pub(crate) struct Joint {
 
 impl Joint {
     /// Makes the joint of a process, which hears letters from now on.
-    pub(crate) fn new(plan: &Plan, parts: JointParts, outgoing: &[Outgoing]) -> Arc<Self> {
+    pub(crate) fn new(plan: &Plan, parts: JointParts) -> Arc<Self> {
         let process = parts.process;
         let host = plan.host_of(process).unwrap_or(HostId::DRIVER);
         let others = plan.joints().into_iter();
-        let taken = outgoing
-            .iter()
-            .map(|it| (it.plan().mirror, (it.plan().to, it.taken())));
+        let outgoing = parts.outgoing.iter();
+        let taken = outgoing.map(|it| (it.plan().mirror, (it.plan().to, it.taken())));
+        let taken = taken.collect();
         let joint = Arc::new(Joint {
             process,
             correspondence: parts.correspondence,
@@ -88,7 +95,9 @@ impl Joint {
             bell: parts.bell,
             incoming: parts.incoming,
             shares: parts.shares,
-            taken: taken.collect(),
+            berth: parts.berth,
+            near: Mutex::new(NearEnds::new(parts.outgoing)),
+            taken,
             edges: edges(plan, process),
             is_behind: AtomicBool::new(false),
             has_begun: AtomicBool::new(false),
@@ -104,6 +113,9 @@ impl Joint {
             on_failure: OnceLock::new(),
             _memory: parts.memory,
         });
+        if let Some(berth) = &joint.berth {
+            berth.belongs_to(&joint);
+        }
         let hears = Arc::downgrade(&joint);
         joint.correspondence.hear(hears);
         joint

@@ -15,9 +15,14 @@
 //!   once, however many readers there are on the other host.
 //! - `incoming`: the far end, which writes the mirror. The readers there share the mirror as they share any channel.
 //! - `joint`: the letters, and what follows from them; `turning`: the thread.
+//! - `near`: all near ends of a process; `berth`: how a lane sends what it has written without waking the joint's thread.
 //! - `shares`: what the leaders of collectives over several hosts send each other.
 //! - `asking`: the driver's question how far the lanes of other hosts are.
 //! - `word`: what the letters say.
+//!
+//! Where a process is alone on its host, no other thread has a part in a short message: the lane that writes it sends it
+//! (`BERTH-1`, `BERTH-2`), and the lane that waits for it reads the link meanwhile (`Runtime::berth`). Where several processes share a
+//! host, they ring each other through shared memory, and the joint's thread and that of the links do both.
 //!
 //! The letters travel over the links of the hub, so they arrive once and in order over any number of connections that are
 //! reset, and a process that is dead is known to be dead.
@@ -36,8 +41,10 @@
 //! - `JOINT-6` a process that loads the graph after the driver has given it up hears that from the driver (`CORR-1`).
 
 mod asking;
+mod berth;
 mod incoming;
 mod joint;
+mod near;
 mod outgoing;
 #[cfg(test)]
 mod pair_tests;
@@ -45,6 +52,7 @@ mod shares;
 mod turning;
 mod word;
 
+pub(crate) use self::berth::JointBerth;
 pub(crate) use self::incoming::Incoming;
 pub(crate) use self::joint::{Joint, JointParts};
 pub(crate) use self::outgoing::Outgoing;

@@ -28,6 +28,17 @@ pub(crate) struct Outgoing {
     settled: u64,
 }
 
+/// The outcome of an attempt to send a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SentMessage {
+    /// No message is there, or the next one may not be sent yet.
+    None,
+    /// The message is longer than the caller wants to send.
+    TooLong,
+    /// The message was sent, and so many of its bytes count.
+    Counted(usize),
+}
+
 /// The reason why a shuttle cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OutgoingError {
@@ -77,28 +88,31 @@ impl Outgoing {
         Ok(bytes)
     }
 
-    /// Sends the next message, if it is there, the far end has room for it (`JOINT-1`), and `room` bytes suffice. Returns the
-    /// bytes that count.
+    /// Sends the next message, if it is there, the far end has room for it (`JOINT-1`), `room` bytes suffice, and it has `most`
+    /// bytes or fewer.
     pub(super) fn send(
         &mut self,
-        room: usize,
+        (room, most): (usize, usize),
         send: impl FnOnce(ProcessId, &Word, Bytes) -> Result<(), String>,
-    ) -> Result<Option<usize>, OutgoingError> {
+    ) -> Result<SentMessage, OutgoingError> {
         let number = self.reader.position();
         if number >= self.settled + self.slots || !self.reader.ready()? {
-            return Ok(None);
+            return Ok(SentMessage::None);
         }
         let Some(message) = self.reader.current()? else {
-            return Ok(None);
+            return Ok(SentMessage::None);
         };
         let (kind, bytes) = match &message {
             Ok(bytes) => (MessageKind::Value, *bytes),
             Err(fault) => (MessageKind::of(fault), fault.report()),
         };
+        if bytes.len() > most {
+            return Ok(SentMessage::TooLong);
+        }
         let length = Some(bytes.len()).filter(|length| *length >= LONG_BYTES);
         let counted = length.unwrap_or_default();
         if counted > room && room < BYTES_MAX {
-            return Ok(None);
+            return Ok(SentMessage::None);
         }
         let word = Word::Message {
             mirror: self.plan.mirror,
@@ -109,6 +123,6 @@ impl Outgoing {
         send(self.plan.to, &word, body).map_err(OutgoingError::NotSent)?;
         self.reader.release()?;
         self.lengths.push_back(counted);
-        Ok(Some(counted))
+        Ok(SentMessage::Counted(counted))
     }
 }

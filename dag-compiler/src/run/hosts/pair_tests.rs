@@ -19,7 +19,7 @@ use selvedge_channels::{
 use selvedge_core::ProcessId;
 
 use super::incoming::{Incoming, IncomingError};
-use super::outgoing::{Outgoing, OutgoingError};
+use super::outgoing::{Outgoing, OutgoingError, SentMessage};
 use super::word::{MessageKind, Word};
 use crate::ir::{ChannelId, ShuttlePlan};
 use crate::run::control::region;
@@ -126,7 +126,7 @@ impl Pair {
     fn send(&mut self) -> bool {
         self.outgoing.settle().unwrap();
         let letters = &mut self.letters;
-        let sent = self.outgoing.send(usize::MAX, |to, word, body| {
+        let sent = self.outgoing.send((usize::MAX, usize::MAX), |to, word, body| {
             assert_eq!(to, FAR);
             let Word::Message { number, kind, .. } = word else {
                 panic!("no message")
@@ -134,7 +134,7 @@ impl Pair {
             letters.push_back((*number, *kind, body));
             Ok(())
         });
-        sent.unwrap().is_some()
+        matches!(sent.unwrap(), SentMessage::Counted(_))
     }
 
     fn arrive(&mut self) -> bool {

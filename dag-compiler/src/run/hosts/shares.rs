@@ -100,6 +100,12 @@ impl Shares {
         }))
     }
 
+    /// Whether shares are to be sent.
+    pub(super) fn has_posted(&self) -> bool {
+        // Relaxed: whoever posts one rings afterwards.
+        self.is_posted.load(Ordering::Relaxed)
+    }
+
     /// Takes the shares that are to be sent.
     pub(super) fn posted(&self) -> Vec<OutgoingShare> {
         // AcqRel: a share that is posted after this sets the flag again.
