@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use selvedge_channels::Berth;
+use selvedge_channels::{Berth, Waiting};
 
 use crate::actor::made_in::MadeIn;
 use crate::actor_record::Liveness;
@@ -16,6 +16,7 @@ use crate::deadline::deadline_after;
 use crate::directory::Directory;
 use crate::hub::post::Post;
 use crate::hub::start::register_services;
+use crate::looking::Looking;
 use crate::promise::promise;
 use crate::remote::service::Remote;
 use crate::sleeper::Sleeper;
@@ -166,10 +167,20 @@ impl Runtime {
     }
 
     /// Makes a berth for the waiter of a doorbell. A thread that sleeps in it reads the letters of this process meanwhile, if no
-    /// other one does, so that a letter for the sleeper wakes no other thread before it.
+    /// other one does, so that a letter for the sleeper wakes no other thread before it. The sleeper looks for letters as long as
+    /// `waiting` lets a waiter spin.
     #[must_use]
-    pub fn berth(&self) -> Arc<dyn Berth> {
-        Sleeper::new(Some(self.inner.directory.hub.lead()))
+    pub fn berth(&self, waiting: Waiting) -> Arc<dyn Berth> {
+        let limit = match waiting {
+            Waiting::Spin => Some(Duration::MAX),
+            Waiting::SpinThenPark(limit) => Some(limit),
+            Waiting::Park | Waiting::YieldThenPark(_) => None,
+        };
+        let looking = limit.map(|limit| Looking {
+            limit,
+            leaves: u32::MAX,
+        });
+        Sleeper::looking(Some(self.remote().lead()), looking)
     }
 
     /// All actors that are alive or restarting.

@@ -7,6 +7,7 @@ use parking_lot::{Condvar, Mutex};
 use selvedge_channels::Berth;
 
 use crate::hub::lead::{Lead, Leading};
+use crate::looking::Looking;
 
 /// A thread that waits. Whoever changes what it waits for wakes it afterwards.
 pub(crate) struct Sleeper {
@@ -14,6 +15,8 @@ pub(crate) struct Sleeper {
     woken: Condvar,
     /// The lead that the thread takes while it waits, if no other thread has it.
     lead: Option<Arc<Lead>>,
+    /// The way in which the thread looks at all links before it sleeps.
+    looking: Option<Looking>,
 }
 
 #[derive(Default)]
@@ -25,10 +28,16 @@ struct SleepState {
 
 impl Sleeper {
     pub(crate) fn new(lead: Option<Arc<Lead>>) -> Arc<Self> {
+        Self::looking(lead, None)
+    }
+
+    /// A thread that looks at all links before it sleeps, in this way.
+    pub(crate) fn looking(lead: Option<Arc<Lead>>, looking: Option<Looking>) -> Arc<Self> {
         Arc::new(Sleeper {
             state: Mutex::default(),
             woken: Condvar::new(),
             lead,
+            looking,
         })
     }
 
@@ -46,7 +55,10 @@ impl Sleeper {
 
     /// Waits as long as `goes_on` says, at most until the deadline.
     pub(crate) fn sleep(&self, deadline: Option<Instant>, goes_on: impl Fn() -> bool) {
-        if let Some(leading) = self.lead.as_ref().and_then(|lead| lead.take()) {
+        if let Some(mut leading) = self.lead.as_ref().and_then(|lead| lead.take()) {
+            if let Some(looking) = self.looking {
+                leading.look_at_all(looking);
+            }
             self.lead(&leading, deadline, &goes_on);
         }
         while goes_on() {

@@ -210,6 +210,8 @@ pub enum Placement {
     Process,
     /// On the driver's own thread: nobody is woken.
     Inline,
+    /// In a process that plays another host, and is reached over TCP (`echo` alone).
+    Host,
 }
 
 /// The wait policy of a side.
@@ -333,7 +335,7 @@ impl From<Placement> for selvedge::Placement {
     fn from(placement: Placement) -> Self {
         match placement {
             Placement::Thread => selvedge::Placement::Thread,
-            Placement::Process => selvedge::Placement::Process,
+            Placement::Process | Placement::Host => selvedge::Placement::Process,
             Placement::Inline => selvedge::Placement::Inline,
         }
     }
@@ -354,6 +356,7 @@ impl fmt::Display for Placement {
         f.pad(match self {
             Placement::Thread => "thread",
             Placement::Process => "process",
+            Placement::Host => "host",
             Placement::Inline => "inline",
         })
     }

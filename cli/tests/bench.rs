@@ -277,6 +277,21 @@ fn remote_calls_stand_beside_a_bare_socket() {
 }
 
 #[test]
+fn edges_to_another_host_park_and_spin_beside_bare_tcp() {
+    let args = ["bench", "echo", "--placement", "host"];
+    let more = ["--payload", "100000", "--seconds", "0.1", "--json"];
+    let rows = rows(&[args.as_slice(), &more].concat());
+    let found: Vec<_> = rows
+        .iter()
+        .map(|row| ["mode", "wait", "placement", "limit"].map(|field| row[field].as_str().unwrap()))
+        .collect();
+    let expected = ["park", "spin"]
+        .map(|wait| ["edge", "edge_large"].map(|mode| [mode, wait, "host", "tcp"]))
+        .concat();
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn a_worker_over_tcp_stands_beside_bare_tcp() {
     let args = [
         "bench",

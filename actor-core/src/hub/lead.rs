@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::lookout::{LedLinks, Lookout};
+use crate::looking::Looking;
 use crate::platform::lead_poll::{ARRIVALS_MAX, LeadPoll};
 
 thread_local! {
@@ -68,6 +69,8 @@ pub(crate) struct Leading<'a> {
     lead: &'a Lead,
     poll: &'a LeadPoll,
     lookout: Lookout,
+    /// The way in which the thread looks at all links before it sleeps; `None` if it looks at those that the process looks at.
+    looking: Option<Looking>,
     /// Whether the system refuses the wait. The lead is not taken any more then.
     is_broken: Cell<bool>,
 }
@@ -122,6 +125,7 @@ impl Lead {
             lead: self,
             poll,
             lookout: Lookout::default(),
+            looking: None,
             is_broken: Cell::new(false),
         })
     }
@@ -167,6 +171,11 @@ impl Arrivals {
 }
 
 impl Leading<'_> {
+    /// Has the thread look at all links before it sleeps, in this way.
+    pub(crate) fn look_at_all(&mut self, looking: Looking) {
+        self.looking = Some(looking);
+    }
+
     /// Waits until bytes arrive, somebody [nudges](Lead::nudge), or the moment has come. `None` if the moment has passed
     /// already, or if the system refuses the wait.
     pub(crate) fn wait(&self, until: Option<Instant>) -> Option<Arrivals> {
@@ -179,7 +188,7 @@ impl Leading<'_> {
     /// Looks for bytes for a while. `None` if there are none.
     fn look_out(&self, until: Option<Instant>) -> Option<Arrivals> {
         let mut arrivals = Arrivals::none();
-        let lookout = self.lead.links.lock().lookout();
+        let lookout = self.lead.links.lock().lookout(self.looking);
         let Some(lookout) = lookout else {
             // The wait before this one may have looked.
             self.lookout.end(|name, link| {

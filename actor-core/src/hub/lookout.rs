@@ -1,5 +1,5 @@
-//! The lookout: before the thread that leads sleeps, it looks for bytes for a while, so that nobody has to wake it. Only the bytes of
-//! byte rings can be seen in this way.
+//! The lookout: before the thread that leads sleeps, it looks for bytes for a while, so that nobody has to wake it. Bytes of byte
+//! rings are seen in memory. To look at a socket is a system call, so a thread looks at sockets only if it was told for how long.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -18,6 +18,9 @@ const LEAVES: u32 = 8;
 /// The number of links at which a thread looks; with more of them, the look costs more than the sleep.
 const WATCHED_MAX: usize = 64;
 
+/// The number of looks into memory for which one system call counts.
+const SYSTEM_CALL: usize = 16;
+
 /// Links with their names.
 type Watchable = Arc<[(u64, Arc<dyn LedLink>)]>;
 
@@ -26,8 +29,10 @@ type Watchable = Arc<[(u64, Arc<dyn LedLink>)]>;
 pub(super) struct LedLinks {
     last: u64,
     by_name: IdMap<u64, Arc<dyn LedLink>>,
-    /// The links at which a thread can look for bytes.
+    /// The links whose bytes are seen in memory.
     watchable: Watchable,
+    /// All links.
+    all: Watchable,
     /// The processes of this host that may wait for each other.
     processes: usize,
     /// The time for which a thread looks, if it is set.
@@ -59,6 +64,8 @@ impl LedLinks {
     fn changed(&mut self) {
         let watchable = self.by_name.iter().filter(|(_, link)| link.is_watchable());
         self.watchable = watchable.map(|(name, link)| (*name, Arc::clone(link))).collect();
+        let all = self.by_name.iter();
+        self.all = all.map(|(name, link)| (*name, Arc::clone(link))).collect();
     }
 
     pub(super) fn set_processes(&mut self, processes: usize) {
@@ -69,8 +76,14 @@ impl LedLinks {
         self.spin = spin;
     }
 
-    /// The links at which a thread looks, and the way in which it does; `None` if it sleeps at once.
-    pub(super) fn lookout(&self) -> Option<(Watchable, Looking)> {
+    /// The links at which a thread looks, and the way in which it does; `None` if it sleeps at once. `wanted` is the way for a thread
+    /// that looks at all links.
+    pub(super) fn lookout(&self, wanted: Option<Looking>) -> Option<(Watchable, Looking)> {
+        if let Some(looking) = wanted
+            && (1..=WATCHED_MAX).contains(&self.all.len())
+        {
+            return Some((Arc::clone(&self.all), looking));
+        }
         let (limit, leaves) = match self.spin {
             Some(limit) => (limit, u32::MAX),
             None if self.processes <= core_count() => (LOOKING, u32::MAX),
@@ -100,7 +113,10 @@ impl Lookout {
         self.watch(&links);
         let has_bytes = |(_, link): &&(u64, Arc<dyn LedLink>)| link.has_bytes();
         let is_over = || is_over() || links.iter().any(|link| has_bytes(&link));
-        if looking.until(until, links.len(), is_over) {
+        let cost = links
+            .iter()
+            .map(|(_, link)| if link.is_watchable() { 1 } else { SYSTEM_CALL });
+        if looking.until(until, cost.sum(), is_over) {
             links.iter().filter(has_bytes).for_each(|(name, _)| found(*name));
             return true;
         }

@@ -22,6 +22,7 @@ use crate::call::remote_error::RemoteError;
 use crate::cancel::CallCancel;
 use crate::current::{Current, Place};
 use crate::failure::wake;
+use crate::hub::lead::Lead;
 use crate::hub::post::{Post, Receiver};
 use crate::hub::{LinkTraffic, ServiceTraffic};
 use crate::lease::correspondence::{Correspondences, PROGRAMS};
@@ -158,6 +159,11 @@ impl Remote {
         } else {
             &currents.blocking
         })
+    }
+
+    /// The lead of those that wait for letters.
+    pub(crate) fn lead(&self) -> Arc<Lead> {
+        self.post.lead()
     }
 
     /// The traffic of all links.

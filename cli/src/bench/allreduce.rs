@@ -240,7 +240,7 @@ fn repeats(args: &BenchArgs, placement: Placement, work: Work) -> anyhow::Result
     let ranks = args.ranks as usize;
     let wait = args.wait.unwrap_or(Wait::Auto);
     let group = match placement {
-        Placement::Process => Group::new(ranks)?,
+        Placement::Process | Placement::Host => Group::new(ranks)?,
         Placement::Thread | Placement::Inline => Group::in_process(ranks)?,
     };
     let group = group.waiting(waiting(wait, ranks)).timeout(PATIENCE);

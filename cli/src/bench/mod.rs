@@ -4,6 +4,7 @@
 //! - [`record`]: one row, as JSON or as a line of a table.
 //! - [`limits`]: the machine alone.
 //! - `versus`: a graph and its limit, alternating.
+//! - `tcp`: bare TCP. `edges`: edges to another host, of `echo` and `host`.
 //! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`, `idle`, `allreduce`, `waiting`, `calls`,
 //!   `call`, `host`, `map`: one case each.
 
@@ -23,6 +24,7 @@ mod chain;
 pub mod channel;
 mod compile;
 mod echo;
+mod edges;
 mod fanout;
 mod host;
 mod idle;
@@ -30,17 +32,23 @@ mod map;
 mod mpi;
 mod payload;
 mod pipeline;
+mod tcp;
 pub mod waiting;
 
 use std::time::Duration;
 
-use crate::args::{BenchArgs, Case};
+use crate::args::{BenchArgs, Case, Placement};
 
 /// Runs one case and prints its rows.
 ///
 /// # Errors
 /// The case cannot be measured, or the output cannot be written.
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
+    if args.placement == Some(Placement::Host) && !matches!(args.case, Case::Echo | Case::Host) {
+        anyhow::bail!(
+            "`--placement host` is for `echo`; `host` measures the rest of what goes to another host"
+        );
+    }
     let mut report = record::Report::stdout(args.json);
     match args.case {
         Case::Limits => limits::run(args, &mut report),

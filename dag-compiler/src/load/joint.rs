@@ -36,7 +36,8 @@ pub(crate) fn set_berths(
         return None;
     }
     let joint = Arc::<JointBerth>::default();
-    control.set_berths(|| runtime.berth(), &(Arc::clone(&joint) as Arc<dyn Berth>));
+    let waiting = plan.settings.waiting;
+    control.set_berths(|| runtime.berth(waiting), &(Arc::clone(&joint) as Arc<dyn Berth>));
     Some(joint)
 }
 

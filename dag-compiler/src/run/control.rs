@@ -99,8 +99,8 @@ impl Control {
         self.has_berths = true;
     }
 
-    /// How a waiter of this process waits, by the strategy of the graph. One that sleeps in a berth does not spin before: nobody
-    /// else reads what it waits for so soon.
+    /// How a waiter of this process waits, by the strategy of the graph. One that sleeps in a berth parks at once: the berth
+    /// spins.
     pub(crate) fn waiting(&self, waiting: Waiting) -> Waiting {
         match self.has_berths {
             true => Waiting::Park,

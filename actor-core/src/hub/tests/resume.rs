@@ -4,12 +4,14 @@ use std::future::Future;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
+use std::time::Instant;
 
 use super::*;
 use crate::hub::connection::{Connection, NoConnection, Redial, Resume};
 use crate::hub::link_end::LinkEnd;
 use crate::hub::post::Post;
 use crate::hub::queue::CHUNK_BYTES_MAX;
+use crate::looking::Looking;
 use crate::topology::Station;
 
 /// The place where a worker's hub takes connections.
@@ -234,4 +236,34 @@ fn a_peer_whose_every_connection_breaks_before_a_frame_arrives_is_lost() {
     drop(TcpStream::connect(place));
     resets.join().unwrap();
     driver.close();
+}
+
+#[test]
+fn a_leader_that_looks_at_a_socket_reads_it_and_the_links_task_has_the_rest() {
+    let hosts = Hosts::new(LinkSettings::default());
+    let [driver, worker] = &hosts.hubs;
+    let lead = driver.lead();
+    for count in 0..2_000 {
+        // The leader looks for its whole time, or sleeps in between; often a letter comes as it ends.
+        let looking = Looking {
+            limit: Duration::from_micros([10, 100, 1_000][(count % 3) as usize]),
+            leaves: u32::MAX,
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                (0..count * 37 % 4_000).for_each(|step| _ = std::hint::black_box(step));
+                worker.send(driver.me(), letter(2 * count, "")).unwrap();
+                worker.send(driver.me(), letter(2 * count + 1, "")).unwrap();
+            });
+            let mut leading = lead.take().unwrap();
+            leading.look_at_all(looking);
+            let soon = Instant::now() + Duration::from_micros(count * 7 % 500);
+            if let Some(arrivals) = leading.wait(Some(soon)) {
+                leading.read(arrivals, || false);
+            }
+        });
+        for expected in [2 * count, 2 * count + 1] {
+            assert_eq!(number(&next_letter(&hosts.seen[0]).1), expected, "nobody leads");
+        }
+    }
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_linger;
 #[cfg(feature = "hosts")]
 use rustix::net::sockopt::{
@@ -77,6 +78,7 @@ impl PeerEnd {
         Ok(PeerSocket {
             socket: Arc::new(self.socket),
             rings: self.rings.map(PeerRings::new).transpose()?.map(Arc::new),
+            arrivals: None,
             #[cfg(feature = "hosts")]
             carried: self.carried,
         })
@@ -153,13 +155,15 @@ fn abandon(socket: &OwnedFd) {
 
 /// Gives an end to a reactor. [`PeerSource::begin`] begins to watch it.
 pub(crate) fn register(end: PeerEnd, reactor: &Handle) -> io::Result<(PeerSource, PeerSocket)> {
-    let socket = end.open()?;
+    let mut socket = end.open()?;
     let source = source(Arc::clone(&socket.socket), socket.rings.clone(), reactor);
     if source.is_err() {
         // Else a peer over a network would take this process for dead.
         socket.abandon();
     }
-    Ok((source?, socket))
+    let source = source?;
+    socket.arrivals = Some(Arc::clone(&source.arrivals));
+    Ok((source, socket))
 }
 
 fn source(socket: Arc<OwnedFd>, rings: Option<Arc<PeerRings>>, reactor: &Handle) -> io::Result<PeerSource> {
@@ -174,11 +178,22 @@ fn source(socket: Arc<OwnedFd>, rings: Option<Arc<PeerRings>>, reactor: &Handle)
     })
 }
 
+/// Has the reactor told of bytes at a socket, as long as no thread leads. A second call changes nothing.
+fn watch_arrivals(arrivals: &OwnedFd, socket: &OwnedFd) -> io::Result<()> {
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+    match epoll::add(arrivals, socket, epoll::EventData::new_u64(0), flags) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// An end. Any thread may write, and one at a time reads; neither blocks.
 pub(crate) struct PeerSocket {
     socket: Arc<OwnedFd>,
     /// Carry the bytes, instead of the socket.
     rings: Option<Arc<PeerRings>>,
+    /// The entries that the reactor watches, if it does.
+    arrivals: Option<Arc<OwnedFd>>,
     #[cfg(feature = "hosts")]
     carried: Option<Carried>,
 }
@@ -256,21 +271,35 @@ impl PeerSocket {
         self.rings.is_some()
     }
 
-    /// Whether bytes are seen to wait.
+    /// Whether bytes, or the end of the stream, are seen to wait.
     pub(crate) fn has_bytes(&self) -> bool {
-        self.rings.as_ref().is_some_and(|rings| rings.has_bytes())
+        if let Some(rings) = &self.rings {
+            return rings.has_bytes();
+        }
+        let mut byte = [MaybeUninit::uninit()];
+        let found = recv(&self.socket, &mut byte, RecvFlags::DONTWAIT | RecvFlags::PEEK);
+        // An error is read, too.
+        found.err() != Some(Errno::AGAIN)
     }
 
     /// The calling thread looks for bytes from now on, so nobody is told of them.
     pub(crate) fn watch(&self) {
-        if let Some(rings) = &self.rings {
-            rings.watch();
+        match (&self.rings, &self.arrivals) {
+            (Some(rings), _) => rings.watch(),
+            // An error means that the reactor does not watch yet.
+            (None, Some(arrivals)) => drop(epoll::delete(arrivals, &self.socket)),
+            (None, None) => {}
         }
     }
 
     /// The calling thread looks no more. Returns whether there are bytes of which nobody is told.
     pub(crate) fn unwatch(&self) -> bool {
-        self.rings.as_ref().is_some_and(|rings| rings.unwatch())
+        match (&self.rings, &self.arrivals) {
+            (Some(rings), _) => rings.unwatch(),
+            // The reactor is told of bytes that are there already. If it cannot watch any more, the bytes are the caller's.
+            (None, Some(arrivals)) => watch_arrivals(arrivals, &self.socket).is_err(),
+            (None, None) => false,
+        }
     }
 
     /// Has the other end see a reset, and no end of the stream, once the last owner of the socket drops it.
@@ -339,14 +368,13 @@ impl PeerSource {
     /// Linux passes an event on through the exclusive entries of a socket in the order in which they were made, up to the
     /// first one at which a thread waits.
     pub(crate) fn begin(&self, lead: &LeadPoll, name: u64) -> io::Result<()> {
-        let named = epoll::EventData::new_u64(name);
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
         lead.add(&self.socket, name)?;
-        epoll::add(&self.arrivals, &self.socket, named, flags)?;
+        watch_arrivals(&self.arrivals, &self.socket)?;
         if let Some(rings) = &self.rings {
             lead.add(rings.own_bell(), name)?;
             // By edges: nobody reads the bell's count.
-            let flags = flags | epoll::EventFlags::ET;
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE | epoll::EventFlags::ET;
+            let named = epoll::EventData::new_u64(name);
             epoll::add(&self.arrivals, rings.own_bell(), named, flags)?;
             rings.begin();
         }

@@ -106,7 +106,7 @@ impl Limit {
             Limit::CacheLineTwoLines => Some(Protocol::TwoLines),
             Limit::CacheLineOneLine => Some(Protocol::OneLine),
             Limit::FutexTwoCores | Limit::FutexOneCore | Limit::FutexUnpinned => Some(match placement {
-                Placement::Process => Protocol::FutexShared,
+                Placement::Process | Placement::Host => Protocol::FutexShared,
                 Placement::Thread | Placement::Inline => Protocol::FutexPrivate,
             }),
             Limit::Memcpy => None,

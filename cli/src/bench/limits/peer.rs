@@ -78,7 +78,7 @@ impl Peer {
         arena: Arc<Arena>,
     ) -> anyhow::Result<Self> {
         let running = match placement {
-            Placement::Process => {
+            Placement::Process | Placement::Host => {
                 Running::Process(spawn(protocol, core, &arena).context("cannot start the other process")?)
             }
             Placement::Thread | Placement::Inline => {
