@@ -210,9 +210,12 @@ impl SharedReader {
         }
     }
 
-    /// The message that `current` has found.
+    /// The message that [`current`](Self::current) has found, until [`release`](Self::release).
+    ///
+    /// # Errors
+    /// [`ChannelError::NoValue`] if it has found none.
     #[inline]
-    pub(crate) fn seen(&self) -> Result<Message<&[u8]>, ChannelError> {
+    pub fn seen(&self) -> Result<Message<&[u8]>, ChannelError> {
         let Some(found) = self.found else {
             return Err(ChannelError::NoValue);
         };

@@ -8,7 +8,7 @@ use selvedge_core::{Correspondence, IdMap, ProcessId, Runtime};
 use super::{LoadError, LoadSite};
 use crate::ir::{ChannelId, ChannelPlan, Plan, ShuttlePlan};
 use crate::run::control::Control;
-use crate::run::hosts::{Incoming, Joint, JointBerth, JointParts, Outgoing, Shares};
+use crate::run::hosts::{Incoming, Joint, JointBerth, JointParts, Outgoing, Shares, Told};
 use crate::run::layout::shared_spec;
 
 /// The ends of the shuttles of one process, and the shares of its collectives.
@@ -70,7 +70,11 @@ impl LoadSite<'_> {
         let source = self.channel(shuttle.source)?;
         let (region, bell) = (self.shared_region(source.id)?, self.writer_bell(source)?);
         let reader = SharedReader::attach(region, &shared_spec(source), shuttle.reader, bell)?;
-        Ok(Outgoing::new(shuttle, reader, source.slots))
+        let told = match self.berth {
+            Some(berth) => Told::Berth(Arc::clone(berth)),
+            None => Told::Bell(self.joint_bell(Some(self.process))?),
+        };
+        Ok(Outgoing::new(shuttle, reader, source.slots, told))
     }
 
     fn incoming(&self, shuttle: &ShuttlePlan) -> Result<Incoming, LoadError> {

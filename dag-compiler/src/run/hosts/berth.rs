@@ -50,7 +50,7 @@ impl JointBerth {
     }
 
     /// Ends the sleep of the joint's thread.
-    fn call(&self) {
+    pub(super) fn call(&self) {
         *self.is_called.lock() = true;
         self.called.notify_one();
     }

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! - `outgoing`: the near end of a shuttle. It reads the writer's shared channel as one more reader and sends each message
-//!   once, however many readers there are on the other host.
+//!   once, however many readers there are on the other host. `lent`: long messages are sent from their slots.
 //! - `incoming`: the far end, which writes the mirror. The readers there share the mirror as they share any channel.
 //! - `joint`: the letters, and what follows from them; `turning`: the thread.
 //! - `near`: all near ends of a process; `berth`: how a lane sends what it has written without waking the joint's thread.
@@ -44,6 +44,7 @@ mod asking;
 mod berth;
 mod incoming;
 mod joint;
+mod lent;
 mod near;
 mod outgoing;
 #[cfg(test)]
@@ -55,5 +56,6 @@ mod word;
 pub(crate) use self::berth::JointBerth;
 pub(crate) use self::incoming::Incoming;
 pub(crate) use self::joint::{Joint, JointParts};
+pub(crate) use self::lent::Told;
 pub(crate) use self::outgoing::Outgoing;
 pub(crate) use self::shares::Shares;

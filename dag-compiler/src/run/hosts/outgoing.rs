@@ -8,6 +8,7 @@ use bytes::Bytes;
 use selvedge_channels::{ChannelError, SharedReader};
 use selvedge_core::{Correspondence, ProcessId};
 
+use super::lent::{Home, Told};
 use super::word::{LONG_BYTES, MessageKind, Word};
 use crate::ir::ShuttlePlan;
 
@@ -16,10 +17,18 @@ use crate::ir::ShuttlePlan;
 /// which this one keeps away.
 pub(super) const BYTES_MAX: usize = 256 << 20;
 
+/// The length in bytes of the shortest message that is sent from its slot. A shorter one is copied, so that its slot is free at once
+/// and the next message follows it.
+const LENT_MIN: usize = if cfg!(test) { 64 << 10 } else { 1 << 20 };
+
 /// The near end of a shuttle.
 pub(crate) struct Outgoing {
     plan: ShuttlePlan,
-    reader: SharedReader,
+    /// `None` while the body of a letter has it.
+    reader: Option<SharedReader>,
+    home: Home,
+    /// The number of messages that were sent.
+    sent: u64,
     slots: u64,
     /// The number of messages that the mirror has, as the far end has told.
     taken: Arc<AtomicU64>,
@@ -51,11 +60,13 @@ pub(super) enum OutgoingError {
 }
 
 impl Outgoing {
-    /// The end that reads a shared channel of this number of slots.
-    pub(crate) fn new(plan: ShuttlePlan, reader: SharedReader, slots: u32) -> Self {
+    /// The end that reads a shared channel of this number of slots. The joint's thread is told when a slot that was lent is back.
+    pub(crate) fn new(plan: ShuttlePlan, reader: SharedReader, slots: u32, told: Told) -> Self {
         Outgoing {
             plan,
-            reader,
+            reader: Some(reader),
+            home: Home::new(told),
+            sent: 0,
             slots: u64::from(slots),
             taken: Arc::default(),
             lengths: VecDeque::new(),
@@ -76,7 +87,7 @@ impl Outgoing {
     /// Returns the bytes that have arrived since the last call.
     pub(super) fn settle(&mut self) -> Result<usize, OutgoingError> {
         // Relaxed: the number stands for itself; the ring of the doorbell orders it before the look.
-        let (taken, sent) = (self.taken.load(Ordering::Relaxed), self.reader.position());
+        let (taken, sent) = (self.taken.load(Ordering::Relaxed), self.sent);
         if taken > sent {
             return Err(OutgoingError::TakenTooMany { taken, sent });
         }
@@ -95,34 +106,65 @@ impl Outgoing {
         (room, most): (usize, usize),
         send: impl FnOnce(ProcessId, &Word, Bytes) -> Result<(), String>,
     ) -> Result<SentMessage, OutgoingError> {
-        let number = self.reader.position();
-        if number >= self.settled + self.slots || !self.reader.ready()? {
+        if self.sent >= self.settled + self.slots {
             return Ok(SentMessage::None);
         }
-        let Some(message) = self.reader.current()? else {
+        let Some((kind, length)) = self.next()? else {
             return Ok(SentMessage::None);
         };
-        let (kind, bytes) = match &message {
-            Ok(bytes) => (MessageKind::Value, *bytes),
-            Err(fault) => (MessageKind::of(fault), fault.report()),
-        };
-        if bytes.len() > most {
+        if length > most {
             return Ok(SentMessage::TooLong);
         }
-        let length = Some(bytes.len()).filter(|length| *length >= LONG_BYTES);
-        let counted = length.unwrap_or_default();
+        let counted = Some(length)
+            .filter(|length| *length >= LONG_BYTES)
+            .unwrap_or_default();
         if counted > room && room < BYTES_MAX {
             return Ok(SentMessage::None);
         }
         let word = Word::Message {
             mirror: self.plan.mirror,
-            number,
+            number: self.sent,
             kind,
         };
-        let body = Correspondence::body_of(bytes).map_err(OutgoingError::NotSent)?;
+        let body = self.body(kind, length)?;
         send(self.plan.to, &word, body).map_err(OutgoingError::NotSent)?;
-        self.reader.release()?;
+        self.sent += 1;
         self.lengths.push_back(counted);
         Ok(SentMessage::Counted(counted))
+    }
+
+    /// The kind and the length of the next message, if it is there.
+    fn next(&mut self) -> Result<Option<(MessageKind, usize)>, OutgoingError> {
+        if let Some(mut back) = self.home.take() {
+            back.release()?;
+            self.reader = Some(back);
+        }
+        let Some(reader) = &mut self.reader else {
+            return Ok(None);
+        };
+        let message = reader.current()?;
+        Ok(message.map(|message| match &message {
+            Ok(bytes) => (MessageKind::Value, bytes.len()),
+            Err(fault) => (MessageKind::of(fault), fault.report().len()),
+        }))
+    }
+
+    /// The body of the message that `next` has found: its slot if it is long, and else a copy.
+    fn body(&mut self, kind: MessageKind, length: usize) -> Result<Bytes, OutgoingError> {
+        if kind == MessageKind::Value
+            && length >= LENT_MIN
+            && let Some(reader) = self.reader.take()
+        {
+            return Ok(self.home.lend(reader));
+        }
+        let Some(reader) = &mut self.reader else {
+            return Ok(Bytes::new());
+        };
+        let copied = match reader.seen()? {
+            Ok(bytes) => Correspondence::body_of(bytes),
+            Err(fault) => Correspondence::body_of(fault.report()),
+        };
+        reader.release()?;
+        copied.map_err(OutgoingError::NotSent)
     }
 }

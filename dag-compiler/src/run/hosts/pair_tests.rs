@@ -19,6 +19,7 @@ use selvedge_channels::{
 use selvedge_core::ProcessId;
 
 use super::incoming::{Incoming, IncomingError};
+use super::lent::Told;
 use super::outgoing::{Outgoing, OutgoingError, SentMessage};
 use super::word::{MessageKind, Word};
 use crate::ir::{ChannelId, ShuttlePlan};
@@ -98,7 +99,7 @@ fn steps() -> impl Strategy<Value = Vec<ShuttleStep>> {
 impl Pair {
     fn new() -> Self {
         let (writer, reader) = channel();
-        let outgoing = Outgoing::new(shuttle(), reader, SLOTS);
+        let outgoing = Outgoing::new(shuttle(), reader, SLOTS, Told::Bell(Doorbell::heap()));
         let (far, reader) = channel();
         Pair {
             writer,
