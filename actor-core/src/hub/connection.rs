@@ -39,7 +39,8 @@ pub(crate) enum Resume {
 /// The time that a link may take to get a connection.
 pub(crate) const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The pause before the first attempt; it doubles after each one.
+/// The pause before the second attempt; it doubles after each one. The first attempt follows at once, unless the connection before
+/// has broken before a frame arrived: nobody listens at the place of a process that has been killed, which is known so.
 const PAUSE: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
@@ -54,11 +55,16 @@ pub(crate) async fn dial_until(
     is_wanted: impl Fn() -> bool,
 ) -> Result<Option<Connection>, String> {
     let deadline = Instant::now() + DIAL_TIMEOUT;
-    let mut pause = PAUSE_MAX.min(PAUSE.saturating_mul(1 << breaks.min(16)));
+    let mut pause = match breaks {
+        0 | 1 => Duration::ZERO,
+        breaks => PAUSE_MAX.min(PAUSE.saturating_mul(1 << breaks.min(16))),
+    };
     let mut why = "nobody answers".to_owned();
     loop {
-        sleep_until(deadline.min(Instant::now() + pause)).await;
-        pause = PAUSE_MAX.min(pause * 2);
+        if !pause.is_zero() {
+            sleep_until(deadline.min(Instant::now() + pause)).await;
+        }
+        pause = PAUSE_MAX.min(PAUSE.max(pause * 2));
         if !is_wanted() {
             return Ok(None);
         }
