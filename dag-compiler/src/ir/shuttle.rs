@@ -33,10 +33,19 @@ impl Plan {
         places
     }
 
-    /// Returns the largest number of lanes and joints on one host: threads that may want a core at once.
+    /// Whether a process is the only one of the graph on its host. No joint's thread spins there.
+    pub fn is_alone_on_host(&self, process: ProcessId) -> bool {
+        let host = self.host_of(process);
+        let processes = self.processes().into_iter();
+        processes.filter(|(there, _)| Some(*there) == host).count() == 1
+    }
+
+    /// Returns the largest number of lanes, and of joints that spin, on one host: threads that may want a core at once.
     pub fn waiters_max(&self) -> usize {
         let mut hosts: Vec<HostId> = self.lanes.iter().map(|lane| lane.address.host).collect();
-        hosts.extend(self.joints().into_iter().map(|(host, _)| host));
+        let joints = self.joints().into_iter();
+        let spinning = joints.filter(|(_, process)| !self.is_alone_on_host(*process));
+        hosts.extend(spinning.map(|(host, _)| host));
         hosts.sort_unstable();
         let counts = hosts.chunk_by(|one, next| one == next).map(<[_]>::len);
         counts.max().unwrap_or_default()

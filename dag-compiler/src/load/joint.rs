@@ -27,12 +27,7 @@ pub(crate) fn set_berths(
     process: ProcessId,
     runtime: &Runtime,
 ) -> Option<Arc<JointBerth>> {
-    let host = plan.host_of(process);
-    let here = plan
-        .processes()
-        .into_iter()
-        .filter(|(there, _)| Some(*there) == host);
-    if here.count() > 1 || control.joint_bell(process).is_none() {
+    if !plan.is_alone_on_host(process) || control.joint_bell(process).is_none() {
         return None;
     }
     let joint = Arc::<JointBerth>::default();
