@@ -17,8 +17,8 @@ use selvedge::{DType, Worker};
 
 use super::measure::{REPEATS, Summary, measure};
 use super::record::Report;
-use super::served::{Calls, row};
-use super::tcp::Ends;
+use super::served::{Blocking, Calls, row};
+use super::tcp::{Ends, TcpEnd};
 use crate::args::{BenchArgs, Placement, Wait};
 use crate::shapes::actors::{Echo, Reader};
 
@@ -52,11 +52,17 @@ impl Edges<'_> {
         Options::new().wait(self.wait.into())
     }
 
-    fn limit(&self, bytes: u64) -> anyhow::Result<Summary> {
-        let runtime = Runtime::new();
-        let mut server = Ends::of(self.wait).server(&runtime, "server", bytes)?;
-        server.ask()?;
-        measure(super::budget(self.args), || server.ask())
+    /// Measures the server of messages of so many bytes. It stays for the next repeat, unless it spins.
+    fn limit(&self, server: &mut Option<Blocking<TcpEnd>>, bytes: u64) -> anyhow::Result<Summary> {
+        let ends = Ends::of(self.wait);
+        let mut asked = match server.take() {
+            Some(server) => server,
+            None => ends.server(self.runtime, "server", bytes)?,
+        };
+        asked.ask()?;
+        let found = measure(super::budget(self.args), || asked.ask());
+        *server = Some(asked).filter(|_| ends == Ends::Block);
+        found
     }
 
     fn small(&self) -> anyhow::Result<Summary> {
@@ -89,16 +95,18 @@ impl Edges<'_> {
     fn rows<W: Write>(&self, report: &mut Report<W>) -> anyhow::Result<()> {
         let large = Calls::large_bytes(self.args);
         let [mut found, mut limit] = [(); 2].map(|()| Vec::new());
+        let mut server = None;
         for _ in 0..REPEATS {
-            limit.push(self.limit(8)?);
+            limit.push(self.limit(&mut server, 8)?);
             found.push(self.small()?);
         }
         let small = row(self.args, "edge", 8, &found, Some(("tcp", &limit)))?;
         report.row(&small.placed(Placement::Host, self.wait))?;
         found.clear();
         limit.clear();
+        server = None;
         for _ in 0..REPEATS {
-            limit.push(self.limit(large)?);
+            limit.push(self.limit(&mut server, large)?);
             found.push(self.large(large as usize)?);
         }
         let long = row(self.args, "edge_large", large, &found, Some(("tcp", &limit)))?;
