@@ -1,7 +1,8 @@
 //! The ways by which a process gets the cookie. None of them is its command line, which other users can read.
 
 use std::env;
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -105,7 +106,7 @@ impl CookieSource {
                 let text = CookieText::of(value.into_encoded_bytes());
                 parse(&text, format!("the value of `{name}`"))
             }
-            CookieSource::File(path) => of_file(path),
+            CookieSource::File(path) => Self::open(path).map(|(cookie, _)| cookie),
             CookieSource::Stdin => {
                 let place = "the first line of the standard input".to_owned();
                 let text = first_line(stdin, &place)?;
@@ -116,25 +117,36 @@ impl CookieSource {
             }
         }
     }
-}
 
-fn of_file(path: &Path) -> Result<Cookie, CookieError> {
-    let place = format!("`{}`", path.display());
-    let mut file = file_access::open_private(path).map_err(|refusal| {
-        let path = path.to_owned();
-        match refusal {
-            FileRefusal::Unreadable(error) => CookieError::Unreadable {
-                place: place.clone(),
-                error,
-            },
-            FileRefusal::NotAFile => CookieError::NotAFile { path },
-            FileRefusal::Exposed(mode) => CookieError::Exposed { path, mode },
-        }
-    })?;
-    parse(
-        &first_line(&mut file, &place)?,
-        format!("the first line of {place}"),
-    )
+    /// Takes the cookie from the first line of a file that only its owner may read. Returns the file behind that line.
+    ///
+    /// # Errors
+    /// Any [`CookieError`].
+    pub fn open(path: &Path) -> Result<(Cookie, File), CookieError> {
+        let place = format!("`{}`", path.display());
+        let mut file = file_access::open_private(path).map_err(|refusal| {
+            let path = path.to_owned();
+            match refusal {
+                FileRefusal::Unreadable(error) => CookieError::Unreadable {
+                    place: place.clone(),
+                    error,
+                },
+                FileRefusal::NotAFile => CookieError::NotAFile { path },
+                FileRefusal::Exposed(mode) => CookieError::Exposed { path, mode },
+            }
+        })?;
+        let text = first_line(&mut file, &place)?;
+        let cookie = parse(&text, format!("the first line of {place}"))?;
+        Ok((cookie, file))
+    }
+
+    /// Makes a new file that only its owner may read, with these bytes: a cookie in its first line, and what belongs to it.
+    ///
+    /// # Errors
+    /// There is a file of this name, or the system does not write it.
+    pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+        file_access::create_private(path)?.write_all(bytes)
+    }
 }
 
 /// Reads the first line, byte by byte, so that no other copy of it is made and nothing behind it is taken.

@@ -26,6 +26,7 @@ mod ssh;
 mod tunnel_entry;
 mod worker_command;
 mod worker_config;
+mod worker_flags;
 mod worker_place;
 mod worker_tls;
 
@@ -50,8 +51,9 @@ pub use tunnel_entry::TunnelEntry;
 pub use user_name::UserName;
 pub use worker_command::{BIND_FLAG, WORKER_FLAG, WorkerCommand};
 pub use worker_config::WorkerConfig;
+pub use worker_flags::{COOKIE_FILE_FLAG, DIAL_FLAG, NO_PORT_FLAG, WorkerFlags};
 pub use worker_place::WorkerPlace;
-pub use worker_tls::{TlsFiles, WorkerFlags, WorkerLinks, WorkerTls};
+pub use worker_tls::{TlsFiles, WorkerLinks, WorkerTls};
 
 #[cfg(test)]
 mod tests;

@@ -2,14 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::worker_command::{BIND_FLAG, WORKER_FLAG};
-
 /// The flag by which a worker reads credentials from its standard input, behind the cookie.
-const INPUT_FLAG: &str = "--tls-input";
+pub(super) const INPUT_FLAG: &str = "--tls-input";
 /// The flag before the paths of the chain, the key and the authority.
-const FILES_FLAG: &str = "--tls-files";
+pub(super) const FILES_FLAG: &str = "--tls-files";
 /// The flag by which a worker accepts certificates for any name.
-const ANY_NAME_FLAG: &str = "--tls-any-name";
+pub(super) const ANY_NAME_FLAG: &str = "--tls-any-name";
 
 /// The transport of a worker's links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,53 +55,5 @@ impl WorkerTls {
                 words.map(str::to_owned).collect()
             }
         }
-    }
-}
-
-/// The flags of a worker, as its command line has them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WorkerFlags {
-    /// The address to listen on.
-    pub bind: Option<String>,
-    /// The place of its credentials; `None` without TLS.
-    pub tls: Option<WorkerTls>,
-}
-
-impl WorkerFlags {
-    /// The flags behind [`WORKER_FLAG`]; `None` for a command line without it. What comes behind a word that is no flag of a worker
-    /// is not read.
-    ///
-    /// ```
-    /// use selvedge_cluster::manager::{WorkerCommand, WorkerFlags, WorkerLinks, WorkerTls};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let command = WorkerCommand::new("/opt/train").argument("--fast").bind("10.0.0.7".parse()?);
-    /// let command = command.links(WorkerLinks::Tls(WorkerTls::Input));
-    /// let flags = WorkerFlags::of(command.local()?.arguments).ok_or("no worker")?;
-    /// assert_eq!((flags.bind.as_deref(), flags.tls), (Some("10.0.0.7"), Some(WorkerTls::Input)));
-    /// assert!(WorkerFlags::of(["--fast".to_owned()]).is_none());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn of(arguments: impl IntoIterator<Item = String>) -> Option<Self> {
-        let mut arguments = arguments.into_iter();
-        arguments.find(|argument| argument == WORKER_FLAG)?;
-        let mut flags = WorkerFlags::default();
-        while let Some(flag) = arguments.next() {
-            match (flag.as_str(), &mut flags.tls) {
-                (BIND_FLAG, _) => flags.bind = arguments.next(),
-                (INPUT_FLAG, tls) => *tls = Some(WorkerTls::Input),
-                (FILES_FLAG, tls) => {
-                    *tls = Some(WorkerTls::Files(TlsFiles {
-                        chain: arguments.next()?,
-                        key: arguments.next()?,
-                        authority: arguments.next()?,
-                        any_name: false,
-                    }));
-                }
-                (ANY_NAME_FLAG, Some(WorkerTls::Files(files))) => files.any_name = true,
-                _ => break,
-            }
-        }
-        Some(flags)
     }
 }

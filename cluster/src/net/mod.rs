@@ -4,7 +4,7 @@
 //! [README](https://github.com/selvedge-rs/selvedge/tree/main/cluster/src/net) of this folder has the invariants `NET-1` to
 //! `NET-5`, and [`Link::frames`] an example.
 //!
-//! - [`Transport`] makes streams: [`Tcp`], [`Uds`], [`Bridge`], and the user's own. `Tls` encrypts those of another (feature
+//! - [`Transport`] makes streams: [`Tcp`], [`TcpPort`], [`Uds`], [`Bridge`], and the user's own. `Tls` encrypts those of another (feature
 //!   `tls`).
 //! - [`dial`] and [`Listener`] make links: streams to processes that have proved that they know the cookie.
 //! - [`Link::frames`] sends and receives frames over a link.
@@ -20,6 +20,7 @@ mod link;
 mod listener;
 mod random;
 mod tcp;
+mod tcp_port;
 #[cfg(feature = "tls")]
 mod tls;
 mod transport;
@@ -36,6 +37,7 @@ pub use frames::{FrameReader, FrameSender, FrameSettings, FrameWriter, Refused, 
 pub use link::Link;
 pub use listener::Listener;
 pub use tcp::Tcp;
+pub use tcp_port::TcpPort;
 #[cfg(feature = "tls")]
 pub use tls::{CredentialTexts, Credentials, CredentialsError, Issuer, PeerNames, SecretText, Tls, TlsError};
 pub use transport::{

@@ -44,7 +44,7 @@ impl Tcp {
         }
         let listener = TcpListener::bind(self.address).await?;
         let connect_at = listener.local_addr()?.to_string();
-        Ok(Box::new(TcpAcceptor { listener, connect_at }))
+        Ok(Box::new(TcpAcceptor::new(listener, connect_at)))
     }
 }
 
@@ -62,9 +62,15 @@ impl Transport for Tcp {
     }
 }
 
-struct TcpAcceptor {
+pub(super) struct TcpAcceptor {
     listener: TcpListener,
     connect_at: String,
+}
+
+impl TcpAcceptor {
+    pub(super) fn new(listener: TcpListener, connect_at: String) -> Self {
+        TcpAcceptor { listener, connect_at }
+    }
 }
 
 impl Acceptor for TcpAcceptor {

@@ -38,6 +38,18 @@ pub(crate) fn open_private(path: &Path) -> Result<File, FileRefusal> {
     }
 }
 
+/// Makes a new file for a secret, which only its owner may read.
+///
+/// # Errors
+/// There is a file of this name, or the system makes none.
+pub(crate) fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
 /// The permissions of a file, if users other than its owner have any; the owner's are among them.
 #[cfg(unix)]
 fn shared_mode(metadata: &Metadata) -> Option<u32> {

@@ -7,6 +7,15 @@ mod tcp {
     transport_contract!(Tcp::loopback);
 }
 
+mod tcp_port {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use selvedge_cluster::net::TcpPort;
+    use selvedge_cluster::transport_contract;
+
+    transport_contract!(|| TcpPort::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap());
+}
+
 #[cfg(target_os = "linux")]
 mod uds {
     use selvedge_cluster::net::Uds;
