@@ -25,6 +25,9 @@ pub enum Exit {
     /// The process was killed by the runtime, because its link had ended and everybody else counted it as dead. The text gives
     /// the reason: it was cut off, or could not be reached any more.
     Severed(String),
+    /// The link to a worker that has dialled in has ended, for this reason, and the worker is not let in again. Nobody sees whether
+    /// its process has ended.
+    Fenced(String),
     /// The runtime was shut down.
     Shutdown,
     /// The process is gone, and the system did not report how it ended.
@@ -46,6 +49,10 @@ impl fmt::Display for Exit {
                  help: Runtime::silence_timeout sets this time)"
             ),
             Exit::Severed(why) => write!(f, "it was killed, because it counted as dead: {why}"),
+            Exit::Fenced(why) => write!(
+                f,
+                "its link has ended, and it is not let in again, whether its process lives or not: {why}"
+            ),
             Exit::Shutdown => f.write_str("the runtime was shut down"),
             Exit::Unknown => f.write_str("unknown cause"),
         }

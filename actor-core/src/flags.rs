@@ -38,6 +38,8 @@ Flags of every program that uses selvedge, given before any `--`:
   --selvedge-workers=N       starts N workers on this host, or `auto` for one a core, if the program takes them
   --selvedge-worker [--bind-to HOST] [--tls-input | --tls-files CHAIN KEY AUTHORITY [--tls-any-name]]
                              becomes a worker of another host (feature `hosts`), as `Runtime::add` starts it
+  --selvedge-worker --dial HOST:PORT [--cookie-file FILE] [--no-port | --bind-to HOST] [--tls-..]
+                             becomes a worker that dials its driver (`DialIn`), with the cookie in FILE or on standard input
   --selvedge-help            prints this and ends
 
 Variables of the environment:

@@ -62,7 +62,7 @@ pub struct ShutdownReport {
     /// Lanes of this process whose thread did not end in time, and `remote functions` if one did not return; the threads are
     /// left behind.
     pub stuck_lanes: Vec<String>,
-    /// Workers that did not end in time and were killed.
+    /// Workers that did not end in time and were killed, or cut off if they have dialled in.
     pub killed_workers: Vec<String>,
 }
 

@@ -177,8 +177,14 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
         let (runtime, restart) = (self.runtime, self.restart);
         let home = lane.home()?;
         let mut blueprint = self.blueprint()?;
-        if home.0.worker().is_some() {
+        if let Some(worker) = home.0.worker() {
             let actor = || blueprint.name.to_string();
+            if worker.is_guest() && restart != Restart::Never {
+                return Err(SpawnError::NoRestart {
+                    actor: actor(),
+                    worker: worker.process_name(),
+                });
+            }
             if !is_linked(blueprint.entry) {
                 let type_name = blueprint.entry.full_name();
                 return Err(SpawnError::Unregistered {

@@ -54,6 +54,17 @@ pub enum SpawnError {
         /// The actor's name.
         actor: String,
     },
+    /// The actor is to restart with its worker, which has dialled in, so nobody can start that again.
+    #[error(
+        "actor `{actor}` is to restart with {worker}, which has dialled in and cannot be started from here: leave out `restart`, or \
+         spawn the actor in a worker that this process starts"
+    )]
+    NoRestart {
+        /// The actor's name.
+        actor: String,
+        /// The worker.
+        worker: ProcessName,
+    },
     /// The actor's type is an instance of a generic type that worker processes cannot find.
     #[error(
         "actor `{actor}`: a worker process cannot find `{type_name}`, an instance of a generic type: name it where the type \

@@ -37,11 +37,11 @@ impl fmt::Display for Topology {
     }
 }
 
-/// A worker that others dial.
+/// A worker that makes links by dialling.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Station {
-    /// The place where others dial it.
-    pub(crate) listens_at: String,
+    /// The place where others dial it; `None` if they cannot.
+    pub(crate) listens_at: Option<String>,
     pub(crate) names: Names,
 }
 

@@ -14,6 +14,8 @@ mod broker;
 mod deaths;
 mod ends;
 mod graphs;
+mod guests;
+mod guests_ends;
 mod interrupt;
 mod managers;
 mod members;

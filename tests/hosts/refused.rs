@@ -96,10 +96,10 @@ fn jclust_06_only_the_driver_adds_workers() {
 }
 
 /// A copy of this program that passes for another build of it. The drop removes it.
-struct AnotherBuild(PathBuf);
+pub struct AnotherBuild(pub PathBuf);
 
 impl AnotherBuild {
-    fn new() -> Self {
+    pub fn new(name: &str) -> Self {
         let mut program = fs::read(std::env::current_exe().unwrap()).unwrap();
         // The note with the build id: the lengths of its name and of the id, its type, and its name.
         let is_note = |bytes: &[u8]| bytes[..4] == [4, 0, 0, 0] && bytes[8..] == *b"\x03\0\0\0GNU\0";
@@ -108,7 +108,7 @@ impl AnotherBuild {
             // Without an id, the end of the file counts.
             None => program.push(0),
         }
-        let path = std::env::temp_dir().join(format!("selvedge-build-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("selvedge-build-{name}-{}", std::process::id()));
         fs::write(&path, program).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
         AnotherBuild(path)
@@ -134,7 +134,7 @@ impl ClusterManager for Built {
 #[test]
 fn jnet_17_a_worker_of_another_build_is_refused_by_name() {
     let _guard = beside_others();
-    let other = AnotherBuild::new();
+    let other = AnotherBuild::new("launched");
     let error = refusal(Built(other.0.to_str().unwrap().to_owned()));
     assert!(
         error.contains("worker `older`") && error.contains("build"),

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use selvedge::hosts::LocalManager;
+use selvedge::Worker;
 use selvedge::prelude::*;
 
 use crate::{Elsewhere, alone, local};
@@ -58,13 +58,13 @@ fn reset_all() -> usize {
 #[test]
 fn rref_28_calls_actors_and_channels_go_on_over_connections_that_are_reset() {
     let _guard = alone();
-    work_goes_on_over_resets(local(2), Duration::from_millis(10));
+    let runtime = Runtime::new();
+    let workers = runtime.add(local(2)).unwrap();
+    work_goes_on_over_resets(&runtime, &workers, Duration::from_millis(10));
 }
 
 /// Resets the connections of this process to two workers again and again, while functions and an actor work there.
-pub fn work_goes_on_over_resets(manager: LocalManager, pause: Duration) {
-    let runtime = Runtime::new();
-    let workers = runtime.add(manager).unwrap();
+pub fn work_goes_on_over_resets(runtime: &Runtime, workers: &[Worker], pause: Duration) {
     let log = runtime.spawn::<Log>("log", ()).in_worker(&workers[0]).unwrap();
     let mut resets = 0;
     std::thread::scope(|scope| {

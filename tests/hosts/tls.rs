@@ -133,7 +133,9 @@ fn jnet_08_the_wire_has_nothing_of_what_is_said_under_tls() {
 #[test]
 fn jnet_08_workers_under_tls_reach_each_other_and_children_reach_them() {
     let _guard = beside_others();
-    values_go_between(local(2).transport(tls()));
+    let runtime = Runtime::new();
+    let workers = runtime.add(local(2).transport(tls())).unwrap();
+    values_go_between(&runtime, &workers);
 }
 
 #[test]
@@ -158,7 +160,9 @@ fn jnet_08_tunnels_carry_what_is_under_tls() {
 fn work_goes_on_over_connections_under_tls_that_are_reset() {
     let _guard = alone();
     // A handshake of TLS takes longer, and a connection that carries nothing ten times in a row is given up.
-    work_goes_on_over_resets(local(2).transport(tls()), Duration::from_millis(60));
+    let runtime = Runtime::new();
+    let workers = runtime.add(local(2).transport(tls())).unwrap();
+    work_goes_on_over_resets(&runtime, &workers, Duration::from_millis(60));
 }
 
 #[test]

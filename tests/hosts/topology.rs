@@ -16,7 +16,7 @@ pub fn pid_of(process: u32) -> Result<u32> {
 }
 
 /// The pid of a worker, as another one gets it.
-fn asked(runtime: &Runtime, from: &Worker, of: &Worker) -> Result<u32, String> {
+pub fn asked(runtime: &Runtime, from: &Worker, of: &Worker) -> Result<u32, String> {
     let ask = || {
         let call = pid_of::remote(of.process().number()).on(from);
         runtime.call(call).wait().map_err(|error| error.to_string())

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use selvedge::hosts::{ClusterManager, LocalManager, WorkerCommand, WorkerConfig};
+use selvedge::Worker;
+use selvedge::hosts::{ClusterManager, WorkerCommand, WorkerConfig};
 use selvedge::prelude::*;
 
 use crate::census::{Census, settled};
@@ -48,10 +49,8 @@ fn functions_run_in_workers_that_were_added() {
     assert_ne!(known[0], known[1]);
 }
 
-/// Passes values between two workers of a manager, and between them and a child of the driver.
-pub fn values_go_between(manager: LocalManager) {
-    let runtime = Runtime::new();
-    let workers = runtime.add(manager).unwrap();
+/// Passes values between two workers, and between them and a child of the driver.
+pub fn values_go_between(runtime: &Runtime, workers: &[Worker]) {
     let child = runtime.worker("child").unwrap();
     for count in [10, 1_000_000] {
         let expected = count * (count - 1) / 2;
@@ -69,7 +68,9 @@ pub fn values_go_between(manager: LocalManager) {
 #[test]
 fn jmgr_03_a_value_goes_from_one_worker_to_another_without_the_driver() {
     let _guard = beside_others();
-    values_go_between(local(2));
+    let runtime = Runtime::new();
+    let workers = runtime.add(local(2)).unwrap();
+    values_go_between(&runtime, &workers);
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl Meeting {
             false => Ok(None),
         };
         let (pid, machine) = match first {
-            Ok(Some((FromWorker::Joined { pid, machine }, _))) => (pid, machine),
+            Ok(Some((FromWorker::Joined { pid, machine, .. }, _))) => (pid, machine),
             Ok(Some(_)) => return Err(NoHello::Said("it spoke before it introduced itself".to_owned())),
             Ok(None) => return Err(NoHello::Ended),
             Err(error) => return Err(NoHello::Said(error.to_string())),
@@ -101,18 +101,18 @@ impl Meeting {
         Ok(Met {
             words,
             link,
-            stdout: pump(
+            stdout: Some(pump(
                 &self.beside.worker,
                 pid,
                 stdout,
                 &begun,
                 Target::Out,
                 &self.beside.printer,
-            ),
+            )),
             pid,
             sentinels: Vec::new(),
             station: Some(Station {
-                listens_at: place.to_string(),
+                listens_at: Some(place.to_string()),
                 names: self.dialing.names.clone(),
             }),
             machine: Some(machine),

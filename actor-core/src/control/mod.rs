@@ -6,7 +6,8 @@
 //!   actor restarts.
 //! - `worker_node`: one for each worker process. It restarts the process and ends it.
 //! - `worker_start`: the start of a process, up to its hello; `host_start`: that of one on another host; `tunnel`: the way to it
-//!   by `ssh`; `hosted`: its life and its tunnel.
+//!   by `ssh`; `hosted`: its life and its tunnel; `guest_start`, `guest`: a worker that dials in.
+//! - `worker_process`: the process of a worker, a child or a guest.
 //! - `messages`, `supervisor_message`: the messages to nodes and to the supervisor.
 //! - `watch`: waits for a worker's death and announces it.
 //! - `launch_threads`: the threads that start worker processes. They live as long as the control thread, because a
@@ -15,6 +16,10 @@
 //! The control thread must never block, because it detects deaths.
 
 pub(crate) mod actor_node;
+#[cfg(feature = "hosts")]
+mod guest;
+#[cfg(feature = "hosts")]
+mod guest_start;
 #[cfg(feature = "hosts")]
 mod host_start;
 mod hosted;
@@ -28,6 +33,7 @@ pub(crate) mod supervisor_message;
 mod tunnel;
 pub(crate) mod watch;
 pub(crate) mod worker_node;
+pub(crate) mod worker_process;
 pub(crate) mod worker_start;
 
 use std::io;

@@ -12,9 +12,9 @@ use crate::control::hosted::Hosted;
 use crate::control::messages::WorkerMessage;
 use crate::control::node::NodeRef;
 use crate::control::silence::Silence;
+use crate::control::worker_process::WorkerProcess;
 use crate::death::{Death, Exit};
 use crate::directory::Directory;
-pub(crate) use crate::platform::child::Process;
 use crate::platform::signal::is_forced;
 use crate::worker::link::{Link, read_words};
 use crate::worker::output::Pump;
@@ -36,12 +36,12 @@ pub(crate) struct Watch {
     pub(crate) pid: u32,
     /// The name of the process among the peers.
     pub(crate) peer: Peer,
-    pub(crate) process: Process,
+    pub(crate) process: WorkerProcess,
     pub(crate) link: Arc<Link>,
     /// The reason that the process was killed because its link had ended.
     pub(crate) severed: Arc<OnceLock<String>>,
-    pub(crate) stdout: Arc<Pump>,
-    pub(crate) stderr: Arc<Pump>,
+    pub(crate) stdout: Option<Arc<Pump>>,
+    pub(crate) stderr: Option<Arc<Pump>>,
     pub(crate) hosted: Hosted,
 }
 
@@ -67,7 +67,7 @@ impl Watch {
             // A worker without a link is of no use. It is dead already, or it reports the reason and ends.
             () = &mut frames => {
                 has_left = self.record.is_told_to_end();
-                let _ = tokio::time::timeout(LAST_WORDS_TIMEOUT, self.process.exited()).await;
+                let _ = tokio::time::timeout(LAST_WORDS_TIMEOUT, self.process.exited_after_its_link()).await;
                 soon()
             }
             () = self.process.exited() => {
@@ -91,14 +91,16 @@ impl Watch {
             None => self.process.reap().await,
         };
         let exit = match self.severed.get() {
+            severed if self.process.is_guest() => end_of_guest(severed, is_silent.then_some(limit), has_left),
             _ if is_silent => Exit::Silent(limit),
             // The worker has ended as it was told; only the program that led to it, such as `ssh`, was still there.
             _ if has_left && self.hosted.is_announced() && is_forced(&exit) => Exit::Unknown,
             Some(why) if is_forced(&exit) && !self.record.is_told_to_end() => Exit::Severed(why.clone()),
             _ => exit,
         };
-        self.stdout.drain();
-        self.stderr.drain();
+        for output in [&self.stdout, &self.stderr].into_iter().flatten() {
+            output.drain();
+        }
         let death = self.death(exit);
         self.record.note_end(self.pid, &death.exit);
         self.directory.process_died(self.record.id(), &death);
@@ -128,7 +130,23 @@ impl Watch {
             worker: Some(self.record.process_name()),
             pid: Some(self.pid),
             exit,
-            stderr_tail: self.stderr.tail(),
+            stderr_tail: self
+                .stderr
+                .as_ref()
+                .map(|stderr| stderr.tail())
+                .unwrap_or_default(),
         }
+    }
+}
+
+/// How a guest has ended, of which only the link is seen. `has_left`: it was told to end, and its link has ended.
+fn end_of_guest(severed: Option<&String>, silent_for: Option<Duration>, has_left: bool) -> Exit {
+    match (silent_for, severed) {
+        (Some(limit), _) => Exit::Fenced(format!(
+            "it gave no sign of life for {limit:?} (was it stopped, or frozen? help: Runtime::silence_timeout sets this time)"
+        )),
+        (None, Some(why)) => Exit::Fenced(why.clone()),
+        (None, None) if has_left => Exit::Unknown,
+        (None, None) => Exit::Fenced("it has closed its end of the link, or has died".to_owned()),
     }
 }

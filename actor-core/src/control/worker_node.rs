@@ -68,7 +68,7 @@ impl WorkerNode {
         let directory = Arc::clone(&self.args.directory);
         let records = directory.records_in(self.args.record.id());
         if self.closing.is_some() {
-            let is_late = is_forced(exit) || *exit == Exit::Code(EXIT_STUCK);
+            let is_late = is_forced(exit) || matches!(exit, Exit::Code(EXIT_STUCK) | Exit::Fenced(_));
             let killed = is_late && !self.was_dead;
             let name = killed.then(|| self.args.record.name().to_owned());
             self.args.supervisor.send(SupervisorMessage::WorkerGone {
@@ -209,6 +209,7 @@ fn dismiss(record: &ActorRecord, keep: &Weak<LaneKeep>) {
 mod tests {
     use super::*;
     use crate::cell::Blueprint;
+    use crate::control::worker_process::ProcessHandle;
     use crate::home::handles::Worker;
     use crate::home::placement::Restart;
     use crate::hub::post::Post;
@@ -239,7 +240,7 @@ mod tests {
             let runs = RunningProcess {
                 pid: 0,
                 peer: directory.hub.me(),
-                child: ChildHandle::of_nobody(),
+                handle: ProcessHandle::Child(ChildHandle::of_nobody()),
                 link: Arc::clone(&link),
                 name: process.process_name(),
                 severed: Arc::default(),

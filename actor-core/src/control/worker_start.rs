@@ -12,13 +12,14 @@ use crate::control::launch_threads::LaunchThreads;
 use crate::control::messages::WorkerMessage;
 use crate::control::node::NodeRef;
 use crate::control::supervisor_message::SupervisorMessage;
-use crate::control::watch::{Process, Watch};
+use crate::control::watch::Watch;
+use crate::control::worker_process::{ProcessHandle, WorkerProcess};
 use crate::death::Exit;
 use crate::directory::Directory;
 #[cfg(feature = "hosts")]
 use crate::hosts::host_key::Machine;
 use crate::hub::post::Post;
-use crate::platform::child::ChildHandle;
+use crate::platform::child::Process;
 use crate::platform::link::{OutputPipe, OutputReader, Stream, connect, output};
 use crate::spawn_error::SpawnError;
 use crate::topology::Station;
@@ -45,19 +46,21 @@ pub(crate) struct WorkerArgs {
 }
 
 /// A process that was started, under its name among the peers.
-struct NewProcess {
-    peer: Peer,
-    child: ChildHandle,
-    process: Process,
-    stderr: Arc<Pump>,
-    hosted: Hosted,
+pub(super) struct NewProcess {
+    pub(super) peer: Peer,
+    pub(super) handle: ProcessHandle,
+    pub(super) process: WorkerProcess,
+    /// `None` for a guest, whose output is its own.
+    pub(super) stderr: Option<Arc<Pump>>,
+    pub(super) hosted: Hosted,
 }
 
 /// A process that has introduced itself.
 pub(super) struct Met {
     pub(super) words: Words,
     pub(super) link: Arc<Link>,
-    pub(super) stdout: Arc<Pump>,
+    /// `None` for a guest, whose output is its own.
+    pub(super) stdout: Option<Arc<Pump>>,
     /// The pid of the worker on its host.
     pub(super) pid: u32,
     pub(super) sentinels: Vec<u32>,
@@ -71,6 +74,10 @@ pub(super) struct Met {
 impl WorkerArgs {
     /// Launches the process, waits for its hello, and watches it from then on.
     pub(super) async fn start(&mut self, node: &NodeRef<WorkerMessage>) -> Result<(), SpawnError> {
+        #[cfg(feature = "hosts")]
+        if let Some(guests) = self.launcher.guests() {
+            return self.start_guest(node, guests).await;
+        }
         let Launched { child, contact } = self.launch().await?;
         let mut hosted = Hosted::launched(&self.record, &self.launcher);
         let LaunchedChild {
@@ -105,9 +112,9 @@ impl WorkerArgs {
         };
         let started = NewProcess {
             peer,
-            child,
-            process,
-            stderr,
+            handle: ProcessHandle::Child(child),
+            process: WorkerProcess::Child(process),
+            stderr: Some(stderr),
             hosted,
         };
         self.join(node, started, met);
@@ -115,10 +122,10 @@ impl WorkerArgs {
     }
 
     /// Makes a process that has introduced itself a member, and watches it.
-    fn join(&self, node: &NodeRef<WorkerMessage>, started: NewProcess, met: Met) {
+    pub(super) fn join(&self, node: &NodeRef<WorkerMessage>, started: NewProcess, met: Met) {
         let NewProcess {
             peer,
-            child,
+            handle,
             mut process,
             stderr,
             mut hosted,
@@ -133,7 +140,7 @@ impl WorkerArgs {
         let running = RunningProcess {
             pid,
             peer,
-            child,
+            handle,
             link: Arc::clone(&link),
             name: record.process_name(),
             severed: Arc::clone(&severed),
@@ -175,7 +182,7 @@ impl WorkerArgs {
         Ok(Met {
             words,
             link: Arc::new(link),
-            stdout,
+            stdout: Some(stdout),
             pid,
             sentinels,
             station: None,
@@ -197,7 +204,7 @@ impl WorkerArgs {
     }
 
     /// The name of a new process among the peers: its place, and a number that no earlier process had there.
-    fn next_peer(&mut self) -> Peer {
+    pub(super) fn next_peer(&mut self) -> Peer {
         self.incarnation = Incarnation(self.incarnation.0.saturating_add(1));
         Peer {
             process: self.record.id().among_peers(),

@@ -45,6 +45,16 @@ pub enum EndError {
         /// The time that was allowed.
         grace: Duration,
     },
+    /// The worker, which has dialled in, did not end in time. Its link was cut, and it is not let in again; its process may live on.
+    #[error(
+        "{worker} did not end within {grace:?}, and its link was cut: it has dialled in, so its process can be killed only where it runs"
+    )]
+    CutOff {
+        /// The worker.
+        worker: ProcessName,
+        /// The time that was allowed.
+        grace: Duration,
+    },
     /// The worker did not end in time, and was killed.
     #[error("{worker} did not end within {grace:?} and was killed")]
     Killed {
@@ -107,6 +117,10 @@ impl Runtime {
         let record = Arc::new(WorkerRecord::new(ProcessId::next(), name, env));
         #[cfg(feature = "hosts")]
         record.note_place(launcher.place());
+        #[cfg(feature = "hosts")]
+        if launcher.guests().is_some() {
+            record.note_guest();
+        }
         let (reply, started) = promise();
         let limit = launcher.time_limit(self.inner().directory.limits().hello);
         let message = SupervisorMessage::AddWorker {
@@ -324,7 +338,7 @@ impl Worker {
     /// Ends the worker for good: its actors die, and its process ends within `grace` or is killed.
     ///
     /// # Errors
-    /// [`EndError::Killed`] if the process did not end by itself and was killed.
+    /// [`EndError::Killed`] if the process did not end by itself and was killed; [`EndError::CutOff`] if it has dialled in.
     pub fn end(&self, grace: Duration) -> Result<(), EndError> {
         let deadline = deadline_after(grace);
         let record = &self.keep.record;
@@ -340,11 +354,19 @@ impl Worker {
             .wait(deadline + KILL_GRACE, || record.over().is_some());
         match record.over() {
             Some(false) => Ok(()),
-            Some(true) | None => Err(EndError::Killed {
-                worker: self.keep.record.process_name(),
-                grace,
-            }),
+            Some(true) | None => {
+                let worker = self.process_name();
+                Err(match record.is_guest() {
+                    true => EndError::CutOff { worker, grace },
+                    false => EndError::Killed { worker, grace },
+                })
+            }
         }
+    }
+
+    /// The worker, as errors name it.
+    pub(crate) fn process_name(&self) -> ProcessName {
+        self.keep.record.process_name()
     }
 
     pub(crate) fn kill(&self) {

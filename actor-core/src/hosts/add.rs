@@ -1,5 +1,6 @@
 //! Workers of a manager are added to a runtime.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +11,14 @@ use thiserror::Error;
 
 use super::adding::Adding;
 use super::agreement::{NoTurn, Terms};
+use super::dial_in::{DialIn, Invitation};
+use super::door::DoorError;
+use super::link_transport::LinkTransport;
 use super::manager::ClusterManager;
 use super::managing::Managing;
 use crate::BoxError;
 use crate::home::handles::Worker;
+use crate::process_name::ProcessName;
 use crate::runtime::Runtime;
 use crate::spawn_error::SpawnError;
 use crate::topology::Topology;
@@ -34,8 +39,10 @@ pub enum AddError {
         #[source]
         error: CommandError,
     },
-    /// A configuration does not say by which command the worker is started.
-    #[error("worker `{worker}` has no command: set one by `WorkerConfig::command`")]
+    /// A configuration does not say by which command the worker is started, and the manager has no door.
+    #[error(
+        "worker `{worker}` has no command: set one by `WorkerConfig::command`, or let workers dial in by `ClusterManager::door`"
+    )]
     NoCommand {
         /// The name of the worker.
         worker: String,
@@ -47,6 +54,38 @@ pub enum AddError {
         worker: String,
         /// The one that it has, and the one that is missing.
         has: &'static str,
+    },
+    /// Fewer workers have dialled in than were expected. Those that have are ended.
+    #[error(
+        "{} of {expected} workers dialled in at {at} within {waited:?}{}{} (help: start them with `--selvedge-worker --dial HOST:PORT`; \
+         DialIn::within sets this time)",
+        came.len(),
+        names_of(came),
+        refusal_of(refused.as_deref())
+    )]
+    NotAllCame {
+        /// The address at which they were heard.
+        at: SocketAddr,
+        /// The number of workers that were expected.
+        expected: usize,
+        /// The workers that came.
+        came: Vec<ProcessName>,
+        /// The time that the wait lasted.
+        waited: Duration,
+        /// The last process that was refused, and why.
+        refused: Option<String>,
+    },
+    /// Workers of another runtime dial in at this port.
+    #[error("workers of another runtime dial in at {at}: make a `DialIn` for each runtime")]
+    DoorUsed {
+        /// The address.
+        at: SocketAddr,
+    },
+    /// Workers cannot dial in over a transport of the user's own.
+    #[error("workers dial in over TCP or TLS, and the transport is `{transport}`: leave out one of the two")]
+    NoDoor {
+        /// The name of the transport.
+        transport: String,
     },
     /// A worker did not start, or could not be reached.
     #[error(transparent)]
@@ -105,6 +144,18 @@ pub enum AddError {
 
 selvedge_channels::debug_is_report!(AddError);
 
+impl AddError {
+    fn of_door(error: DoorError, at: SocketAddr, transport: &LinkTransport) -> Self {
+        match error {
+            DoorError::Used => AddError::DoorUsed { at },
+            DoorError::NoPorts => AddError::NoDoor {
+                transport: transport.to_string(),
+            },
+            DoorError::Keys(error) => AddError::Keys(error),
+        }
+    }
+}
+
 impl From<NoTurn> for AddError {
     fn from(reason: NoTurn) -> Self {
         match reason {
@@ -114,6 +165,20 @@ impl From<NoTurn> for AddError {
             NoTurn::Transport { fixed, wanted } => AddError::TransportFixed { fixed, wanted },
         }
     }
+}
+
+fn names_of(came: &[ProcessName]) -> String {
+    let names: Vec<String> = came.iter().map(ProcessName::to_string).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(": {}", names.join(", "))
+}
+
+fn refusal_of(refused: Option<&str>) -> String {
+    refused.map_or_else(String::new, |why| {
+        format!("; the last one that was refused: {why}")
+    })
 }
 
 /// The time for which a call waits for another one at least.
@@ -148,10 +213,16 @@ impl Runtime {
         directory.hub.set_keys(keys.secret());
         let manager: Arc<dyn ClusterManager> = Arc::new(manager);
         let managing = Managing::new(Arc::clone(&manager));
+        let door = manager.door();
+        if let Some(door) = &door {
+            self.inner().control()?;
+            let opened = door.door().open(&directory.hub, cookie.clone(), &transport);
+            opened.map_err(|error| AddError::of_door(error, door.address(), &transport))?;
+        }
         // Without a worker, the manager goes with this seat.
         let _seat = managing.seat(0);
         directory.note_manager(&managing);
-        let mut adding = Adding::new(self, cookie, transport, &managing);
+        let mut adding = Adding::new(self, cookie, transport, &managing, door);
         let launched = manager.launch(&mut |config| adding.begin(config));
         let workers = adding.finish(launched.map_err(AddError::Manager))?;
         if !workers.is_empty() {
@@ -183,6 +254,15 @@ impl Runtime {
             true => Ok(()),
             false => Err(SetCookieError::Fixed),
         }
+    }
+
+    /// All that a worker needs to dial in at this door. Any number of workers may have the same invitation.
+    ///
+    /// # Errors
+    /// The system gives no random numbers, or the credentials of the transport cannot be made.
+    pub fn invitation(&self, door: &DialIn) -> Result<Invitation, AddError> {
+        let input = door.transport().input(&self.cookie()?);
+        Ok(Invitation(input.map_err(AddError::Keys)?))
     }
 
     /// The cookie of the workers of managers, which is made now if there is none: for managers that start their workers

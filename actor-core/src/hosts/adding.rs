@@ -11,13 +11,16 @@ use selvedge_cluster::manager::{
 };
 
 use super::add::AddError;
+use super::dial_in::DialIn;
 use super::dialing::Dialing;
-use super::launcher::CommandLauncher;
+use super::door::Guests;
+use super::launcher::{CommandLauncher, GuestLauncher};
 use super::link_transport::LinkTransport;
 use super::managing::Managing;
 use super::tunnelling::Tunnelling;
 use crate::home::handles::{StartingWorker, Worker};
 use crate::runtime::Runtime;
+use crate::spawn_error::SpawnError;
 use crate::topology::Names;
 
 /// The time that workers get to end if one of them could not be added.
@@ -32,10 +35,14 @@ pub(super) struct Adding<'a> {
     cookie: Cookie,
     transport: LinkTransport,
     managing: &'a Arc<Managing>,
+    /// The place where workers without a command dial in.
+    door: Option<DialIn>,
     hosts: Vec<HostQueue>,
     /// The workers that are starting, the oldest first.
     starting: VecDeque<(WorkerOrder, StartingWorker)>,
     joined: Vec<Worker>,
+    /// The number of workers that have not dialled in.
+    missing: usize,
     failed: Option<AddError>,
 }
 
@@ -61,7 +68,8 @@ struct WorkerOrder {
 /// The part of a configuration by which its workers are started.
 struct Recipe {
     name: String,
-    command: WorkerCommand,
+    /// `None` for workers that dial in.
+    command: Option<WorkerCommand>,
     ssh: Option<(SshOptions, MachineSpec)>,
     names: Names,
     count: Count,
@@ -75,15 +83,18 @@ impl<'a> Adding<'a> {
         cookie: Cookie,
         transport: LinkTransport,
         managing: &'a Arc<Managing>,
+        door: Option<DialIn>,
     ) -> Self {
         Adding {
             runtime,
             cookie,
             transport,
             managing,
+            door,
             hosts: Vec::new(),
             starting: VecDeque::new(),
             joined: Vec::new(),
+            missing: 0,
             failed: None,
         }
     }
@@ -94,10 +105,10 @@ impl<'a> Adding<'a> {
             return;
         }
         let name = config.ident.clone().unwrap_or_else(|| "worker".to_owned());
-        let Some(command) = config.command.clone() else {
+        if config.command.is_none() && self.door.is_none() {
             self.failed = Some(AddError::NoCommand { worker: name });
             return;
-        };
+        }
         let has = match (&config.ssh, &config.machine) {
             (Some(_), None) => Some("a way to use `ssh` and no machine"),
             (None, Some(_)) => Some("a machine and no way to use `ssh`"),
@@ -115,7 +126,7 @@ impl<'a> Adding<'a> {
         }
         let recipe = Recipe {
             name,
-            command,
+            command: config.command.clone(),
             ssh: config.ssh.clone().zip(config.machine.clone()),
             names: Names {
                 ident: config.ident.clone(),
@@ -145,10 +156,13 @@ impl<'a> Adding<'a> {
         {
             match starting.wait() {
                 Ok(worker) => self.note_join(&order, worker),
+                // The others have the same time, so those that come are heard of soon.
+                Err(SpawnError::NoHello { .. }) if order.recipe.command.is_none() => self.missing += 1,
                 Err(error) => self.failed = Some(error.into()),
             }
         }
-        let Some(error) = self.failed else {
+        let not_all_came = self.not_all_came();
+        let Some(error) = self.failed.or(not_all_came) else {
             self.joined.sort_by_key(Worker::process);
             return Ok(self.joined);
         };
@@ -158,6 +172,18 @@ impl<'a> Adding<'a> {
             drop(worker.end(END_GRACE));
         }
         Err(error)
+    }
+
+    /// The error, if some of the workers that dial in have not.
+    fn not_all_came(&self) -> Option<AddError> {
+        let door = self.door.as_ref().filter(|_| self.missing > 0)?;
+        Some(AddError::NotAllCame {
+            at: door.address(),
+            expected: self.joined.len() + self.missing,
+            came: self.joined.iter().map(Worker::process_name).collect(),
+            waited: door.wait(),
+            refused: door.door().refused(),
+        })
     }
 
     /// A worker has joined: the others of its configuration can start, and one in its place.
@@ -177,7 +203,11 @@ impl<'a> Adding<'a> {
                 let Some(order) = host.waiting.pop_front() else {
                     break;
                 };
-                match order.start(self.runtime, &self.cookie, &self.transport, self.managing) {
+                let started = match (&order.recipe.command, &self.door) {
+                    (None, Some(door)) => order.wait_for(self.runtime, door, self.managing),
+                    _ => order.start(self.runtime, &self.cookie, &self.transport, self.managing),
+                };
+                match started {
                     Ok(starting) => {
                         host.starting += 1;
                         self.starting.push_back((order, starting));
@@ -246,12 +276,34 @@ impl WorkerOrder {
     }
 
     /// The command of this worker.
-    fn command(&self) -> WorkerCommand {
-        let mut command = self.recipe.command.clone();
+    ///
+    /// # Errors
+    /// [`AddError::NoCommand`].
+    fn command(&self) -> Result<WorkerCommand, AddError> {
+        let no_command = || AddError::NoCommand { worker: self.name() };
+        let mut command = self.recipe.command.clone().ok_or_else(no_command)?;
         let machine = self.recipe.ssh.as_ref().map(|(_, machine)| machine);
         let bind = command.bind.or_else(|| machine?.bind.clone());
         command.bind = bind.map(|bind| bind.of_worker(self.number));
-        command
+        Ok(command)
+    }
+
+    /// Waits for a worker that dials in.
+    fn wait_for(
+        &self,
+        runtime: &Runtime,
+        door: &DialIn,
+        managing: &Arc<Managing>,
+    ) -> Result<StartingWorker, AddError> {
+        let launcher = GuestLauncher {
+            guests: Guests {
+                door: Arc::clone(door.door()),
+                names: self.recipe.names.clone(),
+            },
+            wait: door.wait(),
+            seat: managing.seat(self.recipe.config),
+        };
+        Ok(runtime.begin_worker(&self.name(), Vec::new(), Arc::new(launcher))?)
     }
 
     fn start(
@@ -261,7 +313,7 @@ impl WorkerOrder {
         transport: &LinkTransport,
         managing: &Arc<Managing>,
     ) -> Result<StartingWorker, AddError> {
-        let (name, mut command, ssh) = (self.name(), self.command(), self.recipe.ssh.as_ref());
+        let (name, mut command, ssh) = (self.name(), self.command()?, self.recipe.ssh.as_ref());
         command.links = transport.of_command();
         let line = match ssh {
             Some((ssh, machine)) => ssh.launch(machine, &command),

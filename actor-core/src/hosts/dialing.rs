@@ -61,7 +61,7 @@ impl Dialing {
     }
 }
 
-/// The place where one incarnation of a worker listens, and the means to dial it.
+/// The place where one incarnation of a process listens, and the means to dial it.
 pub(crate) struct PlaceOfPeer {
     role: Role,
     me: Peer,
@@ -73,6 +73,18 @@ pub(crate) struct PlaceOfPeer {
 }
 
 impl PlaceOfPeer {
+    /// The place where the driver listens for this worker, which it has admitted as `me`.
+    pub(super) fn of_driver(me: Peer, driver: Peer, connect_at: String, means: Means) -> Self {
+        PlaceOfPeer {
+            role: Role::Worker,
+            me,
+            to: driver,
+            connect_at,
+            means,
+            _tunnel: None,
+        }
+    }
+
     /// Makes a link to the worker.
     async fn link(&self) -> Result<Link, LinkError> {
         let place = PeerInfo {

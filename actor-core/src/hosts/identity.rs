@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use selvedge_cluster::handshake::{Cookie, Hello, Identity, Role};
+use selvedge_cluster::handshake::{Cookie, Hello, Identity, Role, Welcome};
 use selvedge_cluster::net::Transport;
 use selvedge_cluster::peer::Peer;
 
@@ -32,5 +32,15 @@ pub(super) fn identity(role: Role, me: Option<Peer>, to: Option<Peer>, cookie: C
         },
         cookie,
         binding: Vec::new(),
+    }
+}
+
+/// The words with which `me` admits `you`.
+pub(super) fn welcome(me: Peer, you: Peer) -> Welcome {
+    Welcome {
+        you,
+        me,
+        epoch: 0,
+        members: Vec::new(),
     }
 }

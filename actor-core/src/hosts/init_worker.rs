@@ -7,7 +7,7 @@ use selvedge_cluster::handshake::Cookie;
 use selvedge_cluster::net::Transport;
 
 use super::identity::Means;
-use super::serve::{Listening, serve_over};
+use super::serve::{Entry, serve_over};
 use crate::flags;
 use crate::platform;
 use crate::runtime::is_any_made;
@@ -73,5 +73,5 @@ pub fn init_worker(
     platform::premain::begin_hosted();
     platform::premain::close_stdin().map_err(|_| InitWorkerError::Stdin)?;
     let transport = Arc::new(transport);
-    serve_over(Means { cookie, transport }, Listening::Own)
+    serve_over(Means { cookie, transport }, Entry::Own)
 }

@@ -8,6 +8,7 @@ use selvedge_cluster::manager::{CommandLine, ManageEvent};
 use selvedge_cluster::peer::ProcessId;
 
 use super::dialing::Dialing;
+use super::door::Guests;
 use super::managing::Seat;
 use crate::platform::launch::launch_command;
 use crate::worker::launch::{Contact, Launched, Launcher};
@@ -21,6 +22,31 @@ pub(super) struct CommandLauncher {
     pub(super) seat: Seat,
     /// The machine, if `ssh` reaches it.
     pub(super) place: Option<String>,
+}
+
+/// The launcher of a worker that dials in: it launches nothing.
+pub(super) struct GuestLauncher {
+    pub(super) guests: Guests,
+    pub(super) wait: Duration,
+    pub(super) seat: Seat,
+}
+
+impl Launcher for GuestLauncher {
+    fn launch(&self, _: &str, _: &[(String, String)]) -> io::Result<Launched> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn time_limit(&self, _: Duration) -> Duration {
+        self.wait
+    }
+
+    fn guests(&self) -> Option<Guests> {
+        Some(self.guests.clone())
+    }
+
+    fn tell(&self, worker: ProcessId, event: ManageEvent) {
+        self.seat.tell(worker, event);
+    }
 }
 
 /// The time that a worker gets at least: a login on another host may take long.

@@ -10,7 +10,7 @@ use selvedge_cluster::manager::TlsFiles;
 use selvedge_cluster::manager::{WorkerLinks, WorkerTls};
 #[cfg(feature = "tls")]
 use selvedge_cluster::net::{CredentialTexts, Credentials, CredentialsError, Issuer, PeerNames, Tls};
-use selvedge_cluster::net::{Tcp, Transport, Uds};
+use selvedge_cluster::net::{Tcp, TcpPort, Transport, Uds};
 
 use super::keys::{Keys, WorkerInput};
 use super::watched_tcp::WatchedTcp;
@@ -161,6 +161,20 @@ impl LinkTransport {
         }
     }
 
+    /// The transport by which the driver listens for workers that dial it; `None` if that is the user's own, which has no ports.
+    ///
+    /// # Errors
+    /// The credentials cannot be used.
+    pub(super) fn listener(&self, port: TcpPort) -> Result<Option<Arc<dyn Transport>>, BoxError> {
+        let port = WatchedTcp(port);
+        Ok(match &self.0 {
+            Kind::Tcp => Some(Arc::new(port)),
+            #[cfg(feature = "tls")]
+            Kind::Tls(links) => Some(Arc::new(Tls::over(port, &links.driver, links.names)?)),
+            Kind::Own(_) => None,
+        })
+    }
+
     /// The transport as a worker's command names it.
     pub(super) fn of_command(&self) -> WorkerLinks {
         match &self.0 {
@@ -211,7 +225,7 @@ impl LinkTransport {
 }
 
 /// TCP that dials. The interface of a transport is for listening.
-fn dialing_tcp() -> WatchedTcp {
+fn dialing_tcp() -> WatchedTcp<Tcp> {
     WatchedTcp(Tcp::loopback())
 }
 

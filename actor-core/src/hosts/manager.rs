@@ -3,6 +3,7 @@
 use selvedge_cluster::manager::{ManageEvent, WorkerCommand, WorkerConfig};
 use selvedge_cluster::peer::ProcessId;
 
+use super::dial_in::DialIn;
 use super::link_transport::LinkTransport;
 use crate::BoxError;
 use crate::topology::Topology;
@@ -66,6 +67,12 @@ pub trait ClusterManager: Send + Sync {
     /// transport are refused. By default, TCP.
     fn transport(&self) -> LinkTransport {
         LinkTransport::default()
+    }
+
+    /// The place where workers dial in that are not started by a command: those whose configuration has none. By default there
+    /// is none, and each configuration has a command.
+    fn door(&self) -> Option<DialIn> {
+        None
     }
 
     /// Is told of each process of a worker: [`Register`](ManageEvent::Register) when it has joined,

@@ -4,19 +4,23 @@
 //! listens, dials it, and proves that it knows the cookie, as the worker does. From then on the two have a link of the hub,
 //! like a driver and a child: all letters take it, and so do the words by which actors are built and called.
 //!
-//! - `manager`, `local`, `ssh`, `slurm`: who decides which workers there are.
+//! - `manager`, `local`, `ssh`, `slurm`, `dial_in`: who decides which workers there are.
 //! - `add`, `adding`: workers are added to a runtime; `agreement`: what all managers have in common; `managing`: the thread that
 //!   tells managers of them.
 //! - `link_transport`, `watched_tcp`: the transport of links; `keys`: the secrets that workers get.
 //! - `launcher`, `dialing`, `tunnelling`: the driver's side of one worker, up to its link; `control/host_start.rs` goes on from
 //!   there.
-//! - `serve`: the worker's side; `init_worker`: a worker over a transport of the user's own.
+//! - `door`: the driver's side of workers that dial in; `control/guest_start.rs` goes on from there.
+//! - `serve`: the worker's side; `guest`: that of a worker that dials in; `met_driver`: the result of both; `init_worker`: a worker over a transport of the user's own.
 //! - `identity`, `host_key`: what a process says of itself, and which processes can share memory.
 
 mod add;
 mod adding;
 pub(crate) mod agreement;
+mod dial_in;
 pub(crate) mod dialing;
+pub(crate) mod door;
+mod guest;
 pub(crate) mod host_key;
 mod identity;
 mod init_worker;
@@ -26,6 +30,7 @@ mod link_transport;
 mod local;
 mod manager;
 pub(crate) mod managing;
+mod met_driver;
 pub(crate) mod serve;
 mod slurm;
 mod ssh;
@@ -33,6 +38,7 @@ pub(crate) mod tunnelling;
 mod watched_tcp;
 
 pub use add::{AddError, SetCookieError};
+pub use dial_in::{DialIn, Invitation};
 pub use init_worker::{InitWorkerError, init_worker};
 pub use link_transport::LinkTransport;
 pub use local::LocalManager;

@@ -1,21 +1,23 @@
 //! The worker's side: it listens, says where, hears its driver, and works for it.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU16;
 use std::process;
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
-use selvedge_cluster::handshake::{CookieSource, Role, Welcome};
+use selvedge_cluster::handshake::{Cookie, CookieSource, Role};
 use selvedge_cluster::manager::{BindAddress, WorkerFlags, WorkerPlace};
-use selvedge_cluster::net::{Arrival, Link, Listener};
+use selvedge_cluster::net::{Arrival, Listener};
 use selvedge_cluster::peer::Peer;
 use tokio::time::timeout;
 
+use super::guest::{DialPlan, address_towards, dial_driver};
 use super::host_key::Machine;
-use super::identity::{MEANS, Means, identity};
+use super::identity::{MEANS, Means, identity, welcome};
 use super::link_transport::of_worker;
+use super::met_driver::MetDriver;
 use crate::hub::connection::Resume;
 use crate::hub::post::{Letter, Post};
 use crate::hub::reactor::start_reactor;
@@ -34,24 +36,32 @@ use crate::worker::writer::Writer;
 /// Runs a worker that was started with these flags to its end.
 pub(crate) fn serve(flags: &WorkerFlags) -> ! {
     platform::premain::begin_hosted();
+    let entry = match &flags.dial {
+        None => Entry::Port,
+        Some(to) => Entry::Dials(DialPlan {
+            to: to.clone(),
+            has_port: !flags.no_port,
+        }),
+    };
     match means(flags) {
-        Ok(means) => serve_over(means, Listening::Port),
+        Ok(means) => serve_over(means, entry),
         Err(why) => refuse(&why),
     }
 }
 
-/// The kind of place that a worker announces.
-#[derive(Clone, Copy)]
-pub(super) enum Listening {
-    /// A port of TCP.
+/// The way by which a worker and its driver meet.
+pub(super) enum Entry {
+    /// The worker announces a port of TCP, where the driver dials it.
     Port,
-    /// A place that only the transport of the user's own understands.
+    /// The worker announces a place that only the transport of the user's own understands.
     Own,
+    /// The worker dials the driver.
+    Dials(DialPlan),
 }
 
 /// Runs a worker to its end.
-pub(super) fn serve_over(means: Means, listening: Listening) -> ! {
-    match start(means, listening) {
+pub(super) fn serve_over(means: Means, entry: Entry) -> ! {
+    match start(means, entry) {
         Ok((worker, letters)) => work(worker, &letters),
         Err(why) => refuse(&why),
     }
@@ -59,29 +69,47 @@ pub(super) fn serve_over(means: Means, listening: Listening) -> ! {
 
 /// The cookie, and the transport on which this worker listens.
 fn means(flags: &WorkerFlags) -> Result<Means, String> {
-    let bind = flags.bind.as_deref().map(str::parse::<BindAddress>).transpose();
-    let bind = bind.map_err(|error| format!("the address to listen on: {error}"))?;
-    let mut stdin = std::io::stdin().lock();
-    let cookie = CookieSource::Stdin.read(&mut stdin);
-    let cookie = cookie.map_err(|error| error.to_string())?;
-    let transport = of_worker(address(bind.as_ref())?, flags.tls.as_ref(), &mut stdin)?;
-    drop(stdin);
+    let means = match &flags.cookie_file {
+        Some(path) => {
+            let opened = CookieSource::open(path);
+            let (cookie, mut rest) = opened.map_err(|error| error.to_string())?;
+            means_of(flags, cookie, &mut rest)?
+        }
+        None => {
+            let mut stdin = std::io::stdin().lock();
+            let cookie = CookieSource::Stdin.read(&mut stdin);
+            means_of(flags, cookie.map_err(|error| error.to_string())?, &mut stdin)?
+        }
+    };
     platform::premain::close_stdin()
         .map_err(|error| format!("the standard input cannot be closed: {error}"))?;
+    Ok(means)
+}
+
+/// The means of a worker with these flags, of which `input` has the credentials.
+fn means_of(flags: &WorkerFlags, cookie: Cookie, input: &mut dyn Read) -> Result<Means, String> {
+    let bind = flags.bind.as_deref().map(str::parse::<BindAddress>).transpose();
+    let bind = bind.map_err(|error| format!("the address to listen on: {error}"))?;
+    let address = match (bind, &flags.dial) {
+        (None, Some(driver)) => address_towards(driver)?,
+        (bind, _) => address(bind.as_ref())?,
+    };
+    let transport = of_worker(address, flags.tls.as_ref(), input)?;
     Ok(Means { cookie, transport })
 }
 
 /// The steps up to the link with the driver.
-fn start(means: Means, listening: Listening) -> Result<(WorkerLanes, Receiver<Letter>), String> {
+fn start(means: Means, entry: Entry) -> Result<(WorkerLanes, Receiver<Letter>), String> {
     let means = MEANS.get_or_init(|| means).clone();
     let reactor = start_reactor().map_err(|error| format!("no thread for links: {error}"))?;
-    let found = reactor.block_on(async {
-        let limit = driver_timeout();
-        let heard = timeout(limit, hear_driver(means, listening)).await;
-        heard.unwrap_or_else(|_| Err(format!("no driver has come within {limit:?}")))
-    });
-    let (listener, link, driver) = found?;
-    let me = link.welcome.me;
+    let MetDriver {
+        link,
+        me,
+        driver,
+        listener,
+        listens_at,
+        resume,
+    } = reactor.block_on(meet_driver(means, entry))?;
     let slot = Arc::<OnceLock<Arc<Writer>>>::default();
     let asking = Arc::clone(&slot);
     let hub = Hub::of_worker(me, driver, LinkSettings::default(), move |peer| {
@@ -109,26 +137,40 @@ fn start(means: Means, listening: Listening) -> Result<(WorkerLanes, Receiver<Le
     let worker = WorkerLanes::with_hub(Arc::clone(writer), Arc::clone(&hub), Runtime::with_remote(remote));
     let adopted = {
         let _context = reactor.enter();
-        of_link(link).and_then(|connection| hub.adopt(driver, connection, Resume::Waits))
+        of_link(link).and_then(|connection| hub.adopt(driver, connection, resume))
     };
     adopted.map_err(|error| format!("the link of the driver cannot be used: {error}"))?;
     writer.send(&FromWorker::Joined {
         pid: process::id(),
         machine: Machine::mine(),
+        listens_at,
     });
-    reactor.spawn(hear_peers(listener, hub, driver));
+    if let Some(listener) = listener {
+        reactor.spawn(hear_peers(listener, hub, driver));
+    }
     Ok((worker, letters))
 }
 
+/// Meets the driver, within the time that a worker waits for its driver.
+async fn meet_driver(means: Means, entry: Entry) -> Result<MetDriver, String> {
+    let limit = driver_timeout();
+    let heard = match entry {
+        Entry::Dials(plan) => return dial_driver(means, plan, limit).await,
+        Entry::Port => timeout(limit, hear_driver(means, false)).await,
+        Entry::Own => timeout(limit, hear_driver(means, true)).await,
+    };
+    heard.unwrap_or_else(|_| Err(format!("no driver has come within {limit:?}")))
+}
+
 /// Listens, says where, and waits for the driver, which names this worker.
-async fn hear_driver(means: Means, listening: Listening) -> Result<(Listener, Link, Peer), String> {
+async fn hear_driver(means: Means, is_own: bool) -> Result<MetDriver, String> {
     let identity = identity(Role::Worker, None, None, means.cookie);
     let bound = Listener::bind(&*means.transport, identity).await;
     let mut listener = bound.map_err(|error| error.to_string())?;
     let connect_at = listener.connect_at();
-    let place = match listening {
-        Listening::Port => connect_at.parse().map(WorkerPlace::Address),
-        Listening::Own => WorkerPlace::own(connect_at),
+    let place = match is_own {
+        false => connect_at.parse().map(WorkerPlace::Address),
+        true => WorkerPlace::own(connect_at),
     };
     let place = place.map_err(|error| format!("{connect_at}: {error}"))?;
     let mut stdout = std::io::stdout();
@@ -145,7 +187,14 @@ async fn hear_driver(means: Means, listening: Listening) -> Result<(Listener, Li
         if let (Role::Head, Some(driver), Some(me)) = (hello.role, hello.peer, hello.to)
             && let Ok(link) = arrival.welcome(&welcome(me, driver)).await
         {
-            return Ok((listener, link, driver));
+            return Ok(MetDriver {
+                link,
+                me,
+                driver,
+                listener: Some(listener),
+                listens_at: None,
+                resume: Resume::Waits,
+            });
         }
     }
 }
@@ -180,15 +229,6 @@ async fn hear_peer(arrival: Arrival, hub: &Hub, driver: Peer) {
     if let (Err(error), Role::Worker) = (adopted, role) {
         // The peer learns it by the end of its connection. The driver dials again.
         hub.unreachable(peer, error.to_string());
-    }
-}
-
-fn welcome(me: Peer, you: Peer) -> Welcome {
-    Welcome {
-        you,
-        me,
-        epoch: 0,
-        members: Vec::new(),
     }
 }
 

@@ -3,15 +3,15 @@
 use std::io;
 use std::task::{Context, Poll};
 
-use selvedge_cluster::net::{Accepted, Acceptor, Halves, PeerInfo, Pending, Tcp, Transport};
+use selvedge_cluster::net::{Accepted, Acceptor, Halves, PeerInfo, Pending, Transport};
 
 use crate::platform::peer_socket::watch_over;
 
 /// TCP between processes that may have nothing to say for long, while something between them forgets their connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct WatchedTcp(pub(super) Tcp);
+pub(super) struct WatchedTcp<T>(pub(super) T);
 
-impl Transport for WatchedTcp {
+impl<T: Transport> Transport for WatchedTcp<T> {
     fn name(&self) -> &str {
         self.0.name()
     }

@@ -25,6 +25,10 @@ pub(crate) trait Courier: Send + Sync {
     }
 }
 
+/// The reason that two workers have no link, neither of which others can dial.
+const NOBODY_LISTENS: &str = "neither of the two listens for other workers (help: start one of them without `--no-port`, or add \
+     a worker of this host by `LocalManager`)";
+
 struct Member {
     peer: Peer,
     courier: Arc<dyn Courier>,
@@ -139,17 +143,21 @@ impl Broker {
         if !is_new {
             return;
         }
-        match (one.map(|it| it.listens_at), two.map(|it| it.listens_at)) {
-            (None, None) => match pair() {
+        // A worker without a station takes ends of pairs, and needs keys to dial.
+        let [one_keys, two_keys] = [&one, &two].map(|it| it.is_none().then(|| self.keys.clone()).flatten());
+        let is_pair = one.is_none() && two.is_none();
+        let [one, two] = [one, two].map(|station| station.and_then(|it| it.listens_at));
+        match (one, two) {
+            _ if is_pair => match pair() {
                 Ok((one, two)) => {
                     other.tell(Notice::Linked(from), Some(two));
                     asker.tell(Notice::Linked(about), Some(one));
                 }
                 Err(error) => return asker.tell(Notice::NotLinked(about, error.to_string()), None),
             },
-            (None, Some(place)) => asker.tell(dial(about, place, self.keys.clone()), None),
-            (Some(_), Some(place)) => asker.tell(dial(about, place, None), None),
-            (Some(place), None) => other.tell(dial(from, place, self.keys.clone()), None),
+            (_, Some(place)) => asker.tell(dial(about, place, one_keys), None),
+            (Some(place), None) => other.tell(dial(from, place, two_keys), None),
+            (None, None) => return asker.tell(Notice::NotLinked(about, NOBODY_LISTENS.to_owned()), None),
         }
         if let Some(member) = self.members.get_mut(&about.process) {
             member.linked.insert(from.process);

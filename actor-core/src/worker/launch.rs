@@ -12,6 +12,8 @@ use selvedge_cluster::peer;
 
 #[cfg(feature = "hosts")]
 use crate::hosts::dialing::Dialing;
+#[cfg(feature = "hosts")]
+use crate::hosts::door::Guests;
 use crate::platform;
 use crate::platform::child::Unwatched;
 use crate::platform::link::{OutputPipe, Stream};
@@ -78,6 +80,12 @@ pub(crate) trait Launcher: Send + Sync {
     /// The time that a process which does not end gets after SIGQUIT and before SIGKILL; `None` for one that gets no SIGQUIT.
     #[cfg(feature = "hosts")]
     fn quit_pause(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The workers that dial in, for a worker that is one of them; nothing is launched then.
+    #[cfg(feature = "hosts")]
+    fn guests(&self) -> Option<Guests> {
         None
     }
 

@@ -92,7 +92,12 @@ pub(crate) enum FromWorker {
     Hello { hello: Hello, sentinels: Vec<u32> },
     /// The first message of a worker of another host, which has introduced itself in the handshake. No body.
     #[cfg(feature = "hosts")]
-    Joined { pid: u32, machine: Machine },
+    Joined {
+        pid: u32,
+        machine: Machine,
+        /// The place where other workers dial it, if it has not announced that; `None` if they cannot.
+        listens_at: Option<String>,
+    },
     /// Answers `Create`. No body.
     Created {
         request: RequestId,

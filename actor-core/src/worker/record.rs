@@ -9,13 +9,13 @@ use tokio::sync::watch;
 
 use crate::control::messages::WorkerMessage;
 use crate::control::node::NodeRef;
+use crate::control::worker_process::ProcessHandle;
 use crate::death::Exit;
 #[cfg(feature = "hosts")]
 use crate::hosts::host_key::Machine;
 use crate::hub::broker::Courier;
 use crate::hub::notice::Notice;
 use crate::id::{HostId, LaneId, ProcessId};
-use crate::platform::child::ChildHandle;
 use crate::platform::peer_socket::PeerEnd;
 use crate::process_name::ProcessName;
 use crate::worker::link::{Link, OnResponse};
@@ -26,7 +26,7 @@ use crate::worker::protocol::ToWorker;
 pub(crate) struct RunningProcess {
     pub(crate) pid: u32,
     pub(crate) peer: Peer,
-    pub(crate) child: ChildHandle,
+    pub(crate) handle: ProcessHandle,
     pub(crate) link: Arc<Link>,
     pub(crate) name: ProcessName,
     /// The reason that the process was killed because its link had ended.
@@ -41,10 +41,10 @@ impl Courier for RunningProcess {
 
     fn kill(&self, why: &str) {
         // A process that ends already has lost its link by that. Else the first reason is the one.
-        if !self.child.is_ending(self.pid) {
+        if !self.handle.is_ending(self.pid) {
             let _ = self.severed.set(why.to_owned());
         }
-        self.child.kill();
+        self.handle.kill();
     }
 
     fn name(&self) -> Option<ProcessName> {
@@ -66,6 +66,9 @@ pub(crate) struct WorkerRecord {
     /// The machine as the manager calls it.
     #[cfg(feature = "hosts")]
     place: OnceLock<Arc<str>>,
+    /// Set if the worker is a guest.
+    #[cfg(feature = "hosts")]
+    guest: OnceLock<()>,
     /// Becomes true when the worker is told to end.
     told: watch::Sender<bool>,
     /// Set when no process of the worker will run any more: `true` if the last process had to be killed.
@@ -85,9 +88,25 @@ impl WorkerRecord {
             machine: OnceLock::new(),
             #[cfg(feature = "hosts")]
             place: OnceLock::new(),
+            #[cfg(feature = "hosts")]
+            guest: OnceLock::new(),
             told: watch::Sender::new(false),
             over: OnceLock::new(),
         }
+    }
+
+    /// Notes that the worker is a guest.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn note_guest(&self) {
+        let _ = self.guest.set(());
+    }
+
+    /// Whether the worker is a guest: it has dialled in, so nobody can kill it or start it again.
+    pub(crate) fn is_guest(&self) -> bool {
+        #[cfg(feature = "hosts")]
+        return self.guest.get().is_some();
+        #[cfg(not(feature = "hosts"))]
+        false
     }
 
     /// Notes how the manager calls the machine.
@@ -238,15 +257,15 @@ impl WorkerRecord {
     pub(crate) fn quit(&self) {
         let current = self.current.lock().clone();
         if let Some(running) = current {
-            running.child.quit();
+            running.handle.quit();
         }
     }
 
-    /// Sends SIGKILL to the process, if there is one. The death is detected like any other.
+    /// Ends the process, if there is one, by SIGKILL or by the end of its link. The death is detected like any other.
     pub(crate) fn kill(&self) {
         let current = self.current.lock().clone();
         if let Some(running) = current {
-            running.child.kill();
+            running.handle.kill();
         }
     }
 }

@@ -1,0 +1,236 @@
+//! The door: the place where a driver listens for guests, which are workers that dial it.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use selvedge_cluster::handshake::{Cookie, Role};
+use selvedge_cluster::net::{Arrival, Link, LinkError, Listener, TcpPort, Transport};
+use selvedge_cluster::peer::Peer;
+use tokio::sync::{Notify, oneshot};
+
+use super::identity::{identity, welcome};
+use super::link_transport::LinkTransport;
+use crate::BoxError;
+use crate::hub::Hub;
+use crate::hub::connection::Resume;
+use crate::hub::post::Post;
+use crate::platform::peer_socket::of_link;
+use crate::topology::Names;
+
+/// The guests that wait at most until somebody wants one. One more sends away the one that has waited longest.
+const WAITING_MAX: usize = 64;
+
+/// A port of the driver, and those who have come to it. The door is open as long as this value lives.
+pub(crate) struct Door {
+    port: TcpPort,
+    state: Mutex<DoorState>,
+    /// Notified when a guest waits.
+    came: Notify,
+}
+
+#[derive(Default)]
+struct DoorState {
+    /// The hub that the door belongs to, once it is open. The drop of the sender closes the door.
+    open: Option<(Weak<Hub>, oneshot::Sender<Infallible>)>,
+    /// The guests that wait to be admitted, the oldest first.
+    waiting: VecDeque<Arrival>,
+    /// The guests that were admitted and may dial again.
+    guests: Vec<Peer>,
+    /// The last process that was refused, and why.
+    refused: Option<String>,
+}
+
+/// The workers of one configuration that dial in.
+#[derive(Clone)]
+pub(crate) struct Guests {
+    pub(crate) door: Arc<Door>,
+    /// The names of these workers in a custom topology.
+    pub(crate) names: Names,
+}
+
+/// The reason that a door stays closed.
+pub(super) enum DoorError {
+    /// Another runtime has opened it.
+    Used,
+    /// The transport has no ports.
+    NoPorts,
+    /// The credentials of this process cannot be used.
+    Keys(BoxError),
+}
+
+impl Door {
+    pub(super) fn new(port: TcpPort) -> Self {
+        Door {
+            port,
+            state: Mutex::default(),
+            came: Notify::new(),
+        }
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.port.address()
+    }
+
+    /// The last process that was refused, and why.
+    pub(super) fn refused(&self) -> Option<String> {
+        self.state.lock().refused.clone()
+    }
+
+    /// Opens the door, unless it is open.
+    ///
+    /// # Errors
+    /// [`DoorError`].
+    pub(super) fn open(
+        self: &Arc<Self>,
+        hub: &Arc<Hub>,
+        cookie: Cookie,
+        transport: &LinkTransport,
+    ) -> Result<(), DoorError> {
+        let mut state = self.state.lock();
+        if let Some((owner, _)) = &state.open {
+            return match Weak::ptr_eq(owner, &Arc::downgrade(hub)) {
+                true => Ok(()),
+                false => Err(DoorError::Used),
+            };
+        }
+        let listener = transport.listener(self.port.clone()).map_err(DoorError::Keys)?;
+        let listener = listener.ok_or(DoorError::NoPorts)?;
+        let (open, closed) = oneshot::channel();
+        let keeper = Keeper {
+            door: Arc::downgrade(self),
+            hub: Arc::downgrade(hub),
+            me: hub.me(),
+        };
+        state.open = Some((Arc::downgrade(hub), open));
+        drop(state);
+        // Without a control thread, nobody waits at the door.
+        hub.spawn(Box::pin(keeper.keep(listener, cookie, closed)));
+        Ok(())
+    }
+
+    /// Waits for a guest that wants to be admitted. Dropping the future loses nobody.
+    pub(crate) async fn next(&self) -> Arrival {
+        loop {
+            let came = self.came.notified();
+            if let Some(arrival) = self.state.lock().waiting.pop_front() {
+                return arrival;
+            }
+            came.await;
+        }
+    }
+
+    /// Admits a guest as `peer`, and puts its connection under the link to it. Returns whether the connection is used.
+    ///
+    /// # Errors
+    /// A text: the guest has gone.
+    pub(crate) async fn admit(&self, hub: &Hub, arrival: Arrival, peer: Peer) -> Result<bool, String> {
+        {
+            let mut state = self.state.lock();
+            state.guests.retain(|guest| !hub.is_buried(*guest));
+            state.guests.push(peer);
+        }
+        let link = arrival.welcome(&welcome(hub.me(), peer)).await;
+        adopted(hub, link.map_err(|error| error.to_string())?, peer)
+    }
+
+    /// Notes that a process was refused.
+    pub(crate) fn note_refusal(&self, why: String) {
+        self.state.lock().refused = Some(why);
+    }
+
+    fn wait_for_admission(&self, arrival: Arrival) {
+        let crowded_out = {
+            let mut state = self.state.lock();
+            state.waiting.push_back(arrival);
+            let is_full = state.waiting.len() > WAITING_MAX;
+            is_full.then(|| state.waiting.pop_front())
+        };
+        drop(crowded_out);
+        self.came.notify_one();
+    }
+
+    fn has_admitted(&self, peer: Peer) -> bool {
+        self.state.lock().guests.contains(&peer)
+    }
+}
+
+fn adopted(hub: &Hub, link: Link, peer: Peer) -> Result<bool, String> {
+    let connection = of_link(link).map_err(|error| error.to_string())?;
+    let adopted = hub.adopt(peer, connection, Resume::Waits);
+    adopted.map_err(|error| error.to_string())
+}
+
+/// The task that hears the strangers at a door.
+struct Keeper {
+    door: Weak<Door>,
+    hub: Weak<Hub>,
+    me: Peer,
+}
+
+impl Keeper {
+    /// Hears strangers until the door is closed.
+    async fn keep(
+        self,
+        transport: Arc<dyn Transport>,
+        cookie: Cookie,
+        mut closed: oneshot::Receiver<Infallible>,
+    ) {
+        let identity = identity(Role::Head, Some(self.me), None, cookie);
+        let mut listener = match Listener::bind(&*transport, identity).await {
+            Ok(listener) => listener,
+            Err(error) => return self.refuse(&error),
+        };
+        loop {
+            let heard = tokio::select! {
+                heard = listener.next() => heard,
+                _ = &mut closed => return,
+            };
+            match heard {
+                Ok(arrival) => self.hear(arrival),
+                Err(error) => self.refuse(&error),
+            }
+        }
+    }
+
+    fn refuse(&self, error: &LinkError) {
+        if let Some(door) = self.door.upgrade() {
+            door.note_refusal(error.to_string());
+        }
+    }
+
+    /// Takes a process that knows the cookie: a new guest, or one whose last connection has broken.
+    fn hear(&self, arrival: Arrival) {
+        let (Some(door), Some(hub)) = (self.door.upgrade(), self.hub.upgrade()) else {
+            return;
+        };
+        let hello = arrival.hello();
+        match (hello.role, hello.peer) {
+            (Role::Worker, None) => door.wait_for_admission(arrival),
+            (Role::Worker, Some(peer)) if door.has_admitted(peer) && !hub.is_buried(peer) => {
+                let hub = Weak::clone(&self.hub);
+                tokio::spawn(readmit(hub, arrival, peer));
+            }
+            _ => door.note_refusal(format!(
+                "{}: it is no worker of this runtime, or counts as dead",
+                arrival.name()
+            )),
+        }
+    }
+}
+
+/// Puts another connection of a guest under the link to it. A guest without one dials again, until its time is over.
+async fn readmit(hub: Weak<Hub>, arrival: Arrival, peer: Peer) {
+    let Some(me) = hub.upgrade().map(|hub| hub.me()) else {
+        return;
+    };
+    if let Ok(link) = arrival.welcome(&welcome(me, peer)).await
+        && let Some(hub) = hub.upgrade()
+        && !hub.is_buried(peer)
+    {
+        // An error leaves the link as it was, so its time runs out.
+        let _ = adopted(&hub, link, peer);
+    }
+}
