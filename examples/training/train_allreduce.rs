@@ -3,6 +3,9 @@
 //!
 //! `cargo run --release -p selvedge-training --bin train_allreduce -- [--ranks N] [--placement thread|process] [--steps N]`
 //!
+//! With the feature `hosts`, the ranks may be on other hosts: `--guests ADDRESS --invitation FILE` waits at this address for one worker a
+//! rank. Start each as `train_allreduce --selvedge-worker --dial ADDRESS --cookie-file FILE`.
+//!
 //! Afterwards one rank makes the same steps in a plain loop, and the losses are compared.
 
 #![allow(unreachable_pub)] // no other crate can use the items of a program
@@ -31,6 +34,31 @@ struct Arguments {
     /// Equal seeds give equal models.
     #[arg(long, default_value_t = 20_261_121)]
     seed: u64,
+    /// The address at which one worker a rank dials in.
+    #[cfg(feature = "hosts")]
+    #[arg(long, requires = "invitation")]
+    guests: Option<std::net::SocketAddr>,
+    /// A new file, for what these workers need.
+    #[cfg(feature = "hosts")]
+    #[arg(long)]
+    invitation: Option<std::path::PathBuf>,
+}
+
+/// The workers of other hosts, one a rank; none if the ranks are on this one.
+#[cfg(feature = "hosts")]
+fn workers(runtime: &Runtime, arguments: &Arguments) -> Result<Vec<selvedge::Worker>> {
+    let (Some(address), Some(file)) = (arguments.guests, &arguments.invitation) else {
+        return Ok(Vec::new());
+    };
+    let door = selvedge::hosts::DialIn::listen(address)?;
+    runtime.invitation(&door)?.save(file)?;
+    Ok(runtime.add(door.expect(u16::try_from(arguments.ranks)?.try_into()?))?)
+}
+
+#[cfg(not(feature = "hosts"))]
+#[expect(clippy::unnecessary_wraps, reason = "workers of other hosts may not come")]
+fn workers(_: &Runtime, _: &Arguments) -> Result<Vec<selvedge::Worker>> {
+    Ok(Vec::new())
 }
 
 struct Learner {
@@ -87,13 +115,17 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let arguments = Arguments::parse();
     let ranks = arguments.ranks as usize;
     let runtime = Runtime::new();
+    let workers = workers(&runtime, &arguments)?;
     let learners: Vec<LearnerHandle> = (0..ranks)
         .map(|rank| {
             let spawn = runtime.spawn::<Learner>(
                 format!("learner {rank}"),
                 (rank, ranks, arguments.steps, arguments.seed),
             );
-            spawn.place(arguments.placement)
+            match workers.get(rank) {
+                Some(worker) => spawn.in_worker(worker),
+                None => spawn.place(arguments.placement),
+            }
         })
         .collect::<Result<_, _>>()?;
 
