@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use selvedge::Worker;
 use selvedge::prelude::*;
 
+use crate::census::wait_until;
 use crate::{Elsewhere, alone, local};
 
 #[remote]
@@ -157,4 +159,77 @@ fn chan_11_a_graph_goes_on_over_connections_that_are_reset_and_no_execution_is_l
     for far in &far {
         assert_eq!(far.call().all().wait().unwrap(), (0..next).collect::<Vec<_>>());
     }
+}
+
+/// The functions that ran in this process, and the objects that live there.
+static RUNS: AtomicUsize = AtomicUsize::new(0);
+static LIVING: AtomicUsize = AtomicUsize::new(0);
+
+/// A value that stays where it was made.
+struct Object(u64);
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        LIVING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[remote]
+fn made(number: u64) -> Object {
+    RUNS.fetch_add(1, Ordering::SeqCst);
+    LIVING.fetch_add(1, Ordering::SeqCst);
+    Object(number)
+}
+
+#[remote]
+fn passed_on(object: Ref<Object>) -> Ref<Object> {
+    RUNS.fetch_add(1, Ordering::SeqCst);
+    object
+}
+
+#[remote]
+fn number_of(object: Ref<Object>) -> Option<u64> {
+    RUNS.fetch_add(1, Ordering::SeqCst);
+    object.local().map(|object| object.0)
+}
+
+#[remote]
+fn counts() -> (usize, usize) {
+    (RUNS.load(Ordering::SeqCst), LIVING.load(Ordering::SeqCst))
+}
+
+/// Each object is passed from process to process and let go behind it: its count never falls to zero, and does in the end.
+#[test]
+fn rref_26_jgc_07_functions_run_once_and_references_are_counted_over_connections_that_are_reset() {
+    const ROUNDS: u64 = 300;
+    let _guard = alone();
+    let runtime = Runtime::new();
+    let workers = runtime.add(Elsewhere(&["b", "c"])).unwrap();
+    let counted = |worker| runtime.call(counts::remote().on(worker)).wait().unwrap();
+    let mut reset = 0;
+    std::thread::scope(|scope| {
+        let rounds = scope.spawn(|| {
+            for number in 0..ROUNDS {
+                let object = runtime.keep(made::remote(number).on(&workers[0]));
+                let passed = runtime.call(passed_on::remote(&object).on(&workers[1]));
+                drop(object);
+                let passed = passed.wait().unwrap();
+                let found = runtime.call(number_of::remote(&passed).on(&workers[0]));
+                drop(passed);
+                assert_eq!(found.wait().unwrap(), Some(number));
+            }
+        });
+        while !rounds.is_finished() {
+            std::thread::sleep(Duration::from_millis(10));
+            reset += reset_all() as u64;
+            reset += runtime.call(resets::remote().on(&workers[0])).wait().unwrap();
+        }
+    });
+    assert!(reset > 10, "{reset}");
+    let rounds = ROUNDS as usize;
+    assert_eq!(
+        wait_until(&(2 * rounds, 0), || counted(&workers[0])),
+        (2 * rounds, 0)
+    );
+    assert_eq!(counted(&workers[1]), (rounds, 0));
 }
