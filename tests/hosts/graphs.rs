@@ -45,16 +45,18 @@ impl Adder {
     }
 }
 
+fn adder(runtime: &Runtime, name: &str, by: i64, worker: &Worker) -> AdderHandle {
+    let spawn = runtime.spawn::<Adder>(name, (by,));
+    spawn.in_worker(worker).unwrap()
+}
+
 #[test]
 fn dag_46_a_graph_goes_to_another_host_and_back() {
     let _guard = beside_others();
     let runtime = Runtime::new();
     let workers = runtime.add(Elsewhere(&["b"])).unwrap();
     let near = runtime.spawn::<Adder>("near", (1,)).in_thread().unwrap();
-    let far = runtime
-        .spawn::<Adder>("far", (10,))
-        .in_worker(&workers[0])
-        .unwrap();
+    let far = adder(&runtime, "far", 10, &workers[0]);
     let graph = runtime
         .compile(|x: Edge<i64>| near.add(&far.add(&near.add(&x))))
         .unwrap();
@@ -116,10 +118,7 @@ fn chan_10_edges_join_processes_of_four_hosts() {
     let runtime = Runtime::new();
     let workers = runtime.add(Elsewhere(&["b", "b", "c", "d"])).unwrap();
     let child = runtime.worker("child").unwrap();
-    let spawn = |name: &str, by: i64, worker: &Worker| {
-        let spawn = runtime.spawn::<Adder>(name, (by,));
-        spawn.in_worker(worker).unwrap()
-    };
+    let spawn = |name: &str, by: i64, worker: &Worker| adder(&runtime, name, by, worker);
     let near = runtime.spawn::<Adder>("near", (1,)).in_thread().unwrap();
     let [b0, b1, c, d] =
         [0, 1, 2, 3].map(|at| spawn(&format!("far {at}"), 10 * (at as i64 + 1), &workers[at]));
@@ -197,14 +196,8 @@ fn task_08_an_error_on_another_host_is_that_of_its_execution_alone() {
     let _guard = beside_others();
     let runtime = Runtime::new();
     let workers = runtime.add(Elsewhere(&["b", "c"])).unwrap();
-    let far = runtime
-        .spawn::<Adder>("far", (10,))
-        .in_worker(&workers[0])
-        .unwrap();
-    let then = runtime
-        .spawn::<Adder>("then", (1,))
-        .in_worker(&workers[1])
-        .unwrap();
+    let far = adder(&runtime, "far", 10, &workers[0]);
+    let then = adder(&runtime, "then", 1, &workers[1]);
     let graph = runtime.compile(|x: Edge<i64>| then.add(&far.even(&x))).unwrap();
     let executions: Vec<_> = (0..8).map(|x| graph.execute(x)).collect();
     for (x, execution) in (0..).zip(executions) {
@@ -224,10 +217,7 @@ fn dag_39_graphs_over_hosts_end_and_leave_nothing() {
     let _guard = alone();
     let runtime = Runtime::new();
     let workers = runtime.add(Elsewhere(&["b", "b"])).unwrap();
-    let far = [0, 1].map(|at| {
-        let spawn = runtime.spawn::<Adder>(&format!("far {at}"), (1,));
-        spawn.in_worker(&workers[at]).unwrap()
-    });
+    let far = [0, 1].map(|at| adder(&runtime, &format!("far {at}"), 1, &workers[at]));
     let round = |executions: i64| {
         let graph = runtime
             .compile(|x: Edge<i64>| far[1].add(&far[0].add(&x)))
@@ -264,10 +254,7 @@ fn a_worker_of_another_host_that_is_killed_ends_the_graph_with_its_name() {
     let runtime = Runtime::new();
     for victim in 0..2 {
         let workers = runtime.add(Elsewhere(&["b", "c"])).unwrap();
-        let far = [0, 1].map(|at| {
-            let spawn = runtime.spawn::<Adder>(&format!("far {at}"), (1,));
-            spawn.in_worker(&workers[at]).unwrap()
-        });
+        let far = [0, 1].map(|at| adder(&runtime, &format!("far {at}"), 1, &workers[at]));
         let graph = runtime
             .compile(|x: Edge<i64>| far[1].add(&far[0].add(&x)))
             .unwrap();
@@ -301,10 +288,7 @@ fn chan_12_an_edge_for_which_there_is_no_link_ends_the_graph_and_is_named() {
     let _guard = beside_others();
     let runtime = Runtime::new();
     let workers = runtime.add(Apart).unwrap();
-    let far = [0, 1].map(|at| {
-        let spawn = runtime.spawn::<Adder>(&format!("far {at}"), (1,));
-        spawn.in_worker(&workers[at]).unwrap()
-    });
+    let far = [0, 1].map(|at| adder(&runtime, &format!("far {at}"), 1, &workers[at]));
     let graph = runtime
         .compile(|x: Edge<i64>| far[1].add(&far[0].add(&x)))
         .unwrap();
@@ -352,10 +336,7 @@ fn task_02_a_method_that_awaits_on_another_host_ends_with_its_execution_and_with
         .spawn::<Endless>("far", ())
         .in_worker(&workers[1])
         .unwrap();
-    let first = runtime
-        .spawn::<Adder>("first", (0,))
-        .in_worker(&workers[0])
-        .unwrap();
+    let first = adder(&runtime, "first", 0, &workers[0]);
     let graph = runtime.compile(|x: Edge<i64>| far.wait(&first.add(&x))).unwrap();
     assert_eq!(graph.run(4).unwrap(), 4);
     // Dropped, it is cancelled, and the next one is computed.
@@ -490,10 +471,7 @@ fn a_time_out_names_the_task_that_computes_on_another_host() {
     let gate = File::create(&path).unwrap();
     gate.lock().unwrap();
     let far = runtime.spawn::<Gated>("far", ()).in_worker(&workers[0]).unwrap();
-    let then = runtime
-        .spawn::<Adder>("then", (1,))
-        .in_worker(&workers[1])
-        .unwrap();
+    let then = adder(&runtime, "then", 1, &workers[1]);
     let name = path.to_str().unwrap().to_owned();
     let graph = runtime
         .compile(|x: Edge<i64>| then.add(&far.pass(&x, name)))
