@@ -1,7 +1,7 @@
 //! What runs on the hosts of the matrix. A worker is this program too: selvedge makes it one before `main`.
 //!
 //! - `driver LOAD SILENCE_MS WORKER_TIMEOUT_MS`: a driver with two workers and a load (`driver`).
-//! - `ssh-workers MACHINES KEY TUNNELLED`: a driver that uses the real `ssh` (`ssh_workers`).
+//! - `ssh-workers MACHINES KEY TUNNELLED`, `slurm-workers COUNT`: drivers that use the real `ssh` and `srun` (`launched`).
 //! - `ssh .. HOST COMMAND`: stands in for `ssh` (`stand_in`).
 
 #[cfg(target_os = "linux")]
@@ -10,11 +10,11 @@ mod census;
 #[cfg(target_os = "linux")]
 mod driver;
 #[cfg(target_os = "linux")]
+mod launched;
+#[cfg(target_os = "linux")]
 mod loads;
 #[cfg(target_os = "linux")]
 mod resets;
-#[cfg(target_os = "linux")]
-mod ssh_workers;
 #[cfg(target_os = "linux")]
 mod stand_in;
 #[cfg(target_os = "linux")]
@@ -27,8 +27,9 @@ fn main() -> anyhow::Result<()> {
     match words[..] {
         ["ssh", .., host, command] => stand_in::run(host, command),
         ["ssh-workers", machines, key, is_tunnelled] => {
-            ssh_workers::run(machines, key, is_tunnelled.parse()?)
+            launched::by_ssh(machines, key, is_tunnelled.parse()?)
         }
+        ["slurm-workers", count] => launched::by_slurm(count.parse()?),
         ["driver", load, silence_ms, worker_timeout_ms] => {
             driver::run(load, silence_ms.parse()?, worker_timeout_ms)
         }

@@ -1,11 +1,11 @@
-//! A driver that adds workers by the real `ssh`, and says which came.
+//! Drivers that add workers by the real `ssh` or the real `srun`, and say which came.
 //!
 //! It prints a line `worker NAME PID` for each, `sum N` for a value that has gone from the first to the last, and `ready`; or
 //! `error TEXT`. Then it waits for the end of its standard input.
 
 use std::time::Duration;
 
-use selvedge::hosts::{SshManager, SshOptions, WorkerCommand};
+use selvedge::hosts::{ClusterManager, SlurmManager, SshManager, SshOptions, WorkerCommand};
 use selvedge::prelude::*;
 
 use crate::loads::pid;
@@ -24,7 +24,7 @@ fn sum(values: Ref<Vec<u64>>) -> Result<u64> {
 }
 
 /// Adds the workers of a machine file, with this key.
-pub(crate) fn run(machines: &str, key: &str, is_tunnelled: bool) -> anyhow::Result<()> {
+pub(crate) fn by_ssh(machines: &str, key: &str, is_tunnelled: bool) -> anyhow::Result<()> {
     let flags = [
         "-F",
         "none",
@@ -38,12 +38,25 @@ pub(crate) fn run(machines: &str, key: &str, is_tunnelled: bool) -> anyhow::Resu
         "LogLevel=ERROR",
     ];
     let options = flags.into_iter().fold(SshOptions::default(), SshOptions::flag);
-    let runtime = Runtime::new().hello_timeout(Duration::from_secs(90));
     let manager = SshManager::file(machines).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let manager = manager.command(command()?).options(options.tunnel(is_tunnelled));
+    added(manager, is_tunnelled)
+}
+
+/// Adds so many workers by steps of Slurm, on the node of the driver.
+pub(crate) fn by_slurm(count: u16) -> anyhow::Result<()> {
+    let command = command()?.bind("127.0.0.1".parse()?);
+    added(SlurmManager::workers(count.try_into()?).command(command), false)
+}
+
+fn command() -> anyhow::Result<WorkerCommand> {
     let program = std::env::current_exe()?.display().to_string();
-    let command = WorkerCommand::new(program).variable("SELVEDGE_WORKER_TIMEOUT_MS", WORKER_TIMEOUT_MS);
-    let manager = manager.command(command);
-    let workers = match runtime.add(manager.options(options.tunnel(is_tunnelled))) {
+    Ok(WorkerCommand::new(program).variable("SELVEDGE_WORKER_TIMEOUT_MS", WORKER_TIMEOUT_MS))
+}
+
+fn added(manager: impl ClusterManager + 'static, is_tunnelled: bool) -> anyhow::Result<()> {
+    let runtime = Runtime::new().hello_timeout(Duration::from_secs(90));
+    let workers = match runtime.add(manager) {
         Ok(workers) => workers,
         Err(error) => {
             println!("error {}", error.to_string().replace('\n', " "));
