@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use selvedge::Waiting;
@@ -19,6 +20,26 @@ pub struct Cli {
     pub command: Command,
 }
 
+/// The arguments of `doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Check whether workers can be started on the machines of this file, `[count*][user@]host[:port] [bind_address[:port]]` a line.
+    #[arg(long, value_name = "FILE")]
+    pub hosts: Option<PathBuf>,
+    /// The program whose workers are to run there, at the path that it has here.
+    #[arg(long, requires = "hosts", value_name = "PATH")]
+    pub program: Option<String>,
+    /// A file with the cookie of the workers.
+    #[arg(long, requires = "hosts", value_name = "FILE")]
+    pub cookie_file: Option<PathBuf>,
+    /// The program that is run for `ssh`.
+    #[arg(long, default_value = "ssh", value_name = "PROGRAM")]
+    pub ssh: String,
+    /// A flag of `ssh`, one word; once for each word.
+    #[arg(long = "ssh-flag", allow_hyphen_values = true, value_name = "WORD")]
+    pub ssh_flags: Vec<String>,
+}
+
 /// The subcommands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
@@ -26,8 +47,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// Explain a plan (a file made by `--selvedge-graph=json`) or a code of a diagnostic, such as D0103.
     Explain(ExplainArgs),
-    /// Say what selvedge needs of this machine, and whether it is there.
-    Doctor,
+    /// Say what selvedge needs of this machine, or of others (`--hosts`), and whether it is there.
+    Doctor(DoctorArgs),
     /// The other side of a limit that is measured between two processes; started by `bench` alone.
     #[command(hide = true)]
     Peer(PeerArgs),

@@ -40,8 +40,16 @@ pub fn run(cli: args::Cli) -> anyhow::Result<()> {
             let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
             Ok(())
         }
-        args::Command::Doctor => {
-            let _ = std::io::Write::write_all(&mut std::io::stdout(), doctor::run().as_bytes());
+        args::Command::Doctor(args) => {
+            let (text, failed) = match &args.hosts {
+                None => (doctor::run(), 0),
+                Some(file) => {
+                    let checks = doctor::hosts::run(file, &args)?;
+                    (checks.text, checks.failed)
+                }
+            };
+            let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+            anyhow::ensure!(failed == 0, "{failed} checks have failed");
             Ok(())
         }
         args::Command::Peer(args) => bench::limits::serve(&args),

@@ -1,5 +1,7 @@
 //! `selvedge doctor`: the machine's facilities that selvedge needs, and how much of each the machine has.
 
+pub mod hosts;
+
 use std::fmt::Write;
 
 use selvedge_channels::memory::process::Process;
