@@ -5,7 +5,7 @@ use std::io::{ErrorKind, IoSlice};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, MutexGuard};
 use selvedge_cluster::frame::{Joiner, Service};
 use selvedge_cluster::peer::Peer;
 use tokio::sync::Notify;
@@ -35,16 +35,23 @@ pub(super) struct PeerLink {
     /// The moment from which the session counts its time.
     epoch: Instant,
     state: Mutex<LinkState>,
-    /// The present socket. Changes while the state is locked.
-    socket: RwLock<Option<Arc<PeerSocket>>>,
+    /// Taken after the lock of the state, or alone; changes while the state is locked.
+    connections: Mutex<Connections>,
     /// The way to another connection, if the link outlives its own.
     resume: OnceLock<Resume>,
-    /// The connection that takes the place of the present one. Changes while the state is locked.
-    next: Mutex<Option<Connection>>,
-    /// The long message that the last connection has left unfinished.
-    joiner: Mutex<Option<Joiner<BodyMemory>>>,
     /// Wakes the link's task.
     wake: Notify,
+}
+
+/// The connections of a link: the present one, the next one, and the message that has begun on one and ends on the other.
+#[derive(Default)]
+struct Connections {
+    /// The present socket.
+    socket: Option<Arc<PeerSocket>>,
+    /// The connection that takes the place of the present one.
+    next: Option<Connection>,
+    /// The long message that the last connection has left unfinished.
+    joiner: Option<Joiner<BodyMemory>>,
 }
 
 /// The end of a connection whose link goes on.
@@ -73,10 +80,8 @@ impl PeerLink {
             peer,
             epoch: Instant::now(),
             state: Mutex::new(LinkState::new(local, peer, settings)),
-            socket: RwLock::default(),
+            connections: Mutex::default(),
             resume: OnceLock::new(),
-            next: Mutex::default(),
-            joiner: Mutex::default(),
             wake: Notify::new(),
         }
     }
@@ -85,9 +90,9 @@ impl PeerLink {
         self.peer
     }
 
-    #[cfg(test)]
+    /// The present socket.
     pub(super) fn socket(&self) -> Option<Arc<PeerSocket>> {
-        self.socket.read().clone()
+        self.connections.lock().socket.clone()
     }
 
     /// Whether the link has or had a connection. One that has broken gets another one by itself.
@@ -119,7 +124,7 @@ impl PeerLink {
         if !state.connect(self.now()) {
             return false;
         }
-        *self.socket.write() = Some(Arc::clone(socket));
+        self.connections.lock().socket = Some(Arc::clone(socket));
         self.write(state);
         true
     }
@@ -145,7 +150,7 @@ impl PeerLink {
         if !state.is_linked() || self.resume.get().is_none() {
             return Some(next);
         }
-        let older = self.next.lock().replace(next);
+        let older = self.connections.lock().next.replace(next);
         state.close(LinkEnd::Reset);
         drop(state);
         self.wake.notify_one();
@@ -161,8 +166,10 @@ impl PeerLink {
         let resume = self.resume.get()?;
         let connection = state.disconnect(why)?;
         let breaks = state.breaks();
-        let socket = self.socket.write().take();
-        let next = self.next.lock().take();
+        let (socket, next) = {
+            let mut connections = self.connections.lock();
+            (connections.socket.take(), connections.next.take())
+        };
         drop(state);
         if let Some(socket) = socket {
             // Else the peer would see the end of the stream, and take this process for dead.
@@ -188,12 +195,13 @@ impl PeerLink {
 
     /// Keeps the long message that a connection has left unfinished.
     pub(super) fn keep(&self, joiner: Joiner<BodyMemory>) {
-        *self.joiner.lock() = Some(joiner);
+        let older = self.connections.lock().joiner.replace(joiner);
+        drop(older);
     }
 
     /// The long message that the last connection has left unfinished.
     pub(super) fn take_joiner(&self) -> Option<Joiner<BodyMemory>> {
-        self.joiner.lock().take()
+        self.connections.lock().joiner.take()
     }
 
     /// A frame has arrived. Returns the letters and chunks to deliver, in order.
@@ -205,13 +213,7 @@ impl PeerLink {
     pub(super) fn delivered(&self) -> bool {
         let mut state = self.state.lock();
         let goes_on = state.is_open();
-        if state.is_blocked()
-            && self
-                .socket
-                .read()
-                .as_ref()
-                .is_some_and(|socket| socket.has_room())
-        {
+        if state.is_blocked() && self.socket().is_some_and(|socket| socket.has_room()) {
             // The peer tells of room and of bytes in one way.
             state.unblock();
         }
@@ -256,12 +258,13 @@ impl PeerLink {
     pub(super) fn end(&self) -> Option<Fates> {
         let (fates, socket) = {
             let mut state = self.state.lock();
-            (state.end(), self.socket.write().take())
+            let mut connections = self.connections.lock();
+            (state.end(), connections.socket.take())
         };
         if let Some(socket) = socket {
             socket.close();
         }
-        let unused = self.next.lock().take();
+        let unused = self.connections.lock().next.take();
         drop(unused);
         fates
     }
@@ -290,7 +293,7 @@ impl PeerLink {
         let now = self.now();
         for _ in 0..WRITES_MAX {
             // The socket of the connection that the state has.
-            let Some(socket) = self.socket.read().clone() else {
+            let Some(socket) = self.socket() else {
                 return;
             };
             let Some(mut frames) = state.begin_write(now) else {
