@@ -1,6 +1,5 @@
 //! The secrets that the driver gives to its workers.
 
-use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use selvedge_cluster::handshake::{Cookie, CookieSource};
@@ -11,33 +10,24 @@ use super::identity::Means;
 use super::link_transport::of_worker;
 use crate::hub::notice::Secret;
 
-/// The standard input of a worker: the cookie in a line, and credentials behind it if it has the flag for that. The
-/// memory is overwritten when this is dropped.
-pub(super) struct WorkerInput(Vec<u8>);
+/// The standard input of a worker: the cookie in a line, and credentials behind it if it has the flag for that.
+pub(super) struct WorkerInput(Secret);
 
 /// The bytes for which there is room: the memory must not grow, which would leave a copy behind.
 const INPUT_BYTES: usize = 256 << 10;
 
 impl WorkerInput {
     pub(super) fn of(cookie: &Cookie) -> Self {
-        WorkerInput(Vec::with_capacity(INPUT_BYTES)).with(cookie.text().as_ref())
+        WorkerInput(Secret(Vec::with_capacity(INPUT_BYTES))).with(cookie.text().as_ref())
     }
 
     pub(super) fn with(mut self, bytes: &[u8]) -> Self {
-        self.0.extend_from_slice(bytes);
+        self.0.0.extend_from_slice(bytes);
         self
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl Drop for WorkerInput {
-    fn drop(&mut self) {
-        self.0.fill(0);
-        // The zeros count as read, so the compiler writes them.
-        black_box(&self.0);
+        &self.0.0
     }
 }
 
@@ -46,7 +36,7 @@ impl Drop for WorkerInput {
 pub(super) enum Keys {
     Of {
         /// The bytes of a [`WorkerInput`].
-        input: Vec<u8>,
+        input: Secret,
         tls: Option<WorkerTls>,
     },
     /// A transport of the user's own, which a worker of this host does not have.

@@ -15,6 +15,7 @@ use selvedge_cluster::net::{Tcp, TcpPort, Transport, Uds};
 use super::keys::{Keys, WorkerInput};
 use super::watched_tcp::WatchedTcp;
 use crate::BoxError;
+use crate::hub::notice::Secret;
 
 /// The way in which the links between processes of a runtime go: over TCP, which others can read; under TLS; or over a transport
 /// of the user's own. All managers of a runtime have one, so that nothing which is said under TLS is said in clear elsewhere.
@@ -214,7 +215,7 @@ impl LinkTransport {
                 transport: own.name().to_owned(),
             },
             _ => Keys::Of {
-                input: self.input(cookie)?.bytes().to_vec(),
+                input: Secret(self.input(cookie)?.bytes().to_vec()),
                 tls: match self.of_command() {
                     WorkerLinks::Tls(tls) => Some(tls),
                     WorkerLinks::Tcp | WorkerLinks::Own => None,

@@ -1,6 +1,7 @@
 //! The driver's notices to its workers about their peers, sent over the worker's control link.
 
 use std::fmt;
+use std::hint::black_box;
 
 use selvedge_cluster::peer::Peer;
 use serde::{Deserialize, Serialize};
@@ -28,12 +29,39 @@ pub(crate) enum Notice {
     },
 }
 
-/// Text that is not shown.
+/// Bytes that are not shown, and whose memory is overwritten when they are dropped.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Secret(pub(crate) Vec<u8>);
+
+impl Secret {
+    fn wipe(&mut self) {
+        self.0.fill(0);
+        // The zeros count as read, so the compiler writes them.
+        black_box(&self.0);
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.wipe();
+    }
+}
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_not_shown_and_its_memory_is_overwritten() {
+        let mut secret = Secret(b"abc".to_vec());
+        assert_eq!(format!("{secret:?}"), "Secret(..)");
+        secret.wipe();
+        assert_eq!(secret.0, [0; 3]);
     }
 }
