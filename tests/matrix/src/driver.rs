@@ -16,13 +16,16 @@ use std::io::Write;
 use std::time::Duration;
 
 use selvedge::Worker;
-use selvedge::hosts::{MachineSpec, SshManager, SshOptions, WorkerCommand};
+use selvedge::hosts::{LinkTransport, MachineSpec, SshManager, SshOptions, WorkerCommand};
 use selvedge::prelude::*;
 
 use crate::census::{Census, settled, wait_until};
 use crate::loads::{load, pid};
 use crate::resets::reset_all;
 use crate::steps::Steps;
+
+/// The variable that has the links of the workers under TLS.
+const ENV_TLS: &str = "MATRIX_TLS";
 
 /// Runs the driver to the end of its orders.
 pub(crate) fn run(name: &str, silence_ms: u64, worker_timeout_ms: &str) -> anyhow::Result<()> {
@@ -44,7 +47,12 @@ fn serve(name: &str, silence: Duration, worker_timeout_ms: &str) -> anyhow::Resu
     let options = SshOptions::default().program(program.as_str()).flag("ssh");
     let command = WorkerCommand::new(program).variable("SELVEDGE_WORKER_TIMEOUT_MS", worker_timeout_ms);
     let machines = MachineSpec::parse_file("host-1\nhost-2")?;
+    let transport = match std::env::var_os(ENV_TLS) {
+        Some(_) => LinkTransport::tls()?,
+        None => LinkTransport::tcp(),
+    };
     let manager = SshManager::machines(machines).options(options).command(command);
+    let manager = manager.transport(transport);
     let workers = runtime.add(manager)?;
     let (step, is_busy) = load(name, &runtime, &workers)?;
     let steps = Steps::start(step, |error| say(&format!("news {}", one_line(error))));

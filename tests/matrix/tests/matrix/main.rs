@@ -1,7 +1,7 @@
 //! The matrix: each fault of a host or of the network meets each kind of work. Each test is a fault, and prints a line for each
 //! load: what was seen, and how long after the fault.
 //!
-//! `MATRIX=all` takes every load for every fault; without it, a fault meets one or two.
+//! `MATRIX=all` takes every load for every fault; without it, a fault meets one or two. With `MATRIX_TLS=1` the links are under TLS.
 #![cfg(target_os = "linux")]
 #![allow(
     missing_docs,
