@@ -43,6 +43,8 @@ fn main() {
         }
         return;
     }
+    #[cfg(all(feature = "hosts", not(feature = "premain")))]
+    own_transport::refused_if_asked();
     selvedge::init();
     assert_eq!(doubled().unwrap(), 42);
 
@@ -58,6 +60,40 @@ fn main() {
             "{said}"
         );
         assert!(said.contains("`selvedge::init()`"), "{said}");
+        #[cfg(feature = "hosts")]
+        own_transport::a_worker_over_tcp_is_none_of_another_transport();
+    }
+}
+
+/// With the feature `premain`, a worker over TCP never gets to `main`.
+#[cfg(all(feature = "hosts", not(feature = "premain")))]
+mod own_transport {
+    use std::process::Command;
+
+    use selvedge::hosts::{Cookie, InitWorkerError, Uds, init_worker};
+
+    const ENV_ASKED: &str = "INIT_WORKER_IS_CALLED";
+
+    /// Calls `init_worker`, says the error, and ends, if this program was started for that.
+    pub(super) fn refused_if_asked() {
+        if std::env::var_os(ENV_ASKED).is_none() {
+            return;
+        }
+        let error = init_worker(Cookie::new([1; 32]), Uds::new().unwrap()).unwrap_err();
+        assert_eq!(error, InitWorkerError::HasFlag);
+        println!("refused: {error}");
+        std::process::exit(0);
+    }
+
+    pub(super) fn a_worker_over_tcp_is_none_of_another_transport() {
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        let output = program
+            .arg("--selvedge-worker")
+            .env(ENV_ASKED, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("leave out one of the two"), "{said}");
     }
 }
 
