@@ -88,6 +88,8 @@ fn a_driver() {
     let file = Invited::to(&runtime, &door);
     let started = ByHand::start(&door, &file, &[]);
     let _workers = runtime.add(door).unwrap();
+    // The driver is killed, and drops nothing.
+    drop(file);
     println!("worker: {}", started.0.id());
     std::thread::sleep(Duration::from_secs(600));
 }
