@@ -60,7 +60,7 @@ fn main() {
             "{said}"
         );
         assert!(said.contains("`selvedge::init()`"), "{said}");
-        #[cfg(feature = "hosts")]
+        #[cfg(all(feature = "hosts", not(feature = "premain")))]
         own_transport::a_worker_over_tcp_is_none_of_another_transport();
     }
 }
