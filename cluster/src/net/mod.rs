@@ -4,8 +4,8 @@
 //! [README](https://github.com/selvedge-rs/selvedge/tree/main/cluster/src/net) of this folder has the invariants `NET-1` to
 //! `NET-5`, and [`Link::frames`] an example.
 //!
-//! - [`Transport`] makes streams: [`Tcp`], [`TcpPort`], [`Uds`], [`Bridge`], and the user's own. `Tls` encrypts those of another (feature
-//!   `tls`).
+//! - [`Transport`] makes streams: [`Tcp`], [`TcpPort`], [`Uds`], [`Bridge`], `Zenoh` through a router (feature `cluster`), and the user's
+//!   own. `Tls` encrypts those of another (feature `tls`).
 //! - [`dial`] and [`Listener`] make links: streams to processes that have proved that they know the cookie.
 //! - [`Link::frames`] sends and receives frames over a link.
 //!
@@ -25,6 +25,8 @@ mod tcp_port;
 mod tls;
 mod transport;
 mod uds;
+#[cfg(feature = "cluster")]
+mod zenoh;
 
 #[cfg(feature = "contract")]
 pub mod contract;
@@ -45,5 +47,7 @@ pub use transport::{
     WriteHalf,
 };
 pub use uds::Uds;
+#[cfg(feature = "cluster")]
+pub use zenoh::{Zenoh, ZenohError, ZenohRouter, ZenohSettings};
 
 pub use crate::platform::stream_socket::StreamSocket;
