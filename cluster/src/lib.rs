@@ -18,7 +18,8 @@
 //! - [`membership`]: who is a member, who is dead, and who dials whom;
 //! - [`manager`]: how workers are named, launched, heard and ended: machine files, command lines, announcements (feature
 //!   `managers`, which is on by default);
-//! - `net`: transports, and links over them (feature `net`, which is off by default; feature `tls` encrypts them, feature `cluster` leads them through routers.
+//! - `net`: transports, and links over them (feature `net`, which is off by default; feature `tls` encrypts
+//!   them, and feature `cluster` leads them through routers).
 //!
 //! ```
 //! use std::time::Duration;

@@ -51,3 +51,16 @@ mod through_a_router {
 
     transport_contract!(super::TwoNodes::new);
 }
+
+/// What the router passes on, it cannot read.
+mod under_tls {
+    use selvedge_cluster::net::{Issuer, PeerNames, Tls};
+    use selvedge_cluster::transport_contract;
+
+    fn tls() -> Tls {
+        let credentials = Issuer::new().unwrap().issue().unwrap().credentials().unwrap();
+        Tls::over(super::TwoNodes::new(), &credentials, PeerNames::Any).unwrap()
+    }
+
+    transport_contract!(tls);
+}

@@ -35,8 +35,7 @@ use super::transport::{Accepted, Acceptor, Halves, PeerInfo, Pending, Transport}
 /// but the router has a port.
 ///
 /// A stream outlives a restart of the router that takes less than 30 s. The bytes that are on their way are limited for each stream, so
-/// one that nobody reads stops its writer and no other stream. The router can read what it passes on: `Tls` over this transport
-/// encrypts between the processes, and zenoh's configuration between each process and the router.
+/// one that nobody reads stops its writer and no other stream. The router can read what it passes on; `Tls` over this transport hides it.
 ///
 /// Clones share the session with the router, which the last one closes.
 #[derive(Clone, Debug)]

@@ -19,7 +19,7 @@ pub struct ZenohRouter {
 
 impl ZenohRouter {
     /// Starts a router that listens at these endpoints, such as `tcp/0.0.0.0:7447`, with further entries of zenoh's configuration: the
-    /// path of each, and its value in JSON5. Other routers, certificates and rules of access are given in this way.
+    /// path of each, and its value in JSON5. Other routers to connect to and rules of access are given in this way.
     ///
     /// # Errors
     /// [`ZenohError`].

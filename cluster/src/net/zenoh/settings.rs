@@ -75,13 +75,13 @@ impl ZenohSettings {
         self
     }
 
-    /// Sets an entry of zenoh's configuration: its path, and its value in JSON5. TLS to the router, passwords and batches are set in this
-    /// way; see the file `DEFAULT_CONFIG.json5` of zenoh.
+    /// Sets an entry of zenoh's configuration: its path, and its value in JSON5; see the file `DEFAULT_CONFIG.json5` of zenoh. Entries of
+    /// features that this build of zenoh lacks (it has TCP alone) are of no effect.
     ///
     /// ```
     /// # use selvedge_cluster::net::ZenohSettings;
     /// let settings = ZenohSettings::routers(["tcp/10.0.0.1:7447"])
-    ///     .entry("transport/auth/usrpwd", "{ user: \"worker\", password: \"open sesame\" }");
+    ///     .entry("transport/link/tx/lease", "5000");
     /// # let _ = settings;
     /// ```
     #[must_use]
