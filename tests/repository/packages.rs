@@ -46,6 +46,44 @@ fn every_package_has_a_description_a_readme_and_the_licence_texts() {
     }
 }
 
+/// What nobody has asked for is not compiled.
+#[test]
+fn the_default_build_has_no_zenoh_and_no_rustls() {
+    let tree = |features: &[&str]| {
+        let mut command = Command::new(env!("CARGO"));
+        command.args([
+            "tree",
+            "--offline",
+            "--package",
+            "selvedge",
+            "--edges",
+            "normal,build",
+            "--prefix",
+            "none",
+        ]);
+        let output = command
+            .args(features)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for features in [&[][..], &["--features", "hosts"]] {
+        let tree = tree(features);
+        assert!(
+            tree.lines().any(|line| line.starts_with("selvedge-core ")),
+            "{tree}"
+        );
+        let guest = |line: &&str| line.starts_with("zenoh") || line.starts_with("rustls");
+        assert_eq!(tree.lines().find(guest), None);
+    }
+}
+
 /// A dependency with a version is looked up in the registry, so it must be published first.
 #[test]
 fn every_package_finds_the_others_of_its_own_version_published_before_it() {

@@ -61,5 +61,7 @@ pub use selvedge_cluster::net::{
 };
 #[cfg(feature = "tls")]
 pub use selvedge_cluster::net::{CredentialsError, PeerNames};
+#[cfg(feature = "cluster")]
+pub use selvedge_cluster::net::{Zenoh, ZenohError, ZenohRouter, ZenohSettings};
 /// The number of a process.
 pub use selvedge_cluster::peer::ProcessId;
