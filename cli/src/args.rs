@@ -49,6 +49,9 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Say what selvedge needs of this machine, or of others (`--hosts`), and whether it is there.
     Doctor(DoctorArgs),
+    /// Run a router of zenoh, at which hosts meet that cannot dial each other, until Ctrl-C.
+    #[cfg(feature = "cluster")]
+    Router(RouterArgs),
     /// The other side of a limit that is measured between two processes; started by `bench` alone.
     #[command(hide = true)]
     Peer(PeerArgs),
@@ -74,6 +77,24 @@ pub struct ExplainArgs {
     /// The format of a plan's output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+}
+
+/// The arguments of `router`.
+#[cfg(feature = "cluster")]
+#[derive(Args, Debug, Clone)]
+pub struct RouterArgs {
+    /// An endpoint to listen at; several with several options.
+    #[arg(long, default_value = "tcp/0.0.0.0:7447")]
+    pub listen: Vec<String>,
+    /// An entry of zenoh's configuration, as `PATH=JSON5`; several with several options.
+    #[arg(long, value_name = "PATH=JSON5", value_parser = entry)]
+    pub set: Vec<(String, String)>,
+}
+
+#[cfg(feature = "cluster")]
+fn entry(text: &str) -> Result<(String, String), String> {
+    let (path, value) = text.split_once('=').ok_or("write it as PATH=JSON5")?;
+    Ok((path.to_owned(), value.to_owned()))
 }
 
 /// The output format of a plan.

@@ -13,6 +13,7 @@
 //! - [`shapes`]: the graphs that are measured.
 //! - [`mod@doctor`]: the machine's facilities that selvedge needs.
 //! - [`mod@explain`]: the meaning of a plan or a code.
+//! - `router`: a router of zenoh (feature `cluster`).
 //! - [`mod@bench`]: the cases, the limits and the code that measures both.
 
 pub mod args;
@@ -26,6 +27,9 @@ pub mod checksum;
 pub mod doctor;
 
 pub mod explain;
+
+#[cfg(feature = "cluster")]
+pub mod router;
 
 /// Runs the subcommand that the command line names.
 ///
@@ -52,6 +56,8 @@ pub fn run(cli: args::Cli) -> anyhow::Result<()> {
             anyhow::ensure!(failed == 0, "{failed} checks have failed");
             Ok(())
         }
+        #[cfg(feature = "cluster")]
+        args::Command::Router(args) => router::run(&args),
         args::Command::Peer(args) => bench::limits::serve(&args),
         args::Command::ChannelPeer(args) => bench::channel::serve(&args),
         args::Command::AllreducePeer(args) => bench::allreduce::serve(&args),
