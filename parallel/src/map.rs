@@ -18,7 +18,8 @@ pub struct Map<'a, F: RemoteFunction, I> {
     function: F,
     /// The arguments of each call.
     items: I,
-    batch: usize,
+    /// The items of a batch, if that is set.
+    batch: Option<usize>,
     is_here: bool,
     retries: Option<Retries<F::Arguments>>,
 }
@@ -48,7 +49,7 @@ impl Pool {
             pool: self,
             function,
             items: arguments.into_iter(),
-            batch: 1,
+            batch: None,
             is_here: false,
             retries: None,
         }
@@ -66,6 +67,21 @@ struct Items<X> {
     copies: Vec<X>,
     /// The tries of these items, with this one.
     tries: usize,
+    begun: Instant,
+}
+
+/// The time that a batch is to take, if its length is not set: much longer than a message there and back.
+const BATCH_TIME: Duration = Duration::from_millis(1);
+/// The items of such a batch at most.
+const BATCH_MAX: usize = 1024;
+
+/// The items of the next batch, after one of `count` items that took `took`.
+fn next_batch(count: usize, took: Duration) -> usize {
+    let each = took.as_nanos() / count.max(1) as u128;
+    let fit = BATCH_TIME.as_nanos().checked_div(each).unwrap_or(u128::MAX);
+    let fit = usize::try_from(fit).unwrap_or(usize::MAX);
+    // One batch that took little time says little about the next one.
+    fit.clamp(1, count.saturating_mul(2).clamp(1, BATCH_MAX))
 }
 
 impl<'a, F, I> Map<'a, F, I>
@@ -73,10 +89,12 @@ where
     F: RemoteFunction<Output: Wire>,
     I: Iterator<Item = F::Arguments>,
 {
-    /// Sends up to `items` items in one message, for short calls; default 1. A batch takes no references, and its calls run one after
-    /// the other; calls of async functions and calls with references always go one by one.
+    /// Sends up to `items` items in one message. By default, the first items go one by one, and batches grow as long as one of them takes
+    /// less than a millisecond: so calls of microseconds are cheap, and long ones are spread evenly.
+    ///
+    /// The calls of a batch run one after the other. Calls of async functions and calls with references always go one by one.
     pub fn batch(mut self, items: usize) -> Self {
-        self.batch = items.max(1);
+        self.batch = Some(items.max(1));
         self
     }
 
@@ -133,13 +151,17 @@ where
             true => Some(Pool::new(&runtime, &[])?),
             false => None,
         };
-        let schedule = Schedule::new(here.as_ref().unwrap_or(self.pool), runtime.clone());
+        let pool = here.as_ref().unwrap_or(self.pool);
+        let workers = pool.processes()?.len();
+        let schedule = Schedule::new(pool, runtime.clone());
         let work = MapWork {
             runtime,
             function: self.function,
             items: self.items,
             next: 0,
-            batch: self.batch,
+            batch: self.batch.unwrap_or(1),
+            grows: self.batch.is_none(),
+            workers,
             stops,
             retries: self.retries,
             outcomes: Vec::new(),
@@ -155,7 +177,12 @@ struct MapWork<F: RemoteFunction, I> {
     items: I,
     /// The place of the next item.
     next: u64,
+    /// The items of the next batch.
     batch: usize,
+    /// Whether batches grow while they take little time.
+    grows: bool,
+    /// The workers that share the items, at least one.
+    workers: usize,
     /// Whether the first error ends the work.
     stops: bool,
     retries: Option<Retries<F::Arguments>>,
@@ -184,9 +211,17 @@ where
         Ok(self.outcomes.into_iter().flatten().collect())
     }
 
+    /// The items of the next batch at most. Near the end of the items, batches get smaller, so that all workers end at about one time.
+    fn most(&self) -> usize {
+        match self.items.size_hint() {
+            (_, Some(left)) if self.grows => self.batch.min(left / (2 * self.workers)).max(1),
+            _ => self.batch,
+        }
+    }
+
     /// The next items as a piece.
     fn piece(&mut self) -> Result<Option<MapPiece<F>>, MapError> {
-        let first = self.next;
+        let (first, most) = (self.next, self.most());
         let mut copies = Vec::new();
         let (function, copy) = (&self.function, self.retries.as_ref().map(|retries| retries.copy));
         let mut calls = self.items.by_ref().map(|item| {
@@ -195,7 +230,7 @@ where
         });
         let Some(call) = calls.next() else { return Ok(None) };
         let stops = self.stops && copy.is_none();
-        let batch = CallBatch::of(&self.runtime, call, &mut calls, self.batch, stops);
+        let batch = CallBatch::of(&self.runtime, call, &mut calls, most, stops);
         let batch = batch.map_err(|error| MapError::Item { item: first, error })?;
         let count = batch.count();
         self.next += count as u64;
@@ -204,6 +239,7 @@ where
             count,
             copies,
             tries: 1,
+            begun: Instant::now(),
         };
         Ok(Some(Piece::new(batch, items, None)))
     }
@@ -215,6 +251,9 @@ where
         outcomes: Vec<Result<F::Output, CallError>>,
         schedule: &mut Schedule<'_, F::Output, Items<F::Arguments>>,
     ) -> Result<(), MapError> {
+        if self.grows && items.tries == 1 {
+            self.batch = next_batch(items.count, items.begun.elapsed());
+        }
         let mut copies = items.copies.into_iter();
         let places = items.first..items.first + items.count as u64;
         for (item, outcome) in places.zip(outcomes) {
@@ -248,6 +287,7 @@ where
             count: 1,
             copies,
             tries,
+            begun: Instant::now(),
         };
         let due = Instant::now().checked_add(delay);
         Ok(Piece::new(batch, items, due))
@@ -261,5 +301,21 @@ where
         if let Some(empty) = self.outcomes.get_mut(place) {
             *empty = Some(outcome);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_grow_to_about_a_millisecond() {
+        let micros = Duration::from_micros;
+        assert_eq!(next_batch(1, micros(10)), 2);
+        assert_eq!(next_batch(64, micros(640)), 100);
+        assert_eq!(next_batch(100, micros(5_000)), 20);
+        assert_eq!(next_batch(1, Duration::from_secs(5)), 1);
+        assert_eq!(next_batch(BATCH_MAX, Duration::ZERO), BATCH_MAX);
+        assert_eq!(next_batch(0, Duration::ZERO), 1);
     }
 }

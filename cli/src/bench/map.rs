@@ -1,7 +1,7 @@
 //! Maps over a pool with a worker for each core.
 //!
 //! - `batched`: a function that returns its argument, in batches of 256 items; times are those of one item. No limit.
-//! - `heavy`: a function that works for 100 µs, one item at a time. `limit` is rayon with a thread for each core.
+//! - `heavy`: a function that works for 100 µs; times are those of one item. `limit` is rayon with a thread for each core.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const ITEMS: u64 = 10_000;
 const BATCH: usize = 256;
 
 /// The items that work, and the time of each.
-const HEAVY_ITEMS: u64 = 200;
+const HEAVY_ITEMS: u64 = 1000;
 const WORK: Duration = Duration::from_micros(100);
 
 #[remote]
