@@ -98,7 +98,7 @@ pub use reference::edge::{EdgePeers, EdgeReferences};
 pub use reference::{FetchError, IntoValueError, NamedRef, Ref, SetError};
 pub use remote::argument::{Argument, IntoArgument};
 #[doc(hidden)] // for the floor of parallel work
-pub use remote::call_batch::{BatchCall, CallBatch};
+pub use remote::call_batch::{BatchCall, CallBatch, MapName};
 pub use remote::composite::Composite;
 pub use remote::function::{
     Begun, FUNCTIONS, FunctionEntry, InitEntry, RemoteBody, TypedEntry, WORKER_INITS,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use selvedge_channels::Wire;
-use selvedge_core::{CallBatch, CallError, RemoteFunction, Runtime};
+use selvedge_core::{CallBatch, CallError, MapName, RemoteFunction, Runtime};
 
 use crate::error::MapError;
 use crate::pool::Pool;
@@ -67,7 +67,6 @@ struct Items<X> {
     copies: Vec<X>,
     /// The tries of these items, with this one.
     tries: usize,
-    begun: Instant,
 }
 
 /// The time that a batch is to take, if its length is not set: much longer than a message there and back.
@@ -155,6 +154,7 @@ where
         let workers = pool.processes()?.len();
         let schedule = Schedule::new(pool, runtime.clone());
         let work = MapWork {
+            name: MapName::next(&runtime),
             runtime,
             function: self.function,
             items: self.items,
@@ -179,6 +179,7 @@ struct MapWork<F: RemoteFunction, I> {
     next: u64,
     /// The items of the next batch.
     batch: usize,
+    name: MapName,
     /// Whether batches grow while they take little time.
     grows: bool,
     /// The workers that share the items, at least one.
@@ -199,8 +200,12 @@ where
         mut self,
         mut schedule: Schedule<'_, F::Output, Items<F::Arguments>>,
     ) -> Result<Vec<Result<F::Output, CallError>>, MapError> {
-        while let Some((items, outcomes)) = schedule.next(&mut || self.piece())? {
-            match outcomes {
+        while let Some(done) = schedule.next(&mut || self.piece())? {
+            let items = done.meaning;
+            if self.grows && items.tries == 1 {
+                self.batch = next_batch(items.count, done.took);
+            }
+            match done.outcomes {
                 Ok(outcomes) => self.note(items, outcomes, &mut schedule)?,
                 Err(error) => {
                     let item = items.first;
@@ -230,7 +235,7 @@ where
         });
         let Some(call) = calls.next() else { return Ok(None) };
         let stops = self.stops && copy.is_none();
-        let batch = CallBatch::of(&self.runtime, call, &mut calls, most, stops);
+        let batch = CallBatch::of(&self.runtime, call, &mut calls, most, (self.name, stops));
         let batch = batch.map_err(|error| MapError::Item { item: first, error })?;
         let count = batch.count();
         self.next += count as u64;
@@ -239,7 +244,6 @@ where
             count,
             copies,
             tries: 1,
-            begun: Instant::now(),
         };
         Ok(Some(Piece::new(batch, items, None)))
     }
@@ -251,9 +255,6 @@ where
         outcomes: Vec<Result<F::Output, CallError>>,
         schedule: &mut Schedule<'_, F::Output, Items<F::Arguments>>,
     ) -> Result<(), MapError> {
-        if self.grows && items.tries == 1 {
-            self.batch = next_batch(items.count, items.begun.elapsed());
-        }
         let mut copies = items.copies.into_iter();
         let places = items.first..items.first + items.count as u64;
         for (item, outcome) in places.zip(outcomes) {
@@ -287,7 +288,6 @@ where
             count: 1,
             copies,
             tries,
-            begun: Instant::now(),
         };
         let due = Instant::now().checked_add(delay);
         Ok(Piece::new(batch, items, due))

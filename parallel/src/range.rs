@@ -55,8 +55,11 @@ impl RangeWork<'_> {
             Ok(Some(Piece::new(batch, item, None)))
         };
         let mut values = Vec::new();
-        while let Some((item, outcomes)) = schedule.next(&mut source)? {
-            let outcomes = outcomes.and_then(|outcomes| outcomes.into_iter().collect::<Result<Vec<_>, _>>());
+        while let Some(done) = schedule.next(&mut source)? {
+            let item = done.meaning;
+            let outcomes = done
+                .outcomes
+                .and_then(|outcomes| outcomes.into_iter().collect::<Result<Vec<_>, _>>());
             let outcomes = outcomes.map_err(|error| MapError::Item { item, error })?;
             values.extend(outcomes.into_iter().map(|value| (item, value)));
         }

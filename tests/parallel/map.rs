@@ -1,6 +1,7 @@
 //! Maps.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use selvedge::RemoteError;
@@ -280,4 +281,31 @@ fn a_map_in_a_function_ends_with_its_call() {
     ));
     // The function has ended, so its pool is free again.
     assert!(pool.take_timeout(Duration::from_secs(20)).is_ok());
+}
+
+/// The items that this process works at.
+static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether no other item was worked at meanwhile.
+#[remote]
+fn is_alone(_item: u64) -> bool {
+    let before = AT_WORK.fetch_add(1, Ordering::SeqCst);
+    (0..100).for_each(|_| std::thread::yield_now());
+    let after = AT_WORK.fetch_sub(1, Ordering::SeqCst);
+    before == 0 && after == 1
+}
+
+#[test]
+fn jpar_17_a_worker_does_one_piece_after_the_other_also_if_it_has_one_ahead() {
+    let (_runtime, _workers, pool) = pool_of(1);
+    for batch in [2, 3] {
+        let alone = pool
+            .map(remote_fn!(is_alone), 0..300)
+            .batch(batch)
+            .collect()
+            .unwrap();
+        assert!(alone.iter().all(|alone| *alone));
+    }
+    let alone = pool.map(remote_fn!(is_alone), 0..300).collect().unwrap();
+    assert!(alone.iter().all(|alone| *alone));
 }

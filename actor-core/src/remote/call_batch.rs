@@ -5,6 +5,7 @@
 #![allow(unsafe_code)] // what the linker lists lies in a section of its own
 
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -31,10 +32,28 @@ use crate::remote::job::fault;
 use crate::remote::message::Fault;
 use crate::remote::remote_call::RemoteCall;
 use crate::remote::request::EncodedArguments;
+use crate::remote::turns::Turn;
 use crate::runtime::Runtime;
+use crate::waiting::Unanswered;
 
 /// The bytes of the arguments of a batch at most; a batch of one call may have more.
 const BATCH_BYTES_MAX: usize = 256 << 20;
+
+/// The name of a map, another one for each.
+#[derive(Clone, Copy, Debug)]
+pub struct MapName(u64);
+
+impl MapName {
+    /// A new name.
+    #[must_use]
+    pub fn next(runtime: &Runtime) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        // Relaxed: the numbers only have to differ.
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        // Maps of several processes meet in a worker.
+        MapName(u64::from(runtime.process().number()) << 32 | number & u64::from(u32::MAX))
+    }
+}
 
 /// Encoded calls of one function, whose values are `T`s. They may be sent several times.
 pub struct CallBatch<T> {
@@ -64,6 +83,8 @@ pub struct BatchCall<T> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Calls {
     function: u64,
+    /// The name of the map that the batch belongs to: its batches run one after the other.
+    map: u64,
     /// Whether the first error ends the batch.
     stops: bool,
     /// The end of each call's arguments among the bytes.
@@ -113,6 +134,10 @@ impl Calls {
         let function =
             function.ok_or_else(|| Failure::Internal("a batch of an unknown function".to_owned()))?;
         let wanted = cancellation();
+        let _turn = Turn::of(self.map).map_err(|reason| match reason {
+            Unanswered::Cancelled => Failure::Interrupted,
+            other => Failure::from_error(RemoteError::from(other)),
+        })?;
         let (bytes, mut values) = (Bytes::from(self.bytes), Values::default());
         for range in ranges(&self.ends, bytes.len())? {
             if wanted.is_cancelled() {
@@ -215,8 +240,8 @@ impl<T: Wire> CallBatch<T> {
         })
     }
 
-    /// A call, and some that follow it, of the same function: up to `most` calls, as far as they fit into one message. With `stops`,
-    /// the first error ends the batch.
+    /// A call, and some that follow it, of the same function: up to `most` calls, as far as they fit into one message. Batches of one
+    /// `map` run one after the other in a process, unless they have one call. With `stops`, the first error ends the batch.
     ///
     /// # Errors
     /// [`CallError::Remote`]: the arguments of a call cannot be encoded. The calls that were taken are lost.
@@ -225,7 +250,7 @@ impl<T: Wire> CallBatch<T> {
         first: RemoteCall<T>,
         calls: &mut impl Iterator<Item = RemoteCall<T>>,
         most: usize,
-        stops: bool,
+        (map, stops): (MapName, bool),
     ) -> Result<Self, CallError> {
         let alone = Self::one(runtime, first)?;
         let function = alone.function;
@@ -241,6 +266,7 @@ impl<T: Wire> CallBatch<T> {
         let refused = |error| refused(runtime, function, error);
         let mut together = Calls {
             function: function.id().0,
+            map: map.0,
             stops,
             ends: Vec::new(),
             bytes: Vec::new(),
@@ -267,6 +293,11 @@ impl<T: Wire> CallBatch<T> {
             sent,
             value,
         })
+    }
+
+    /// Whether this is one call, which does not wait for others of its map.
+    pub fn is_alone(&self) -> bool {
+        matches!(self.sent, Sent::Alone(_))
     }
 
     /// The number of calls.
@@ -394,6 +425,7 @@ mod tests {
     fn a_batch_of_a_function_that_this_program_lacks_is_an_error() {
         let calls = Calls {
             function: 7,
+            map: 0,
             stops: false,
             ends: vec![0],
             bytes: Vec::new(),

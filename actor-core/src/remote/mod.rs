@@ -7,7 +7,7 @@
 //!   becomes what the function takes
 //! - `remote_call`: the description of a call, and functions as values
 //! - `verbs`: what a runtime does with a described call; `scope`: several calls as one; `composite`: their errors
-//! - `call_batch`: several calls of one function that travel as one
+//! - `call_batch`: several calls of one function that travel as one; `turns`: such batches one after the other
 //! - `calls`: the table of calls, plain data; `message`: the letters between two services of calls
 //! - `request`: a call to be made
 //! - `service`: the service of a process, with `asking` for its own calls and `serving` for those of others
@@ -44,6 +44,7 @@ pub(crate) mod scope;
 pub(crate) mod service;
 mod serving;
 pub(crate) mod threads;
+mod turns;
 pub(crate) mod unreachable;
 pub(crate) mod verbs;
 mod waiter;
