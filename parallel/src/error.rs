@@ -33,7 +33,7 @@ selvedge_channels::debug_is_report!(PoolError);
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
-    /// The call for an item, or for the items of a batch or chunk, gave no value. Nothing was begun after it.
+    /// The call for an item, or for the items of a batch or chunk, gave no value.
     #[error("item {item}: {error}")]
     Item {
         /// The place of the item, from 0; of a batch, that of its first item; of a loop, the first number of the chunk.

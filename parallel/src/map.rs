@@ -29,7 +29,7 @@ impl Pool {
     /// the order of the items.
     ///
     /// If a worker dies, another one gets its items, so a call may run twice: up to three workers may die of an item. The function
-    /// sees copies of what it captures; they are sent once with each batch.
+    /// sees copies of what it captures, which each call takes along.
     pub fn map<F, X, I>(&self, function: F, items: I) -> Map<'_, F, impl Iterator<Item = (X,)> + use<F, X, I>>
     where
         F: RemoteFunction<Arguments = (X,)>,
@@ -68,6 +68,9 @@ struct Items<X> {
     /// The tries of these items, with this one.
     tries: usize,
 }
+
+/// A pause longer than any map.
+const NEVER: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
 /// The time that a batch is to take, if its length is not set: much longer than a message there and back.
 const BATCH_TIME: Duration = Duration::from_millis(1);
@@ -126,7 +129,7 @@ where
     }
 
     /// Has the work done, and returns the values in the order of the items. The first error ends the work: calls that run are
-    /// cancelled, and no other ones begin.
+    /// cancelled, which a function that computes does not notice, so some may run on for a while.
     ///
     /// # Errors
     /// [`MapError`].
@@ -157,7 +160,7 @@ where
             name: MapName::next(&runtime),
             runtime,
             function: self.function,
-            items: self.items,
+            items: self.items.fuse(),
             next: 0,
             batch: self.batch.unwrap_or(1),
             grows: self.batch.is_none(),
@@ -238,6 +241,10 @@ where
         let batch = CallBatch::of(&self.runtime, call, &mut calls, most, (self.name, stops));
         let batch = batch.map_err(|error| MapError::Item { item: first, error })?;
         let count = batch.count();
+        if batch.has_references() {
+            // Such calls go one by one.
+            (self.batch, self.grows) = (1, false);
+        }
         self.next += count as u64;
         let items = Items {
             first,
@@ -289,7 +296,10 @@ where
             copies,
             tries,
         };
-        let due = Instant::now().checked_add(delay);
+        // A time that no clock reaches stands for one that nobody waits for.
+        let due = [delay, NEVER]
+            .into_iter()
+            .find_map(|delay| Instant::now().checked_add(delay));
         Ok(Piece::new(batch, items, due))
     }
 

@@ -51,6 +51,7 @@ pub struct PoolWorker {
     process: ProcessId,
     /// Has taken the worker, and gives it back.
     taken: ChannelIter<NonZeroU32>,
+    members: Members,
 }
 
 impl fmt::Debug for PoolWorker {
@@ -66,8 +67,11 @@ impl PoolWorker {
         self.process
     }
 
-    /// Removes the worker from its pool.
+    /// Removes the worker from its pool. [`Pool::add`] adds it again.
     pub fn remove(mut self) {
+        let number = NonZeroU32::new(self.process.number());
+        let removed = number.and_then(|number| self.members.lock().remove(&number));
+        drop(removed);
         self.taken.acknowledge();
     }
 }
@@ -101,8 +105,12 @@ impl Pool {
             return Ok(());
         };
         let before = self.members.lock().insert(number, worker);
-        if before.is_none() {
-            self.free.put_timeout(number, TAKE_TIMEOUT)?;
+        if before.is_none()
+            && let Err(error) = self.free.put_timeout(number, TAKE_TIMEOUT)
+        {
+            let removed = self.members.lock().remove(&number);
+            drop(removed);
+            return Err(error.into());
         }
         Ok(())
     }
@@ -121,8 +129,10 @@ impl Pool {
     /// [`PoolError`].
     pub fn take_timeout(&self, timeout: Duration) -> Result<PoolWorker, PoolError> {
         let (runtime, started) = (self.runtime()?, Instant::now());
-        let mut taken = self.free.iter();
+        // Workers that others can reach go back when one is found.
+        let mut unreached = Vec::new();
         loop {
+            let mut taken = self.free.iter();
             let workers = self.living(&runtime).len();
             if workers == 0 {
                 return Err(PoolError::NoWorker);
@@ -137,12 +147,20 @@ impl Pool {
                 None => return Err(PoolError::NoWorker),
             };
             match ProcessId::new(number.get()).filter(|process| runtime.reaches(*process)) {
-                Some(process) => return Ok(PoolWorker { process, taken }),
-                None => {
+                Some(process) => {
+                    let members = Arc::clone(&self.members);
+                    return Ok(PoolWorker {
+                        process,
+                        taken,
+                        members,
+                    });
+                }
+                None if self.is_home(&runtime) => {
                     let dead = self.members.lock().remove(&number);
                     drop(dead);
                     taken.acknowledge();
                 }
+                None => unreached.push(taken),
             }
         }
     }
@@ -186,6 +204,11 @@ impl Pool {
             .into_iter()
             .filter_map(|number| ProcessId::new(number.get()));
         processes.filter(|process| runtime.reaches(*process)).collect()
+    }
+
+    /// Whether this process has made the pool.
+    pub(crate) fn is_home(&self, runtime: &Runtime) -> bool {
+        self.free.home().process == runtime.process()
     }
 
     pub(crate) fn runtime(&self) -> Result<Runtime, PoolError> {

@@ -110,16 +110,18 @@ impl fmt::Debug for Loop {
 }
 
 impl Loop {
-    /// Waits until all chunks are done. The wait ends early with the first chunk in the order of the range that has failed, or whose worker
-    /// has died.
+    /// Waits until all chunks are done. The wait ends early with the first chunk that has failed, or whose worker has died; the others
+    /// are cancelled then.
     ///
     /// # Errors
     /// [`MapError::Item`].
     pub fn wait(self) -> Result<(), MapError> {
-        self.calls.into_iter().try_for_each(|(item, mut call)| {
-            let waited = call.wait_timeout(Duration::MAX);
-            waited.map_err(|error| MapError::Item { item, error })
-        })
+        let (mut items, mut calls): (Vec<u64>, Vec<Call<()>>) = self.calls.into_iter().unzip();
+        while let Some(place) = Call::wait_any(&mut calls, Duration::MAX).map_err(MapError::NotAwaited)? {
+            let (item, ended) = (items.swap_remove(place), calls.swap_remove(place).wait());
+            ended.map_err(|error| MapError::Item { item, error })?;
+        }
+        Ok(())
     }
 
     /// Lets the loop go on without this object.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use selvedge_channels::Wire;
 use selvedge_cluster::peer::ProcessId;
 use selvedge_core::{
-    BatchCall, CallBatch, CallError, RemoteChannel, RemoteChannelError, RemoteError, Runtime,
+    BatchCall, CallBatch, CallError, Ran, RemoteChannel, RemoteChannelError, RemoteError, Runtime,
 };
 
 use crate::error::{MapError, PoolError};
@@ -20,6 +20,12 @@ const DEATHS_MAX: usize = 3;
 /// The time of a piece that is short: then the worker gets another one ahead.
 const SHORT: Duration = Duration::from_millis(2);
 
+/// The time for which a worker is kept from others who wait for one of the pool.
+const TURN: Duration = Duration::from_millis(10);
+
+/// The wait for a worker that is free, in a process that is not the pool's home.
+const HOP: Duration = Duration::from_millis(100);
+
 /// Calls that one worker makes, with what belongs to them.
 pub(crate) struct Piece<T, M> {
     pub(crate) batch: CallBatch<T>,
@@ -28,17 +34,24 @@ pub(crate) struct Piece<T, M> {
     due: Option<Instant>,
     /// The workers that have died of it.
     deaths: usize,
+    /// Whether a worker has died that had it: then a worker has no other piece beside it.
+    is_suspect: bool,
 }
 
-impl<T, M> Piece<T, M> {
+impl<T: Wire, M> Piece<T, M> {
     pub(crate) fn new(batch: CallBatch<T>, meaning: M, due: Option<Instant>) -> Self {
-        let deaths = 0;
         Piece {
             batch,
             meaning,
             due,
-            deaths,
+            deaths: 0,
+            is_suspect: false,
         }
+    }
+
+    /// Whether a worker has no other piece beside it: its call would not wait for its turn, or a worker has died of it.
+    fn is_single(&self) -> bool {
+        self.batch.is_alone() || self.is_suspect
     }
 }
 
@@ -47,12 +60,19 @@ struct Taken {
     worker: PoolWorker,
     /// The pieces that it has: one, and another one ahead.
     pieces: usize,
-    /// Whether its last piece was short.
+    /// Whether the last piece was short.
     is_short: bool,
-    /// The end of its last piece.
+    /// The end of the last piece.
     last_end: Option<Instant>,
-    /// The begin of the piece at which it has died.
-    died_at: Option<Instant>,
+    /// The moment at which it was taken.
+    since: Instant,
+}
+
+impl Taken {
+    /// Whether the worker is this map's for a while longer. After that, others that wait for a worker of the pool may have the worker.
+    fn is_ours(&self) -> bool {
+        self.since.elapsed() < TURN
+    }
 }
 
 /// A piece that a worker has.
@@ -62,17 +82,21 @@ struct Busy<T, M> {
     process: ProcessId,
     piece: Piece<T, M>,
     begun: Instant,
+    /// Whether the worker had another piece meanwhile.
+    is_shared: bool,
 }
 
 /// Work that is being done. The drop cancels what is in flight.
 pub(crate) struct Schedule<'a, T, M> {
     pool: &'a Pool,
     runtime: Runtime,
+    /// The call of each piece that a worker has. The drop cancels them, before the workers go back.
+    calls: Vec<BatchCall<T>>,
+    busy: Vec<Busy<T, M>>,
     /// The workers; `None` for one that has left.
     taken: Vec<Option<Taken>>,
-    busy: Vec<Busy<T, M>>,
-    /// The call of each piece that a worker has.
-    calls: Vec<BatchCall<T>>,
+    /// Workers that this process cannot reach. They go back in the end, for others.
+    aside: Vec<PoolWorker>,
     /// Pieces that are begun before others come from the source.
     again: Vec<Piece<T, M>>,
     /// A channel into which nobody puts: a wait at it lasts until its deadline, or until the function that waits is cancelled.
@@ -92,9 +116,10 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
         Schedule {
             pool,
             runtime,
-            taken: Vec::new(),
-            busy: Vec::new(),
             calls: Vec::new(),
+            busy: Vec::new(),
+            taken: Vec::new(),
+            aside: Vec::new(),
             again: Vec::new(),
             pause: None,
         }
@@ -112,11 +137,14 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
     ) -> Result<Option<Done<T, M>>, MapError> {
         loop {
             self.begin(source)?;
-            let until = self.again.iter().filter_map(|piece| piece.due).min();
+            let now = Instant::now();
+            let dues = self.again.iter().filter_map(|piece| piece.due);
+            // What is overdue waits for a worker.
+            let until = dues.filter(|due| *due > now).min();
             if self.calls.is_empty() && self.again.is_empty() {
                 return Ok(None);
             }
-            let wait = until.map_or(Duration::MAX, |due| due.saturating_duration_since(Instant::now()));
+            let wait = until.map_or(Duration::MAX, |due| due.saturating_duration_since(now));
             if self.calls.is_empty() {
                 self.pause(wait)?;
                 continue;
@@ -133,6 +161,11 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
         &mut self,
         source: &mut impl FnMut() -> Result<Option<Piece<T, M>>, MapError>,
     ) -> Result<(), MapError> {
+        if self.calls.is_empty() && self.again.is_empty() {
+            // Nobody waits for a worker in vain.
+            let Some(first) = source()? else { return Ok(()) };
+            self.again.push(first);
+        }
         loop {
             // The worker is found before the piece is made, which copies its arguments.
             let Some(place) = self.worker()? else {
@@ -150,42 +183,60 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
                 return Ok(());
             };
             piece.due = None;
-            let Some(Some(taken)) = self.taken.get_mut(place) else {
-                return Ok(());
-            };
-            if taken.pieces > 0 && piece.batch.is_alone() {
-                // Such a piece would run beside the one that the worker has.
-                self.again.push(piece);
+            if !self.give(place, piece) {
                 return Ok(());
             }
-            taken.pieces += 1;
-            let process = taken.worker.process();
-            self.calls.push(piece.batch.call(&self.runtime, process));
-            self.busy.push(Busy {
-                taken: place,
-                process,
-                piece,
-                begun: now,
-            });
+        }
+    }
+
+    /// Gives a piece to the worker at this place. Returns whether the worker takes it; else it comes later.
+    fn give(&mut self, place: usize, piece: Piece<T, M>) -> bool {
+        let others = self.busy.iter_mut().filter(|other| other.taken == place);
+        let is_shared = others.map(|other| other.is_shared = true).count() > 0;
+        match self.taken.get_mut(place) {
+            // A piece that is alone would run beside the one that the worker has.
+            Some(Some(taken)) if !is_shared || !piece.is_single() => {
+                taken.pieces += 1;
+                let process = taken.worker.process();
+                self.calls.push(piece.batch.call(&self.runtime, process));
+                self.busy.push(Busy {
+                    taken: place,
+                    process,
+                    piece,
+                    begun: Instant::now(),
+                    is_shared,
+                });
+                true
+            }
+            _ => {
+                self.again.push(piece);
+                false
+            }
         }
     }
 
     /// The place of a worker for the next piece, if there is one: a free one, or else one that can have a piece ahead. Waits for one if no
     /// call is in flight.
     fn worker(&mut self) -> Result<Option<usize>, PoolError> {
+        for taken in &mut self.taken {
+            drop(taken.take_if(|taken| taken.pieces == 0 && !taken.is_ours()));
+        }
         let place =
             |it: &dyn Fn(&Taken) -> bool| self.taken.iter().position(|taken| taken.as_ref().is_some_and(it));
         if let Some(free) = place(&|taken| taken.pieces == 0) {
             return Ok(Some(free));
         }
-        let ahead = place(&|taken| taken.pieces == 1 && taken.is_short);
+        let ahead = place(&|taken| taken.pieces == 1 && taken.is_short && taken.is_ours());
+        let is_taken = |busy: &Busy<T, M>| Some(busy.taken) == ahead && busy.piece.is_single();
+        let ahead = ahead.filter(|_| !self.busy.iter().any(is_taken));
         let is_first = self.calls.is_empty();
         if !is_first && !self.pool.is_ready()? {
             return Ok(ahead);
         }
         let taken = match is_first {
             true => self.pool.take(),
-            false => self.pool.take_timeout(Duration::ZERO),
+            false if self.pool.is_home(&self.runtime) => self.pool.take_timeout(Duration::ZERO),
+            false => self.pool.take_timeout(HOP),
         };
         match taken {
             Ok(worker) => {
@@ -194,7 +245,7 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
                     pieces: 0,
                     is_short: false,
                     last_end: None,
-                    died_at: None,
+                    since: Instant::now(),
                 }));
                 Ok(Some(self.taken.len() - 1))
             }
@@ -214,12 +265,14 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
     fn ended(&mut self, place: usize) -> Option<Done<T, M>> {
         let (call, mut busy) = (self.calls.swap_remove(place), self.busy.swap_remove(place));
         let outcomes = call.outcomes(&self.runtime, busy.process);
-        let is_dead = outcomes.as_ref().is_err_and(is_of_worker);
-        if is_dead && self.is_first(&busy) {
-            busy.piece.deaths += 1;
+        let loss = outcomes.as_ref().err().and_then(Loss::of);
+        if loss == Some(Loss::Died(Ran::Unknown)) {
+            // Of two pieces, nobody knows which one it was.
+            busy.piece.deaths += usize::from(!busy.is_shared);
+            busy.piece.is_suspect = true;
         }
-        let took = self.worker_ended(&busy, is_dead);
-        if is_dead && busy.piece.deaths < DEATHS_MAX {
+        let took = self.worker_ended(&busy, loss);
+        if loss.is_some() && busy.piece.deaths < DEATHS_MAX {
             self.again.push(busy.piece);
             return None;
         }
@@ -231,32 +284,24 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
         })
     }
 
-    /// Whether a worker that has died was at this piece, and not at one before it.
-    fn is_first(&mut self, busy: &Busy<T, M>) -> bool {
-        let others = self.busy.iter().filter(|other| other.taken == busy.taken);
-        let first = others.map(|other| other.begun).chain([busy.begun]).min();
-        let taken = self.taken.get_mut(busy.taken).and_then(Option::as_mut);
-        let died_at = taken
-            .and_then(|taken| Some(*taken.died_at.get_or_insert(first?)))
-            .or(first);
-        died_at == Some(busy.begun)
-    }
-
     /// A worker has one piece less. Returns the time that it has worked at it.
-    fn worker_ended(&mut self, busy: &Busy<T, M>, is_dead: bool) -> Duration {
+    fn worker_ended(&mut self, busy: &Busy<T, M>, loss: Option<Loss>) -> Duration {
         let now = Instant::now();
         let mut took = now.saturating_duration_since(busy.begun);
-        let Some(place) = self.taken.get_mut(busy.taken) else {
-            return took;
-        };
-        let Some(taken) = place else { return took };
-        if let Some(end) = taken.last_end.filter(|end| *end > busy.begun) {
-            took = now.saturating_duration_since(end);
-        }
-        (taken.is_short, taken.last_end) = (took < SHORT && !is_dead, Some(now));
-        taken.pieces = taken.pieces.saturating_sub(1);
-        if let Some(dead) = place.take_if(|taken| is_dead && taken.pieces == 0) {
-            dead.worker.remove();
+        let place = self.taken.get_mut(busy.taken);
+        let lost = place.and_then(|place| {
+            let taken = place.as_mut()?;
+            if let Some(end) = taken.last_end.filter(|end| *end > busy.begun) {
+                took = now.saturating_duration_since(end);
+            }
+            (taken.is_short, taken.last_end) = (took < SHORT && loss.is_none(), Some(now));
+            taken.pieces = taken.pieces.saturating_sub(1);
+            place.take_if(|taken| loss.is_some() && taken.pieces == 0)
+        });
+        match (lost, loss) {
+            (Some(lost), Some(Loss::Died(_))) => lost.worker.remove(),
+            (Some(lost), _) => self.aside.push(lost.worker),
+            (None, _) => {}
         }
         took
     }
@@ -275,10 +320,20 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
     }
 }
 
-/// Whether a worker can do nothing any more.
-fn is_of_worker(error: &CallError) -> bool {
-    matches!(
-        error.remote(),
-        Some(RemoteError::Died { .. } | RemoteError::NoSuchProcess { .. } | RemoteError::NoLink(_))
-    )
+/// The reason that a worker does nothing for this process any more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    Died(Ran),
+    /// Other processes may reach it.
+    Unreached,
+}
+
+impl Loss {
+    fn of(error: &CallError) -> Option<Self> {
+        match error.remote()? {
+            RemoteError::Died { ran } => Some(Loss::Died(*ran)),
+            RemoteError::NoSuchProcess { .. } | RemoteError::NoLink(_) => Some(Loss::Unreached),
+            _ => None,
+        }
+    }
 }

@@ -189,8 +189,10 @@ fn jpar_16_the_batch_of_a_worker_that_dies_runs_elsewhere_and_the_order_stays() 
     assert_eq!(values, (0..40).collect::<Vec<_>>());
     let tries = tries(path);
     for item in 0..40 {
-        let expected = if (15..18).contains(&item) { 2 } else { 1 };
-        assert_eq!(tries[&item.to_string()], expected, "{item}");
+        let tries = tries[&item.to_string()];
+        // A batch that the worker had ahead may have begun.
+        let expected = if (15..18).contains(&item) { 2..=2 } else { 1..=2 };
+        assert!(expected.contains(&tries), "{item}: {tries}");
     }
     assert_eq!(pool.workers().unwrap(), 2);
     std::fs::remove_file(path).unwrap();
@@ -222,6 +224,77 @@ fn jpar_16_an_item_of_which_every_worker_dies_is_an_error() {
         error.to_string().starts_with("no worker of the pool lives"),
         "{error}"
     );
+}
+
+#[remote]
+fn makes_a_channel(item: u64) -> Result<RemoteChannel<u64>> {
+    let channel = Runtime::current()?.channel(1)?;
+    channel.put(item)?;
+    Ok(channel)
+}
+
+#[test]
+fn an_item_that_is_due_again_waits_for_a_worker_and_an_empty_map_for_none() {
+    let (_runtime, _workers, pool) = pool_of(1);
+    let once = AtomicUsize::new(0);
+    let values = pool
+        .map(remote_fn!(halves), [1, 2, 3, 4])
+        .retry_after([Duration::ZERO])
+        .retry_if(move |_| once.fetch_add(1, Ordering::SeqCst) == 0);
+    let values: Vec<_> = values
+        .results()
+        .unwrap()
+        .into_iter()
+        .map(|result| result.ok())
+        .collect();
+    assert_eq!(values, [None, Some(1), None, Some(2)]);
+    let taken = pool.take().unwrap();
+    assert_eq!(
+        pool.map(remote_fn!(square), []).collect().unwrap(),
+        Vec::<u64>::new()
+    );
+    drop(taken);
+    let never = pool
+        .map(remote_fn!(halves), [1])
+        .retry_after([Duration::MAX])
+        .retry_if(|_| false);
+    assert!(never.collect().is_err());
+}
+
+#[test]
+fn two_maps_share_the_workers_of_a_pool() {
+    let (_runtime, _workers, pool) = pool_of(1);
+    let path = &fresh_file("shared");
+    let waits = remote_fn!([path: String] |item: u64| -> bool {
+        add_line(&path, &item.to_string());
+        let late = std::time::Instant::now() + Duration::from_millis(20);
+        while std::time::Instant::now() < late { std::thread::yield_now(); }
+        lines(&path).iter().any(|line| line == "100")
+    });
+    std::thread::scope(|scope| {
+        let long = scope.spawn(|| pool.map(waits.clone(), 0..60).collect().unwrap());
+        while lines(path).is_empty() {
+            std::thread::yield_now();
+        }
+        pool.map(waits.clone(), [100]).collect().unwrap();
+        assert!(
+            long.join().unwrap().contains(&true),
+            "the other map had its item done meanwhile"
+        );
+    });
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn values_with_references_are_made_one_by_one() {
+    let (_runtime, _workers, pool) = pool_of(2);
+    let channels = pool
+        .map(remote_fn!(makes_a_channel), 0..10)
+        .batch(1)
+        .collect()
+        .unwrap();
+    let values: Vec<u64> = channels.iter().map(|channel| channel.take().unwrap()).collect();
+    assert_eq!(values, (0..10).collect::<Vec<_>>());
 }
 
 #[test]
@@ -265,9 +338,12 @@ fn a_map_in_a_function_ends_with_its_call() {
     let (runtime, workers, _pool) = pool_of(2);
     let pool = runtime.pool_of(&workers[1..]).unwrap();
     let other = &pool;
-    let maps = remote_fn!([other: selvedge::parallel::Pool] |_item: u64| -> Result<()> {
+    let path = &fresh_file("ended");
+    let maps = remote_fn!([other: selvedge::parallel::Pool, path: String] |_item: u64| -> Result<()> {
         let pause = [Duration::from_secs(60)];
-        other.map(remote_fn!(halves), [1]).retry_after(pause).collect()?;
+        let mapped = other.map(remote_fn!(halves), [1]).retry_after(pause).collect();
+        add_line(&path, "ended");
+        mapped?;
         Ok(())
     });
     let call = runtime.call(
@@ -279,8 +355,13 @@ fn a_map_in_a_function_ends_with_its_call() {
         call.wait().unwrap_err().remote(),
         Some(RemoteError::Deadline(_))
     ));
-    // The function has ended, so its pool is free again.
+    let late = std::time::Instant::now() + Duration::from_secs(20);
+    while lines(path).is_empty() && std::time::Instant::now() < late {
+        std::thread::yield_now();
+    }
+    assert_eq!(lines(path), ["ended"], "long before its pause is over");
     assert!(pool.take_timeout(Duration::from_secs(20)).is_ok());
+    std::fs::remove_file(path).unwrap();
 }
 
 /// The items that this process works at.

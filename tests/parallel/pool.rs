@@ -24,11 +24,21 @@ fn jpar_17_workers_are_taken_and_come_back() {
     drop(one);
     pool.ready_timeout(LATE).unwrap();
     assert_eq!(pool.take().unwrap().process(), workers[0].process());
+    drop(other);
+    let one = pool.take().unwrap();
+    let (removed, place) = (one.process(), usize::from(one.process() == workers[1].process()));
+    one.remove();
+    assert_eq!(
+        (pool.workers().unwrap(), pool.take().unwrap().process() == removed),
+        (1, false)
+    );
+    pool.add(&workers[place]).unwrap();
+    assert_eq!(pool.workers().unwrap(), 2);
     let third = runtime.worker("third").unwrap();
     pool.add(&third).unwrap();
     pool.add(&third).unwrap();
     assert_eq!(pool.workers().unwrap(), 3);
-    let taken: Vec<_> = (0..2).map(|_| pool.take().unwrap()).collect();
+    let taken: Vec<_> = (0..3).map(|_| pool.take().unwrap()).collect();
     assert!(taken.iter().any(|worker| worker.process() == third.process()));
     assert!(pool.take_timeout(SOON).is_err(), "it was added once");
 }

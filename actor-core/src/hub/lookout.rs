@@ -130,18 +130,26 @@ impl Lookout {
 
     fn watch(&self, links: &Watchable) {
         let before = self.0.borrow_mut().replace(Arc::clone(links));
-        if !before.is_some_and(|before| Arc::ptr_eq(&before, links)) {
-            links.iter().for_each(|(_, link)| link.watch());
+        match before {
+            Some(before) if Arc::ptr_eq(&before, links) => return,
+            Some(before) => leave(&before, |_, link| link.leave_rest()),
+            None => {}
         }
+        links.iter().for_each(|(_, link)| link.watch());
     }
 
     /// Looks no more. Passes on the links that have bytes, of which nobody is told.
     pub(super) fn end(&self, mut with_bytes: impl FnMut(u64, &dyn LedLink)) {
         let watched = self.0.borrow_mut().take();
-        for (name, link) in watched.iter().flat_map(|links| links.iter()) {
-            if link.unwatch() {
-                with_bytes(*name, &**link);
-            }
+        watched.iter().for_each(|links| leave(links, &mut with_bytes));
+    }
+}
+
+/// Looks at links no more. Passes on those that have bytes, of which nobody is told.
+fn leave(links: &Watchable, mut with_bytes: impl FnMut(u64, &dyn LedLink)) {
+    for (name, link) in links.iter() {
+        if link.unwatch() {
+            with_bytes(*name, &**link);
         }
     }
 }

@@ -27,6 +27,9 @@ const READ_BYTES: usize = 64 << 10;
 /// The number of reads at the end of a link: more than a socket or a ring holds.
 const LAST_READS_MAX: usize = 1024;
 
+/// The number of reads in a row by the thread that leads: those of a long body.
+const READS_MAX: usize = 4096;
+
 /// The reader of a link, shared by all threads that may have the turn.
 pub(super) struct PeerReader {
     link: Arc<PeerLink>,
@@ -235,7 +238,8 @@ impl LedLink for PeerReader {
             return;
         }
         let mut is_enough = ReadResult::Some;
-        loop {
+        // A peer that writes as fast as this thread reads does not keep it from the other links.
+        for _ in 0..READS_MAX {
             if self.read() <= is_enough {
                 if !self.end() {
                     return;
@@ -244,9 +248,10 @@ impl LedLink for PeerReader {
                 is_enough = ReadResult::Nothing;
             }
             if !goes_on() {
-                return self.leave();
+                break;
             }
         }
+        self.leave();
     }
 
     fn leave(&self, poll: &LeadPoll) {

@@ -59,6 +59,7 @@ impl MapName {
 pub struct CallBatch<T> {
     function: &'static FunctionEntry,
     sent: Sent,
+    stops: bool,
     value: PhantomData<fn() -> T>,
 }
 
@@ -76,6 +77,8 @@ pub struct BatchCall<T> {
     function: &'static FunctionEntry,
     is_alone: bool,
     count: usize,
+    /// Whether the first error ends the batch.
+    stops: bool,
     value: PhantomData<fn() -> T>,
 }
 
@@ -131,6 +134,8 @@ impl RemoteBody for run {
 impl Calls {
     fn run(self) -> Result<Values, Failure> {
         let function = find_function(FunctionId(self.function));
+        // A batch of batches would wait for its own turn.
+        let function = function.filter(|function| !std::ptr::eq(*function, RUN.entry()));
         let function =
             function.ok_or_else(|| Failure::Internal("a batch of an unknown function".to_owned()))?;
         let wanted = cancellation();
@@ -232,11 +237,11 @@ impl<T: Wire> CallBatch<T> {
     pub fn one(runtime: &Runtime, call: RemoteCall<T>) -> Result<Self, CallError> {
         let function = call.function;
         let sent = Sent::Alone(encode(call).map_err(|error| refused(runtime, function, error))?);
-        let value = PhantomData;
         Ok(CallBatch {
             function,
             sent,
-            value,
+            stops: false,
+            value: PhantomData,
         })
     }
 
@@ -287,12 +292,18 @@ impl<T: Wire> CallBatch<T> {
         let count = together.ends.len();
         let encoded = encode(RemoteCall::<Values>::new(&RUN, (Argument::Value(together),)));
         let sent = Sent::Together(encoded.map_err(refused)?, count);
-        let value = PhantomData;
         Ok(CallBatch {
             function,
             sent,
-            value,
+            stops,
+            value: PhantomData,
         })
+    }
+
+    /// Whether the arguments hold references.
+    pub fn has_references(&self) -> bool {
+        let (Sent::Alone(encoded) | Sent::Together(encoded, _)) = &self.sent;
+        !encoded.handles.is_empty()
     }
 
     /// Whether this is one call, which does not wait for others of its map.
@@ -325,6 +336,7 @@ impl<T: Wire> CallBatch<T> {
             function: self.function,
             is_alone,
             count: self.count(),
+            stops: self.stops,
             value: PhantomData,
         }
     }
@@ -379,7 +391,8 @@ impl<T: Wire> BatchCall<T> {
         let values = self.call.wait()?;
         let failed = |failure| callee.error(RemoteError::Failed(failure));
         let outcomes = values.outcomes().map_err(failed)?;
-        if outcomes.len() != self.count && outcomes.iter().all(Result::is_ok) {
+        let is_stopped = outcomes.len() < self.count && outcomes.last().is_some_and(Result::is_err);
+        if outcomes.len() != self.count && !(self.stops && is_stopped) {
             let text = format!("{} values of a batch of {}", outcomes.len(), self.count);
             return Err(failed(Failure::Internal(text)));
         }

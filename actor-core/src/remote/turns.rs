@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use selvedge_cluster::id_map::IdMap;
 
 use crate::promise::{Answer, Promise, promise};
-use crate::waiting::{Unanswered, wait_for};
+use crate::waiting::{Unanswered, WaitPermit, wait_for};
 
 /// The batches that run or wait in this process.
 static TURNS: LazyLock<Mutex<TurnTable>> = LazyLock::new(Mutex::default);
@@ -46,7 +46,13 @@ impl Turn {
             _end: promise,
         };
         if let Some((_, mut before)) = before {
-            let _ = wait_for(&mut before, Duration::MAX)?;
+            match wait_for(&mut before, Duration::MAX) {
+                // The batch before has a thread of its own, so it ends although this one keeps its place.
+                Err(Unanswered::Refused(_)) => {
+                    let _ = WaitPermit::in_place(Duration::MAX).wait_for(&mut before)?;
+                }
+                waited => drop(waited?),
+            }
         }
         Ok(turn)
     }

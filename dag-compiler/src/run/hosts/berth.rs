@@ -8,6 +8,8 @@
 //!   again after it has left them, so no message stays behind.
 //! - `BERTH-2` whoever uses the near ends announces sleep first, in the place of the joint's thread. So a message that is published
 //!   after the look rings again.
+//! - `BERTH-3` a flag that says that the thread is needed, and that the thread clears before its look, is set again before the thread looks
+//!   for the last time. So who rings meanwhile sees the flag, or the thread sees what was rung for.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, OnceLock, Weak};

@@ -1,6 +1,6 @@
 //! A joint: the part of a graph in one process that joins its host to the graph's other hosts.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -253,6 +253,19 @@ impl Joint {
         if !self.is_behind.swap(false, Ordering::AcqRel) {
             return false;
         }
+        let mut moved = self.flush_all();
+        // Whoever has freed a slot since then may have taken the ring for its own, because the flag was clear: `JointBerth::act`
+        // looks at it. SYNC joint-behind: the fence orders the flag before the second look. A reader frees its slot, performs a
+        // fence in `freed`, and looks at the flag: it sees the flag, or this look sees the slot (`BERTH-3`).
+        fence(Ordering::SeqCst);
+        // Relaxed: this thread has stored it.
+        if self.is_behind.load(Ordering::Relaxed) {
+            moved |= self.flush_all();
+        }
+        moved
+    }
+
+    fn flush_all(&self) -> bool {
         let mut moved = false;
         for (mirror, incoming) in &self.incoming {
             moved |= self.flushed(*mirror, incoming, incoming.flush()).moved;

@@ -29,6 +29,8 @@ pub(crate) struct Outgoing {
     home: Home,
     /// The number of messages that were sent.
     sent: u64,
+    /// Whether a message could not be sent.
+    is_broken: bool,
     slots: u64,
     /// The number of messages that the mirror has, as the far end has told.
     taken: Arc<AtomicU64>,
@@ -67,6 +69,7 @@ impl Outgoing {
             reader: Some(reader),
             home: Home::new(told),
             sent: 0,
+            is_broken: false,
             slots: u64::from(slots),
             taken: Arc::default(),
             lengths: VecDeque::new(),
@@ -106,7 +109,7 @@ impl Outgoing {
         (room, most): (usize, usize),
         send: impl FnOnce(ProcessId, &Word, Bytes) -> Result<(), String>,
     ) -> Result<SentMessage, OutgoingError> {
-        if self.sent >= self.settled + self.slots {
+        if self.is_broken || self.sent >= self.settled + self.slots {
             return Ok(SentMessage::None);
         }
         let Some((kind, length)) = self.next()? else {
@@ -126,8 +129,11 @@ impl Outgoing {
             number: self.sent,
             kind,
         };
+        // A message that was not sent is not followed by another one under its number.
+        self.is_broken = true;
         let body = self.body(kind, length)?;
         send(self.plan.to, &word, body).map_err(OutgoingError::NotSent)?;
+        self.is_broken = false;
         self.sent += 1;
         self.lengths.push_back(counted);
         Ok(SentMessage::Counted(counted))
