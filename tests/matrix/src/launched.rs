@@ -1,6 +1,6 @@
 //! Drivers that add workers by the real `ssh` or the real `srun`, and say which came.
 //!
-//! It prints a line `worker NAME PID` for each, `sum N` for a value that has gone from the first to the last, and `ready`; or
+//! The program prints a line `worker NAME PID` for each, `sum N` for a value that has gone from the first to the last, and `ready`; or
 //! `error TEXT`. Then it waits for the end of its standard input.
 
 use std::time::Duration;
