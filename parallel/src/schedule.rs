@@ -191,11 +191,11 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
 
     /// Gives a piece to the worker at this place. Returns whether the worker takes it; else it comes later.
     fn give(&mut self, place: usize, piece: Piece<T, M>) -> bool {
-        let others = self.busy.iter_mut().filter(|other| other.taken == place);
-        let is_shared = others.map(|other| other.is_shared = true).count() > 0;
         match self.taken.get_mut(place) {
             // A piece that is alone would run beside the one that the worker has.
-            Some(Some(taken)) if !is_shared || !piece.is_single() => {
+            Some(Some(taken)) if taken.pieces == 0 || !piece.is_single() => {
+                let others = self.busy.iter_mut().filter(|other| other.taken == place);
+                let is_shared = others.map(|other| other.is_shared = true).count() > 0;
                 taken.pieces += 1;
                 let process = taken.worker.process();
                 self.calls.push(piece.batch.call(&self.runtime, process));
