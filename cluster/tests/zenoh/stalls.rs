@@ -1,6 +1,7 @@
 //! Peers that take nothing, and strangers at the router.
 
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use zenoh::{Config, Session, Wait};
@@ -125,6 +126,52 @@ fn strangers_at_the_router_disturb_nobody() {
             () = accept => unreachable!(),
             () = dial => {}
         }
+    });
+    stranger.close().wait().unwrap();
+}
+
+/// A packet by which a stranger dials a listener.
+fn open(stranger: u64, listener: u64) -> Vec<u8> {
+    let mut packet = vec![1, 1, 0];
+    packet.extend([9; 16]);
+    packet.extend(stranger.to_le_bytes());
+    packet.extend(listener.to_le_bytes());
+    packet
+}
+
+#[test]
+fn dialers_that_say_nothing_more_leave_no_task_once_they_are_left() {
+    let router = router();
+    let stranger = stranger(&router);
+    let listens = session(&router);
+    run(async {
+        let mut acceptor = listens.listen().await.unwrap();
+        let (node, listener) = acceptor.connect_at().split_once('.').unwrap();
+        let key = format!("selvedge/default/{node}");
+        let listener = u64::from_str_radix(listener, 16).unwrap();
+        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let before = tasks();
+        for number in 0..1000_u64 {
+            // The router may drop a packet.
+            loop {
+                stranger.put(&key, open(number, listener)).wait().unwrap();
+                let accepted = crate::routers::accept(&mut *acceptor);
+                if tokio::time::timeout(Duration::from_millis(500), accepted)
+                    .await
+                    .is_ok()
+                {
+                    break;
+                }
+            }
+        }
+        // Sooner than a peer that is silent counts as lost.
+        let settled = async {
+            while tasks() > before {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let settled = tokio::time::timeout(Duration::from_secs(20), settled).await;
+        assert!(settled.is_ok(), "{} tasks are left, of {before}", tasks());
     });
     stranger.close().wait().unwrap();
 }

@@ -54,6 +54,16 @@ impl Doubts {
         }
     }
 
+    /// A node does not matter any more.
+    pub(super) fn settle(&mut self, node: NodeId) {
+        self.missed.remove(&node);
+    }
+
+    /// The token of a node is not watched any more.
+    pub(super) fn forget(&mut self, node: NodeId) {
+        self.present.remove(&node);
+    }
+
     /// A node has said something.
     pub(super) fn heard(&mut self, node: NodeId, now: Instant) {
         if let Some(missed) = self.missed.get_mut(&node) {

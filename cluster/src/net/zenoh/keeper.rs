@@ -2,11 +2,13 @@
 //!
 //! All that may wait in zenoh happens here. Threads of zenoh that call back only enqueue.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use ::zenoh::key_expr::KeyExpr;
+use ::zenoh::pubsub::Subscriber;
 use ::zenoh::sample::{Sample, SampleKind};
 use ::zenoh::{Session, Wait};
 
@@ -15,6 +17,7 @@ use super::packet::{PacketBody, RelayPacket};
 use super::put::put;
 use super::settings::ZenohSettings;
 use super::switchboard::{Chore, RefusedCall, Switchboard};
+use super::watches::TokenWatch;
 
 /// The time in which a router has to be there when a session is opened.
 const OPEN_MAX: Duration = Duration::from_secs(10);
@@ -58,11 +61,10 @@ fn open(switchboard: &Switchboard, settings: &ZenohSettings) -> Result<Session, 
     }
 }
 
-/// The subscriptions and the token of a session.
+/// The subscription and the token of a session.
 type Declared = Box<dyn std::any::Any>;
 
-/// Subscribes to the packets for this node and to the tokens of all, and shows the token of this one: whoever sees it can reach the
-/// node.
+/// Subscribes to the packets for this node, and shows its token: whoever sees it can reach the node.
 fn declare(
     session: &Session,
     switchboard: &Arc<Switchboard>,
@@ -73,17 +75,21 @@ fn declare(
     let failed = |error: ::zenoh::Error| ZenohError::System {
         text: error.to_string(),
     };
-    let (lines, tokens) = (Arc::clone(switchboard), Arc::clone(switchboard));
+    let lines = Arc::clone(switchboard);
     let packets = session.declare_subscriber(mine.clone());
     let packets = packets.callback(move |sample| lines.receive(&sample.payload().to_bytes()));
     let packets = packets.wait().map_err(failed)?;
-    let others = session.liveliness().declare_subscriber(format!("{prefix}/*"));
-    let others = others
-        .history(true)
-        .callback(move |sample| of_token(&tokens, &sample));
-    let others = others.wait().map_err(failed)?;
     let token = session.liveliness().declare_token(mine).wait().map_err(failed)?;
-    Ok(Box::new((packets, others, token)))
+    Ok(Box::new((packets, token)))
+}
+
+/// Watches the token of a node, which is told at once if it is there. Without an answer the node is doubted.
+fn watch(session: &Session, switchboard: &Arc<Switchboard>, key: String) -> Option<Subscriber<()>> {
+    let tokens = Arc::clone(switchboard);
+    let watch = session.liveliness().declare_subscriber(key).history(true);
+    let watch = watch.callback(move |sample| of_token(&tokens, &sample));
+    // An error means that the session is closed.
+    watch.wait().ok()
 }
 
 /// A token is there, or gone.
@@ -99,7 +105,9 @@ fn of_token(switchboard: &Switchboard, sample: &Sample) {
 }
 
 /// Does the chores until the node is closed.
-fn work(session: &Session, switchboard: &Switchboard, settings: &ZenohSettings) {
+fn work(session: &Session, switchboard: &Arc<Switchboard>, settings: &ZenohSettings) {
+    let prefix = settings.prefix().unwrap_or_default();
+    let mut watched = HashMap::new();
     loop {
         match switchboard.chore() {
             Chore::Close(_) => return,
@@ -107,8 +115,13 @@ fn work(session: &Session, switchboard: &Switchboard, settings: &ZenohSettings) 
                 let has_router = session.info().routers_zid().wait().next().is_some();
                 switchboard.looked(has_router);
             }
+            Chore::Watch(TokenWatch::Begin(node)) => {
+                let watch = watch(session, switchboard, format!("{prefix}/{node}"));
+                watched.extend(watch.map(|watch| (node, watch)));
+            }
+            // The drop ends the watch.
+            Chore::Watch(TokenWatch::End(node)) => drop(watched.remove(&node)),
             Chore::Refuse(RefusedCall { from, to }) => {
-                let prefix = settings.prefix().unwrap_or_default();
                 if let Ok(key) = KeyExpr::new(format!("{prefix}/{}", to.node)) {
                     let (to, body) = (to.number, PacketBody::Refused);
                     put(session, key, RelayPacket { from, to, body }.encode(), true);

@@ -15,6 +15,7 @@ mod router;
 mod settings;
 mod stream;
 mod switchboard;
+mod watches;
 
 use std::future::poll_fn;
 use std::io;

@@ -10,6 +10,11 @@ use std::str::FromStr;
 /// The version of the bytes. Packets of another one are nobody's.
 const VERSION: u8 = 1;
 
+/// The bytes of a fragment at most: with its header, it is one batch of zenoh.
+pub(super) const FRAGMENT_BYTES: usize = 16 << 10;
+/// The bytes of a packet at most: kind, places, a receipt, and a fragment with its number.
+pub(super) const PACKET_BYTES: usize = 3 + 32 + 24 + 8 + FRAGMENT_BYTES;
+
 const OPEN: u8 = 1;
 const REFUSED: u8 = 2;
 const FLOW: u8 = 3;
@@ -106,7 +111,7 @@ impl<'a> RelayPacket<'a> {
             PacketBody::Flow(flow) => (FLOW, Some(flow)),
         };
         let length = flow.and_then(|flow| flow.fragment.as_ref().map(|fragment| fragment.bytes.len()));
-        let mut bytes = Vec::with_capacity(80 + length.unwrap_or(0));
+        let mut bytes = Vec::with_capacity(PACKET_BYTES - FRAGMENT_BYTES + length.unwrap_or(0));
         bytes.extend([VERSION, kind, flow.map_or(0, FlowPacket::flags)]);
         bytes.extend(self.from.node.0.to_le_bytes());
         for number in [self.from.number, self.to] {
@@ -120,6 +125,9 @@ impl<'a> RelayPacket<'a> {
 
     /// The packet that these bytes are, or nothing if they are none.
     pub(super) fn decode(mut bytes: &'a [u8]) -> Option<Self> {
+        if bytes.len() > PACKET_BYTES {
+            return None;
+        }
         let [version, kind, flags] = take(&mut bytes)?;
         let node = NodeId(u128::from_le_bytes(take(&mut bytes)?));
         let number = number(&mut bytes)?;

@@ -69,6 +69,17 @@ proptest! {
     }
 
     #[test]
+    fn a_fragment_that_is_too_long_is_no_packet(flow in flows(), number in any::<u64>(), beyond in 0..2_usize) {
+        let bytes = vec![7; FRAGMENT_BYTES + beyond].into();
+        let fragment = Some(Fragment { number, is_last: false, bytes });
+        let body = PacketBody::Flow(FlowPacket { fragment, ..flow });
+        let from = StreamPlace { node: NodeId(1), number };
+        let encoded = RelayPacket { from, to: 2, body }.encode();
+        prop_assert_eq!(encoded.len(), PACKET_BYTES + beyond);
+        prop_assert_eq!(RelayPacket::decode(&encoded).is_some(), beyond == 0);
+    }
+
+    #[test]
     fn a_node_is_found_by_its_text(node in any::<u128>()) {
         prop_assert_eq!(NodeId(node).to_string().parse(), Ok(NodeId(node)));
     }

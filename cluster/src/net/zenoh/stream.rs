@@ -15,13 +15,14 @@ use tokio::time::Instant;
 use super::flow::{Flow, FlowRead, NotWritten};
 use super::packet::{FlowPacket, NodeId, PacketBody, RelayPacket, StreamPlace};
 
-/// The words that wait for the task of a stream. More of them are dropped, as the network may drop them.
+/// The words that wait for the task of a stream. More of them are dropped, as the network may drop them: each is said again while it
+/// matters.
 const INBOX_MAX: usize = 256;
 /// The pause before a dialer asks a second time; it doubles up to the longest one.
 const OPEN_PAUSE: Duration = Duration::from_millis(100);
 const OPEN_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// A word that a stream hears.
+/// A word that a stream hears from the network.
 #[derive(Debug)]
 pub(super) enum Word {
     /// A packet of the other end, or of somebody else.
@@ -30,10 +31,17 @@ pub(super) enum Word {
     Refused(StreamPlace),
     /// The dialer has asked again.
     Asked,
+}
+
+/// The words and the events that wait for the task of a stream.
+#[derive(Debug, Default)]
+struct Inbox {
+    /// At most [`INBOX_MAX`], since anybody may send them.
+    words: VecDeque<Word>,
     /// The way to the other node is there again.
-    Resumed,
+    has_resumed: bool,
     /// The other node is lost.
-    Lost,
+    is_lost: bool,
 }
 
 /// The end of a stream at this node.
@@ -44,7 +52,7 @@ pub(super) struct RoutedStream {
     /// The node of the other end.
     pub(super) far_node: NodeId,
     begun: Instant,
-    inbox: Mutex<VecDeque<Word>>,
+    inbox: Mutex<Inbox>,
     state: Mutex<StreamState>,
     /// Notified when there is something for the task.
     nudge: Notify,
@@ -136,14 +144,33 @@ impl RoutedStream {
         }
     }
 
-    /// Puts a word into the inbox. Waits for nothing.
+    /// Puts a word into the inbox, or drops it if that is full. Waits for nothing.
     pub(super) fn hear(&self, word: Word) {
-        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-        if inbox.len() < INBOX_MAX || !matches!(word, Word::Flow(..) | Word::Asked) {
-            inbox.push_back(word);
-        }
-        drop(inbox);
+        self.note(|inbox| {
+            if inbox.words.len() < INBOX_MAX {
+                inbox.words.push_back(word);
+            }
+        });
+    }
+
+    /// The way to the other node is there again.
+    pub(super) fn resume(&self) {
+        self.note(|inbox| inbox.has_resumed = true);
+    }
+
+    /// The other node is lost.
+    pub(super) fn lose(&self) {
+        self.note(|inbox| inbox.is_lost = true);
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Inbox)) {
+        change(&mut self.inbox.lock().unwrap_or_else(PoisonError::into_inner));
         self.nudge.notify_one();
+    }
+
+    /// Whether nobody uses the stream any more. Its task ends it.
+    pub(super) fn is_orphan(&self) -> bool {
+        self.state().flow.is_orphan()
     }
 
     /// Waits until there is something for the task.
@@ -153,12 +180,18 @@ impl RoutedStream {
 
     /// Takes the words, and has the flow say what it has to say.
     pub(super) fn turn(&self) -> (Said, Next) {
-        let words = std::mem::take(&mut *self.inbox.lock().unwrap_or_else(PoisonError::into_inner));
+        let inbox = std::mem::take(&mut *self.inbox.lock().unwrap_or_else(PoisonError::into_inner));
         let now = self.begun.elapsed();
         let mut state = self.state();
-        let has_heard = !words.is_empty();
-        for word in words {
+        let has_heard = !inbox.words.is_empty();
+        for word in inbox.words {
             state.hear(word, now);
+        }
+        if inbox.has_resumed {
+            state.resume(now);
+        }
+        if inbox.is_lost {
+            state.flow.lose();
         }
         state.flow.tick(now);
         let said = state.say(self.here, now);
@@ -284,14 +317,14 @@ impl StreamState {
             // Somebody else's, or of another time.
             (Word::Flow(..) | Word::Refused(_), _) => {}
             (Word::Asked, _) => self.flow.greet(),
-            (Word::Resumed, far) => {
-                if let Far::Listener { ask_at, .. } = far {
-                    *ask_at = now;
-                }
-                self.flow.resume();
-            }
-            (Word::Lost, _) => self.flow.lose(),
         }
+    }
+
+    fn resume(&mut self, now: Duration) {
+        if let Far::Listener { ask_at, .. } = &mut self.far {
+            *ask_at = now;
+        }
+        self.flow.resume();
     }
 
     fn say(&mut self, here: StreamPlace, now: Duration) -> Said {
@@ -340,4 +373,43 @@ fn lost() -> io::Error {
         io::ErrorKind::ConnectionReset,
         "the other process is not heard through the router any more",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_strangers_fill_no_memory_and_hide_no_loss() {
+        let (here, dialer) = (
+            StreamPlace {
+                node: NodeId(1),
+                number: 1,
+            },
+            StreamPlace {
+                node: NodeId(2),
+                number: 2,
+            },
+        );
+        let stream = RoutedStream::accepted(here, dialer);
+        for number in 0..100_000 {
+            stream.hear(Word::Refused(StreamPlace {
+                node: NodeId(3),
+                number,
+            }));
+            stream.hear(Word::Asked);
+            stream.resume();
+        }
+        let inbox = |stream: &RoutedStream| stream.inbox.lock().map(|inbox| inbox.words.len()).unwrap_or(0);
+        assert_eq!(inbox(&stream), INBOX_MAX);
+        assert!(
+            matches!(stream.turn().1, Next::Wait(_)),
+            "nothing of it was about this stream"
+        );
+        for _ in 0..INBOX_MAX {
+            stream.hear(Word::Asked);
+        }
+        stream.lose();
+        assert!(matches!(stream.turn().1, Next::End));
+    }
 }

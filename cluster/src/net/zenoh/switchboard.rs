@@ -14,12 +14,13 @@ use tokio::sync::mpsc;
 use super::doubts::Doubts;
 use super::packet::{NodeId, PacketBody, RelayPacket, StreamPlace};
 use super::stream::{RoutedStream, Word};
+use super::watches::{TokenWatch, Watches};
 use crate::net::random;
 
-/// The bytes of a packet at most. Longer messages are not of ours.
-const PACKET_MAX: usize = 32 << 10;
 /// The dialers that wait at a listener. More of them ask again.
 const DIALERS_MAX: usize = 128;
+/// The streams of dialers at most. Before there are more, those that nobody uses are cut, and a dialer that finds no room asks again.
+const ACCEPTED_MAX: usize = 16 << 10;
 /// The refusals that wait for the keeper. Whoever gets none asks again.
 const REFUSALS_MAX: usize = 1024;
 
@@ -38,6 +39,7 @@ struct LineTable {
     /// The streams that were accepted, by the place of the dialer: it may ask several times.
     accepted: HashMap<StreamPlace, u64>,
     listeners: HashMap<u64, mpsc::Sender<StreamPlace>>,
+    watches: Watches,
     doubts: Doubts,
     refusals: VecDeque<RefusedCall>,
     /// The session of a node that nobody uses any more.
@@ -55,6 +57,7 @@ pub(super) struct RefusedCall {
 #[derive(Debug)]
 pub(super) enum Chore {
     Refuse(RefusedCall),
+    Watch(TokenWatch),
     /// Nodes are missed: is there a router?
     Look,
     /// The node is not used any more. Its own handle of the session ends with this.
@@ -110,7 +113,7 @@ impl Switchboard {
         Ok(stream)
     }
 
-    /// Begins the stream of a dialer, unless it has one.
+    /// Begins the stream of a dialer, unless it has one or there are too many.
     ///
     /// # Errors
     /// Those of [`place`](Self::place).
@@ -118,6 +121,10 @@ impl Switchboard {
         let here = self.place()?;
         let mut lines = self.lines();
         if lines.accepted.contains_key(&dialer) {
+            return Ok(None);
+        }
+        if lines.accepted.len() >= ACCEPTED_MAX {
+            lines.cut_orphans();
             return Ok(None);
         }
         lines.accepted.insert(dialer, here.number);
@@ -128,6 +135,9 @@ impl Switchboard {
 
     fn enter(&self, lines: &mut LineTable, stream: &Arc<RoutedStream>) {
         lines.streams.insert(stream.here.number, Arc::clone(stream));
+        if stream.far_node != self.me {
+            lines.watches.enter(stream.far_node);
+        }
         self.miss(lines, stream.far_node);
     }
 
@@ -143,7 +153,11 @@ impl Switchboard {
     pub(super) fn remove(&self, stream: &RoutedStream) {
         let peer = stream.peer();
         let mut lines = self.lines();
-        lines.streams.remove(&stream.here.number);
+        let is_there = lines.streams.remove(&stream.here.number).is_some();
+        if is_there && stream.far_node != self.me && lines.watches.leave(stream.far_node) {
+            lines.doubts.settle(stream.far_node);
+            self.chores.notify_one();
+        }
         if let Some(peer) = peer
             && lines.accepted.get(&peer) == Some(&stream.here.number)
         {
@@ -153,9 +167,6 @@ impl Switchboard {
 
     /// A message has arrived, from anybody.
     pub(super) fn receive(&self, bytes: &[u8]) {
-        if bytes.len() > PACKET_MAX {
-            return;
-        }
         let Some(RelayPacket { from, to, body }) = RelayPacket::decode(bytes) else {
             return;
         };
@@ -189,15 +200,17 @@ impl Switchboard {
     /// The token of a node is there.
     pub(super) fn appeared(&self, node: NodeId) {
         let mut lines = self.lines();
-        lines.doubts.appeared(node);
-        lines.tell(node, || Word::Resumed);
+        if lines.watches.is_watched(node) {
+            lines.doubts.appeared(node);
+            lines.streams_to(node).for_each(|stream| stream.resume());
+        }
     }
 
     /// The token of a node is gone.
     pub(super) fn vanished(&self, node: NodeId) {
         let mut lines = self.lines();
         lines.doubts.vanished(node);
-        if lines.streams_to(node).next().is_some() {
+        if lines.watches.has_streams(node) {
             self.miss(&mut lines, node);
         }
     }
@@ -206,7 +219,7 @@ impl Switchboard {
     pub(super) fn looked(&self, has_router: bool) {
         let mut lines = self.lines();
         for node in lines.doubts.look(Instant::now(), has_router) {
-            lines.tell(node, || Word::Lost);
+            lines.streams_to(node).for_each(|stream| stream.lose());
         }
     }
 
@@ -216,6 +229,12 @@ impl Switchboard {
         loop {
             if let Some(session) = lines.closing.take() {
                 return Chore::Close(session);
+            }
+            if let Some(watch) = lines.watches.next() {
+                if let TokenWatch::End(node) = watch {
+                    lines.doubts.forget(node);
+                }
+                return Chore::Watch(watch);
             }
             if let Some(refusal) = lines.refusals.pop_front() {
                 return Chore::Refuse(refusal);
@@ -264,7 +283,13 @@ impl LineTable {
             .filter(move |stream| stream.far_node == node)
     }
 
-    fn tell(&self, node: NodeId, word: impl Fn() -> Word) {
-        self.streams_to(node).for_each(|stream| stream.hear(word()));
+    /// Cuts the streams that nobody uses any more and that wait for their peers.
+    fn cut_orphans(&self) {
+        let orphans = self.streams.values().filter(|stream| stream.is_orphan());
+        orphans.for_each(|stream| stream.cut());
     }
 }
+
+#[cfg(test)]
+#[path = "switchboard_tests.rs"]
+mod tests;

@@ -9,6 +9,8 @@
 //! - `FLOW-1`: bytes are read in the order in which they were written, each once, and the end after all of them.
 //! - `FLOW-2`: a side holds at most 64 fragments, or 1 MiB, of each direction, whatever the peer sends.
 //! - `FLOW-3`: while an answer is waited for there is a deadline. A peer that is silent for [`SILENCE_MAX`] then has lost the stream.
+//! - `FLOW-4`: an orphan, a flow that this side neither reads nor writes any more, ends. Its peer has to take something within
+//!   [`SILENCE_MAX`], whatever else it says, and one that was never heard is told the end once.
 
 mod receiving;
 mod round_trip;
@@ -22,10 +24,8 @@ use sending::SendSide;
 
 pub(super) use receiving::FlowRead;
 
-use super::packet::FlowPacket;
+use super::packet::{FRAGMENT_BYTES, FlowPacket};
 
-/// The bytes of a fragment at most: with its header, it is one batch of zenoh.
-const FRAGMENT_BYTES: usize = 16 << 10;
 /// The fragments of a direction that may be on their way, or wait to be read.
 const FRAGMENTS: u64 = 64;
 /// The bytes of a direction that a side holds at most.
@@ -39,6 +39,8 @@ pub(super) struct Flow {
     sending: SendSide,
     receiving: ReceiveSide,
     is_lost: bool,
+    /// Whether a packet of the peer has arrived.
+    has_heard: bool,
     /// Since when an answer is waited for.
     asked: Option<Duration>,
 }
@@ -58,6 +60,7 @@ impl Flow {
             sending: SendSide::new(),
             receiving: ReceiveSide::new(),
             is_lost: false,
+            has_heard: false,
             asked: None,
         }
     }
@@ -110,7 +113,15 @@ impl Flow {
 
     /// Whether the flow needs its peer no more.
     pub(super) fn is_over(&self) -> bool {
-        self.is_lost || (self.sending.is_done() && self.receiving.is_done() && !self.receiving.owes())
+        let is_done = self.sending.is_done() && self.receiving.is_done() && !self.receiving.owes();
+        self.is_lost
+            || is_done
+            || (self.is_orphan() && !self.has_heard && self.sending.has_sent_only_the_end())
+    }
+
+    /// Whether this side neither reads nor writes any more.
+    pub(super) fn is_orphan(&self) -> bool {
+        self.sending.is_ended() && self.receiving.is_deaf()
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -119,8 +130,11 @@ impl Flow {
 
     /// A packet of the peer.
     pub(super) fn receive(&mut self, packet: FlowPacket<'_>, now: Duration) {
-        self.asked = None;
-        self.sending.receive(&packet.receipt, now);
+        self.has_heard = true;
+        let takes_more = self.sending.receive(&packet.receipt, now);
+        if takes_more || !self.is_orphan() {
+            self.asked = None;
+        }
         if packet.asks {
             self.receiving.ask();
         }

@@ -139,6 +139,11 @@ impl ReceiveSide {
         self.owes
     }
 
+    /// Whether this side reads no more.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.is_deaf
+    }
+
     /// Whether nothing more is wanted of the peer.
     pub(super) fn is_done(&self) -> bool {
         self.is_complete || self.is_deaf

@@ -122,6 +122,11 @@ impl SendSide {
         self.is_refused || (self.is_end_sent && self.kept.is_empty())
     }
 
+    /// Whether the end was sent, and no byte.
+    pub(super) fn has_sent_only_the_end(&self) -> bool {
+        self.is_end_sent && self.first == 0 && self.kept.len() == 1 && self.bytes == 0
+    }
+
     /// Whether an answer of the peer is waited for.
     pub(super) fn is_asking(&self) -> bool {
         !self.kept.is_empty() || self.ask_at.is_some()
@@ -190,14 +195,16 @@ impl SendSide {
         std::mem::take(&mut self.asks)
     }
 
-    /// The peer has said how far it is. What it cannot have received, it is not believed.
-    pub(super) fn receive(&mut self, receipt: &Receipt, now: Duration) {
+    /// The peer has said how far it is. What it cannot have received, it is not believed. Returns whether it has taken a fragment
+    /// in order.
+    pub(super) fn receive(&mut self, receipt: &Receipt, now: Duration) -> bool {
         if receipt.is_deaf {
             self.refuse();
         }
         if receipt.expected > self.next_number() || receipt.expected < self.first {
-            return;
+            return false;
         }
+        let takes_more = receipt.expected > self.first;
         self.round_trip.answered();
         self.limit = self
             .limit
@@ -222,6 +229,7 @@ impl SendSide {
             }
         }
         self.find_dropped(newest);
+        takes_more
     }
 
     /// Finds the fragments that were dropped on the way: those that were sent well before one that is there.

@@ -334,6 +334,69 @@ fn a_peer_without_the_stream_has_ended_it_or_lost_it() {
     assert_eq!(world.flows[0].read(&mut [0]), Some(FlowRead::End));
 }
 
+/// The packets of one turn.
+fn said(flow: &mut Flow, now: Duration) -> usize {
+    flow.tick(now);
+    let mut said = 0;
+    while flow.next(now).is_some() {
+        said += 1;
+    }
+    said
+}
+
+#[test]
+fn flow_4_an_orphan_of_which_nobody_was_heard_says_its_end_once_and_is_over() {
+    let mut flow = Flow::new();
+    flow.greet();
+    flow.refuse();
+    flow.end();
+    assert!(!flow.is_over(), "the dialer is to learn it");
+    assert_eq!(said(&mut flow, Duration::ZERO), 1);
+    assert!(flow.is_over() && !flow.is_lost());
+    // One that has bytes for the peer keeps them.
+    let mut flow = Flow::new();
+    flow.write(b"bye").unwrap();
+    flow.refuse();
+    flow.end();
+    assert!(said(&mut flow, Duration::ZERO) > 0);
+    assert!(!flow.is_over());
+}
+
+#[test]
+fn flow_4_an_orphan_whose_peer_talks_and_takes_nothing_is_lost() {
+    let talk = |is_orphan: bool| {
+        let mut flow = Flow::new();
+        flow.write(b"bytes").unwrap();
+        if is_orphan {
+            flow.refuse();
+            flow.end();
+        }
+        let mut now = Duration::ZERO;
+        while now < SILENCE_MAX * 3 && !flow.is_lost() {
+            said(&mut flow, now);
+            now += Duration::from_secs(1);
+            let receipt = Receipt {
+                expected: 0,
+                beyond: 0,
+                limit: FRAGMENTS,
+                is_deaf: false,
+            };
+            flow.receive(
+                FlowPacket {
+                    receipt,
+                    asks: true,
+                    fragment: None,
+                },
+                now,
+            );
+        }
+        flow.is_lost().then_some(now)
+    };
+    assert_eq!(talk(false), None, "somebody waits for it");
+    let lost = talk(true).unwrap();
+    assert!(lost <= SILENCE_MAX + Duration::from_secs(2), "{lost:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
