@@ -10,12 +10,13 @@ use selvedge_cluster::peer::ProcessId;
 use thiserror::Error;
 
 use super::adding::Adding;
-use super::agreement::{NoTurn, Terms};
+use super::agreement::NoTurn;
 use super::dial_in::{DialIn, Invitation};
 use super::door::DoorError;
 use super::link_transport::LinkTransport;
 use super::manager::ClusterManager;
 use super::managing::Managing;
+use super::terms::Terms;
 use crate::BoxError;
 use crate::home::handles::Worker;
 use crate::process_name::ProcessName;

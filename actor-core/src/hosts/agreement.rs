@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use selvedge_cluster::handshake::{Cookie, NoRandomness};
 
-use super::link_transport::LinkTransport;
+use super::terms::Terms;
 use crate::topology::Topology;
 
 /// The agreement of a runtime with its managers.
@@ -24,13 +24,6 @@ struct AgreementState {
     /// Fixed by the first manager whose workers have joined.
     terms: Option<Terms>,
     cookie: Option<Cookie>,
-}
-
-/// The terms that the first manager decides.
-#[derive(Clone)]
-pub(super) struct Terms {
-    pub(super) topology: Topology,
-    pub(super) transport: LinkTransport,
 }
 
 impl Agreement {
@@ -75,20 +68,6 @@ impl Agreement {
             return Ok(cookie.clone());
         }
         Ok(state.cookie.insert(Cookie::random()?).clone())
-    }
-}
-
-impl Terms {
-    fn check(&self, wanted: &Terms) -> Result<(), NoTurn> {
-        if self.topology != wanted.topology {
-            let (fixed, wanted) = (self.topology, wanted.topology);
-            return Err(NoTurn::Topology { fixed, wanted });
-        }
-        if !self.transport.is(&wanted.transport) {
-            let (fixed, wanted) = (self.transport.to_string(), wanted.transport.to_string());
-            return Err(NoTurn::Transport { fixed, wanted });
-        }
-        Ok(())
     }
 }
 

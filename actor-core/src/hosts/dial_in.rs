@@ -14,10 +14,9 @@ use selvedge_cluster::net::TcpPort;
 
 use super::door::Door;
 use super::keys::WorkerInput;
-use super::link_transport::LinkTransport;
 use super::manager::ClusterManager;
+use super::terms::{Terms, terms_getters, terms_setters};
 use crate::BoxError;
-use crate::topology::Topology;
 
 /// The time that workers get to dial in, unless somebody says otherwise.
 const WAIT: Duration = Duration::from_secs(60);
@@ -33,8 +32,11 @@ const WAIT: Duration = Duration::from_secs(60);
 ///
 /// The file is an [`Invitation`], or any file with the runtime's cookie in its first line; without the flag, the guest reads its
 /// standard input. A guest listens for other workers at the address from which it reaches this process, or at that of `--bind-to`;
-/// with `--no-port` it does not, and has links with workers that listen. It waits for this process for 60 s
-/// (`SELVEDGE_WORKER_TIMEOUT_MS`), and ends with an error if it has another cookie or is of another build.
+/// with `--no-port` it does not, and has links with workers that listen. Guests may be started before this process: for 60 s
+/// (`SELVEDGE_WORKER_TIMEOUT_MS`) a guest looks up the name and dials again and again, after pauses that grow from 10 ms to 500 ms. It ends
+/// at once, with an error, if it has another cookie or is of another build.
+///
+/// The links go over TCP, or under TLS. A transport of the user's own is refused.
 ///
 /// ```no_run
 /// # #[cfg(feature = "hosts")] {
@@ -65,8 +67,7 @@ pub struct DialIn {
     door: Arc<Door>,
     count: NonZeroU16,
     wait: Duration,
-    topology: Topology,
-    transport: LinkTransport,
+    terms: Terms,
 }
 
 impl DialIn {
@@ -84,8 +85,7 @@ impl DialIn {
             door: Arc::new(Door::new(TcpPort::bind(address)?)),
             count: NonZeroU16::MIN,
             wait: WAIT,
-            topology: Topology::default(),
-            transport: LinkTransport::default(),
+            terms: Terms::default(),
         })
     }
 
@@ -111,20 +111,6 @@ impl DialIn {
         self
     }
 
-    /// Sets the transport of the links: by default TCP, which is not encrypted. A transport of the user's own is refused.
-    #[must_use]
-    pub fn transport(mut self, transport: LinkTransport) -> Self {
-        self.transport = transport;
-        self
-    }
-
-    /// Sets which workers have links with each other.
-    #[must_use]
-    pub fn topology(mut self, topology: Topology) -> Self {
-        self.topology = topology;
-        self
-    }
-
     pub(super) fn door(&self) -> &Arc<Door> {
         &self.door
     }
@@ -143,6 +129,8 @@ impl fmt::Debug for DialIn {
     }
 }
 
+terms_setters!(DialIn);
+
 impl ClusterManager for DialIn {
     fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<(), BoxError> {
         for number in 1..=self.count.get() {
@@ -151,13 +139,7 @@ impl ClusterManager for DialIn {
         Ok(())
     }
 
-    fn topology(&self) -> Topology {
-        self.topology
-    }
-
-    fn transport(&self) -> LinkTransport {
-        self.transport.clone()
-    }
+    terms_getters!();
 
     fn door(&self) -> Option<DialIn> {
         Some(self.clone())

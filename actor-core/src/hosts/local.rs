@@ -4,10 +4,9 @@ use std::num::NonZeroU16;
 
 use selvedge_cluster::manager::{BindAddress, WorkerConfig};
 
-use super::link_transport::LinkTransport;
 use super::manager::{ClusterManager, this_program};
+use super::terms::{Terms, terms_getters, terms_setters};
 use crate::BoxError;
-use crate::topology::Topology;
 
 /// Workers on this host that are reached over TCP, as those of other hosts are. [`Runtime::worker`](crate::Runtime::worker)
 /// starts workers that share memory and need no port; these are for trying out what a cluster does.
@@ -17,8 +16,7 @@ use crate::topology::Topology;
 pub struct LocalManager {
     count: NonZeroU16,
     bind: Option<BindAddress>,
-    topology: Topology,
-    transport: LinkTransport,
+    terms: Terms,
 }
 
 impl LocalManager {
@@ -28,8 +26,7 @@ impl LocalManager {
         LocalManager {
             count,
             bind: None,
-            topology: Topology::default(),
-            transport: LinkTransport::default(),
+            terms: Terms::default(),
         }
     }
 
@@ -49,21 +46,9 @@ impl LocalManager {
         self.bind = Some(bind);
         self
     }
-
-    /// Sets the transport of the links: by default TCP, which is not encrypted.
-    #[must_use]
-    pub fn transport(mut self, transport: LinkTransport) -> Self {
-        self.transport = transport;
-        self
-    }
-
-    /// Sets which workers have links with each other.
-    #[must_use]
-    pub fn topology(mut self, topology: Topology) -> Self {
-        self.topology = topology;
-        self
-    }
 }
+
+terms_setters!(LocalManager);
 
 impl ClusterManager for LocalManager {
     fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<(), BoxError> {
@@ -79,11 +64,5 @@ impl ClusterManager for LocalManager {
         Ok(())
     }
 
-    fn topology(&self) -> Topology {
-        self.topology
-    }
-
-    fn transport(&self) -> LinkTransport {
-        self.transport.clone()
-    }
+    terms_getters!();
 }

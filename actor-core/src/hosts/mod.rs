@@ -5,7 +5,7 @@
 //! like a driver and a child: all letters take it, and so do the words by which actors are built and called.
 //!
 //! - `manager`, `local`, `ssh`, `slurm`, `dial_in`: who decides which workers there are.
-//! - `add`, `adding`: workers are added to a runtime; `agreement`: what all managers have in common; `managing`: the thread that
+//! - `add`, `adding`: workers are added to a runtime; `agreement`, `terms`: what all managers have in common; `managing`: the thread that
 //!   tells managers of them.
 //! - `link_transport`, `watched_tcp`: the transport of links; `keys`: the secrets that workers get.
 //! - `launcher`, `dialing`, `tunnelling`: the driver's side of one worker, up to its link; `control/host_start.rs` goes on from
@@ -34,6 +34,7 @@ mod met_driver;
 pub(crate) mod serve;
 mod slurm;
 mod ssh;
+mod terms;
 pub(crate) mod tunnelling;
 mod watched_tcp;
 

@@ -4,10 +4,9 @@ use std::num::NonZeroU16;
 
 use selvedge_cluster::manager::{WorkerCommand, WorkerConfig};
 
-use super::link_transport::LinkTransport;
 use super::manager::{ClusterManager, given_or_this_program};
+use super::terms::{Terms, terms_getters, terms_setters};
 use crate::BoxError;
-use crate::topology::Topology;
 
 /// Workers that `srun` starts, each by a job step of its own: within an allocation (`salloc`, `sbatch`), or in a job of its own if
 /// there is none. Slurm chooses the nodes; each of them needs this program at the path that it has here, or at the one of
@@ -34,8 +33,7 @@ pub struct SlurmManager {
     program: String,
     flags: Vec<String>,
     command: Option<WorkerCommand>,
-    topology: Topology,
-    transport: LinkTransport,
+    terms: Terms,
 }
 
 /// The flags of each step, in front of the user's, which win: one task on one node with its own resources, no buffer between the
@@ -51,8 +49,7 @@ impl SlurmManager {
             program: "srun".to_owned(),
             flags: Vec::new(),
             command: None,
-            topology: Topology::default(),
-            transport: LinkTransport::default(),
+            terms: Terms::default(),
         }
     }
 
@@ -77,20 +74,6 @@ impl SlurmManager {
         self
     }
 
-    /// Sets the transport of the links: by default TCP, which is not encrypted.
-    #[must_use]
-    pub fn transport(mut self, transport: LinkTransport) -> Self {
-        self.transport = transport;
-        self
-    }
-
-    /// Sets which workers have links with each other.
-    #[must_use]
-    pub fn topology(mut self, topology: Topology) -> Self {
-        self.topology = topology;
-        self
-    }
-
     /// The command of a step. `srun` passes on its environment and its standard input, which brings the cookie.
     fn step(&self) -> Result<WorkerCommand, BoxError> {
         let worker = given_or_this_program(self.command.as_ref())?;
@@ -106,6 +89,8 @@ impl SlurmManager {
     }
 }
 
+terms_setters!(SlurmManager);
+
 impl ClusterManager for SlurmManager {
     fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<(), BoxError> {
         let step = self.step()?;
@@ -117,11 +102,5 @@ impl ClusterManager for SlurmManager {
         Ok(())
     }
 
-    fn topology(&self) -> Topology {
-        self.topology
-    }
-
-    fn transport(&self) -> LinkTransport {
-        self.transport.clone()
-    }
+    terms_getters!();
 }

@@ -4,10 +4,9 @@ use std::path::Path;
 
 use selvedge_cluster::manager::{MachineSpec, SshOptions, WorkerCommand, WorkerConfig};
 
-use super::link_transport::LinkTransport;
 use super::manager::{ClusterManager, given_or_this_program};
+use super::terms::{Terms, terms_getters, terms_setters};
 use crate::BoxError;
-use crate::topology::Topology;
 
 /// Workers on machines that `ssh` reaches without a question. Each machine needs this program at the path that it has here,
 /// or at the one of [`command`](Self::command). `ssh` starts the workers; what is said to them goes over TCP, so their
@@ -20,8 +19,7 @@ pub struct SshManager {
     machines: Vec<MachineSpec>,
     options: SshOptions,
     command: Option<WorkerCommand>,
-    topology: Topology,
-    transport: LinkTransport,
+    terms: Terms,
 }
 
 impl SshManager {
@@ -32,8 +30,7 @@ impl SshManager {
             machines: machines.into_iter().collect(),
             options: SshOptions::default(),
             command: None,
-            topology: Topology::default(),
-            transport: LinkTransport::default(),
+            terms: Terms::default(),
         }
     }
 
@@ -63,21 +60,9 @@ impl SshManager {
         self.command = Some(command);
         self
     }
-
-    /// Sets the transport of the links: by default TCP, which is not encrypted.
-    #[must_use]
-    pub fn transport(mut self, transport: LinkTransport) -> Self {
-        self.transport = transport;
-        self
-    }
-
-    /// Sets which workers have links with each other.
-    #[must_use]
-    pub fn topology(mut self, topology: Topology) -> Self {
-        self.topology = topology;
-        self
-    }
 }
+
+terms_setters!(SshManager);
 
 impl ClusterManager for SshManager {
     fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<(), BoxError> {
@@ -94,11 +79,5 @@ impl ClusterManager for SshManager {
         Ok(())
     }
 
-    fn topology(&self) -> Topology {
-        self.topology
-    }
-
-    fn transport(&self) -> LinkTransport {
-        self.transport.clone()
-    }
+    terms_getters!();
 }
