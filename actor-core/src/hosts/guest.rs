@@ -1,12 +1,14 @@
 //! The worker's side of a guest: a worker that nobody has started for the driver, and that dials it.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_cluster::handshake::{HandshakeError, Role};
-use selvedge_cluster::net::{Link, LinkCause, LinkError, Listener, PeerInfo, dial};
+use selvedge_cluster::net::{Link, LinkCause, LinkError, Listener, PeerInfo, Tcp, dial};
 use selvedge_cluster::peer::ProcessId;
+use tokio::net::lookup_host;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::dialing::PlaceOfPeer;
@@ -22,19 +24,64 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 pub(super) struct DialPlan {
     pub(super) to: String,
     pub(super) has_port: bool,
+    /// The time that this worker waits for its driver.
+    pub(super) attempts: Attempts,
 }
 
-/// Dials the driver until it admits this worker, for as long as `limit`. A driver that is not there yet, or that waits for no
-/// worker now, may be so later; one that refuses this worker is not dialled again.
+/// Attempts at what may be possible later, with growing pauses between them, until a deadline.
+pub(super) struct Attempts {
+    deadline: Instant,
+    pause: Duration,
+}
+
+impl Attempts {
+    pub(super) fn within(limit: Duration) -> Self {
+        Attempts {
+            deadline: Instant::now() + limit,
+            pause: PAUSE,
+        }
+    }
+
+    /// Makes attempts until one succeeds or fails for good.
+    ///
+    /// # Errors
+    /// A text: why the last attempt has failed.
+    async fn make<T>(&mut self, attempt: impl AsyncFn() -> Result<T, Attempt>) -> Result<T, String> {
+        let mut why = "nobody answers".to_owned();
+        loop {
+            match timeout_at(self.deadline, attempt()).await {
+                Ok(Ok(made)) => return Ok(made),
+                Ok(Err(Attempt::IsFinal(why))) => return Err(why),
+                Ok(Err(Attempt::MaySucceedLater(now))) => why = now,
+                Err(_) => return Err(why),
+            }
+            let next = Instant::now() + self.pause;
+            if next >= self.deadline {
+                return Err(why);
+            }
+            sleep_until(next).await;
+            self.pause = PAUSE_MAX.min(self.pause * 2);
+        }
+    }
+}
+
+/// A failed attempt, with its reason.
+enum Attempt {
+    IsFinal(String),
+    MaySucceedLater(String),
+}
+
+/// Dials the driver until it admits this worker. A driver that is not there yet, or that waits for no worker now, may be so later; one that
+/// refuses this worker is not dialled again. Each attempt looks up the name of the driver.
 ///
 /// # Errors
 /// A text: the driver refuses this worker, or does not answer.
-pub(super) async fn dial_driver(means: Means, plan: DialPlan, limit: Duration) -> Result<MetDriver, String> {
+pub(super) async fn dial_driver(means: Means, mut plan: DialPlan) -> Result<MetDriver, String> {
     let listener = match plan.has_port {
         true => Some(listen(&means).await?),
         false => None,
     };
-    let link = admitted(&means, &plan.to, Instant::now() + limit).await;
+    let link = admitted(&means, &plan.to, &mut plan.attempts).await;
     let link = link.map_err(|why| format!("the driver at {} does not admit this worker: {why}", plan.to))?;
     let (me, driver) = (link.welcome.you, link.welcome.me);
     if link.hello.role != Role::Head || driver.process != ProcessId::HEAD || me.process == driver.process {
@@ -58,28 +105,20 @@ async fn listen(means: &Means) -> Result<Listener, String> {
 }
 
 /// Dials until this worker is admitted.
-async fn admitted(means: &Means, to: &str, deadline: Instant) -> Result<Link, String> {
+async fn admitted(means: &Means, to: &str, attempts: &mut Attempts) -> Result<Link, String> {
     let identity = identity(Role::Worker, None, None, means.cookie.clone());
     let place = PeerInfo {
         process: ProcessId::HEAD,
         connect_at: to.to_owned(),
     };
-    let mut pause = PAUSE;
-    let mut why = "nobody answers".to_owned();
-    loop {
-        match timeout_at(deadline, dial(&*means.transport, &place, &identity)).await {
-            Ok(Ok(link)) => return Ok(link),
-            Ok(Err(error)) if is_final(&error) => return Err(error.to_string()),
-            Ok(Err(error)) => why = error.to_string(),
-            Err(_) => return Err(why),
-        }
-        let next = Instant::now() + pause;
-        if next >= deadline {
-            return Err(why);
-        }
-        sleep_until(next).await;
-        pause = PAUSE_MAX.min(pause * 2);
-    }
+    let attempt = async || {
+        let dialled = dial(&*means.transport, &place, &identity).await;
+        dialled.map_err(|error| match is_final(&error) {
+            true => Attempt::IsFinal(error.to_string()),
+            false => Attempt::MaySucceedLater(error.to_string()),
+        })
+    };
+    attempts.make(attempt).await
 }
 
 /// Whether another attempt would end in the same way.
@@ -92,23 +131,26 @@ fn is_final(error: &LinkError) -> bool {
     )
 }
 
-/// The address of this host from which packets to the driver leave, with a free port.
+/// The address of this host from which packets to the driver leave, with a free port. The driver's name, and the way to it, may be known
+/// later than this worker is started.
 ///
 /// # Errors
-/// A text: the driver's address is none, or no way leads there.
-pub(super) fn address_towards(driver: &str) -> Result<SocketAddr, String> {
-    let unknown = |error| format!("the address of the driver, `{driver}`, is not known: {error}");
-    let mut found = driver.to_socket_addrs().map_err(unknown)?;
-    let to = found.next().ok_or_else(|| format!("`{driver}` has no address"))?;
-    let any: IpAddr = match to {
-        SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+/// A text: the driver's address is none, or no way leads there in time.
+pub(super) async fn address_towards(driver: &str, attempts: &mut Attempts) -> Result<SocketAddr, String> {
+    let unknown = |error: io::Error| {
+        let why = format!("the address of the driver, `{driver}`, is not known: {error}");
+        match error.kind() {
+            // It has no port, or a wrong one.
+            io::ErrorKind::InvalidInput => Attempt::IsFinal(why),
+            _ => Attempt::MaySucceedLater(why),
+        }
     };
-    // A datagram socket that is connected has found its way, and has sent nothing.
-    let way = UdpSocket::bind((any, 0)).and_then(|socket| {
-        socket.connect(to)?;
-        socket.local_addr()
-    });
-    let way = way.map_err(|error| format!("no way leads to the driver at {to}: {error}"))?;
-    Ok(SocketAddr::new(way.ip(), 0))
+    let attempt = async || {
+        let found = lookup_host(driver).await.map_err(unknown)?.next();
+        let to = found.ok_or_else(|| Attempt::MaySucceedLater(format!("`{driver}` has no address")))?;
+        let way = Tcp::towards(to);
+        way.map(|tcp| tcp.address())
+            .map_err(|error| Attempt::MaySucceedLater(format!("no way leads to the driver at {to}: {error}")))
+    };
+    attempts.make(attempt).await
 }

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use postcard::ser_flavors::Size;
 use selvedge_cluster::handshake::{Cookie, CookieSource};
 use selvedge_cluster::manager::WorkerTls;
 use serde::{Deserialize, Serialize};
@@ -46,8 +47,9 @@ pub(super) enum Keys {
 impl Keys {
     /// The keys as the hub passes them on.
     pub(super) fn secret(&self) -> Secret {
-        // Plain data, which always encodes.
-        Secret(postcard::to_stdvec(self).unwrap_or_default())
+        // The memory must not grow, so the length is found out first. Plain data always encodes.
+        let length = postcard::serialize_with_flavor(self, Size::default()).unwrap_or_default();
+        Secret(postcard::to_extend(self, Vec::with_capacity(length)).unwrap_or_default())
     }
 
     /// The means by which this worker dials others.
@@ -72,5 +74,24 @@ impl Keys {
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let transport = of_worker(nowhere, tls.as_ref(), &mut input)?;
         Ok(Means { cookie, transport })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_that_is_encoded_leaves_no_copy_in_memory_that_was_too_short() {
+        for length in [0, 64, 5_000, INPUT_BYTES] {
+            let input = Secret(vec![7; length]);
+            let keys = Keys::Of {
+                input,
+                tls: Some(WorkerTls::Input),
+            };
+            let secret = keys.secret();
+            assert!(secret.0.len() > length);
+            assert_eq!(secret.0.capacity(), secret.0.len(), "the memory has grown");
+        }
     }
 }

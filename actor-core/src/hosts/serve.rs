@@ -11,9 +11,10 @@ use selvedge_cluster::handshake::{Cookie, CookieSource, Role};
 use selvedge_cluster::manager::{BindAddress, WorkerFlags, WorkerPlace};
 use selvedge_cluster::net::{Arrival, Listener};
 use selvedge_cluster::peer::Peer;
+use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use super::guest::{DialPlan, address_towards, dial_driver};
+use super::guest::{Attempts, DialPlan, address_towards, dial_driver};
 use super::host_key::Machine;
 use super::identity::{MEANS, Means, identity, welcome};
 use super::link_transport::of_worker;
@@ -36,17 +37,19 @@ use crate::worker::writer::Writer;
 /// Runs a worker that was started with these flags to its end.
 pub(crate) fn serve(flags: &WorkerFlags) -> ! {
     platform::premain::begin_hosted();
-    let entry = match &flags.dial {
+    let mut entry = match &flags.dial {
         None => Entry::Port,
         Some(to) => Entry::Dials(DialPlan {
             to: to.clone(),
             has_port: !flags.no_port,
+            attempts: Attempts::within(driver_timeout()),
         }),
     };
-    match means(flags) {
-        Ok(means) => serve_over(means, entry),
-        Err(why) => refuse(&why),
-    }
+    let started = reactor().and_then(|reactor| {
+        let address = reactor.block_on(address(flags, &mut entry))?;
+        start(&reactor, means(flags, address)?, entry)
+    });
+    work_or_refuse(started)
 }
 
 /// The way by which a worker and its driver meet.
@@ -61,24 +64,33 @@ pub(super) enum Entry {
 
 /// Runs a worker to its end.
 pub(super) fn serve_over(means: Means, entry: Entry) -> ! {
-    match start(means, entry) {
+    work_or_refuse(reactor().and_then(|reactor| start(&reactor, means, entry)))
+}
+
+fn work_or_refuse(started: Result<(WorkerLanes, Receiver<Letter>), String>) -> ! {
+    match started {
         Ok((worker, letters)) => work(worker, &letters),
         Err(why) => refuse(&why),
     }
 }
 
-/// The cookie, and the transport on which this worker listens.
-fn means(flags: &WorkerFlags) -> Result<Means, String> {
+fn reactor() -> Result<Handle, String> {
+    start_reactor().map_err(|error| format!("no thread for links: {error}"))
+}
+
+/// The cookie, and the transport by which this worker listens at this address.
+fn means(flags: &WorkerFlags, address: SocketAddr) -> Result<Means, String> {
     let means = match &flags.cookie_file {
         Some(path) => {
             let opened = CookieSource::open(path);
             let (cookie, mut rest) = opened.map_err(|error| error.to_string())?;
-            means_of(flags, cookie, &mut rest)?
+            means_of(flags, address, cookie, &mut rest)?
         }
         None => {
             let mut stdin = std::io::stdin().lock();
             let cookie = CookieSource::Stdin.read(&mut stdin);
-            means_of(flags, cookie.map_err(|error| error.to_string())?, &mut stdin)?
+            let cookie = cookie.map_err(|error| error.to_string())?;
+            means_of(flags, address, cookie, &mut stdin)?
         }
     };
     platform::premain::close_stdin()
@@ -87,21 +99,19 @@ fn means(flags: &WorkerFlags) -> Result<Means, String> {
 }
 
 /// The means of a worker with these flags, of which `input` has the credentials.
-fn means_of(flags: &WorkerFlags, cookie: Cookie, input: &mut dyn Read) -> Result<Means, String> {
-    let bind = flags.bind.as_deref().map(str::parse::<BindAddress>).transpose();
-    let bind = bind.map_err(|error| format!("the address to listen on: {error}"))?;
-    let address = match (bind, &flags.dial) {
-        (None, Some(driver)) => address_towards(driver)?,
-        (bind, _) => address(bind.as_ref())?,
-    };
+fn means_of(
+    flags: &WorkerFlags,
+    address: SocketAddr,
+    cookie: Cookie,
+    input: &mut dyn Read,
+) -> Result<Means, String> {
     let transport = of_worker(address, flags.tls.as_ref(), input)?;
     Ok(Means { cookie, transport })
 }
 
 /// The steps up to the link with the driver.
-fn start(means: Means, entry: Entry) -> Result<(WorkerLanes, Receiver<Letter>), String> {
+fn start(reactor: &Handle, means: Means, entry: Entry) -> Result<(WorkerLanes, Receiver<Letter>), String> {
     let means = MEANS.get_or_init(|| means).clone();
-    let reactor = start_reactor().map_err(|error| format!("no thread for links: {error}"))?;
     let MetDriver {
         link,
         me,
@@ -155,7 +165,7 @@ fn start(means: Means, entry: Entry) -> Result<(WorkerLanes, Receiver<Letter>), 
 async fn meet_driver(means: Means, entry: Entry) -> Result<MetDriver, String> {
     let limit = driver_timeout();
     let heard = match entry {
-        Entry::Dials(plan) => return dial_driver(means, plan, limit).await,
+        Entry::Dials(plan) => return dial_driver(means, plan).await,
         Entry::Port => timeout(limit, hear_driver(means, false)).await,
         Entry::Own => timeout(limit, hear_driver(means, true)).await,
     };
@@ -251,11 +261,16 @@ fn work(mut worker: WorkerLanes, letters: &Receiver<Letter>) -> ! {
     }
 }
 
-/// The address to listen on: the one that was given, or the one at which this host was reached, or that of its name. Port 0
-/// stands for a free one.
-fn address(bind: Option<&BindAddress>) -> Result<SocketAddr, String> {
+/// The address to listen on: the one that was given; or that from which a guest reaches its driver; or the one at which this host was
+/// reached, or that of its name. Port 0 stands for a free one.
+async fn address(flags: &WorkerFlags, entry: &mut Entry) -> Result<SocketAddr, String> {
+    let bind = flags.bind.as_deref().map(str::parse::<BindAddress>).transpose();
+    let bind = bind.map_err(|error| format!("the address to listen on: {error}"))?;
     if let Some(bind) = bind {
         return resolve(bind.host.as_str(), bind.port.map_or(0, NonZeroU16::get));
+    }
+    if let Entry::Dials(plan) = entry {
+        return address_towards(&plan.to, &mut plan.attempts).await;
     }
     // `sshd` says by it at which address its client has reached it.
     let reached = std::env::var("SSH_CONNECTION").ok();

@@ -1,7 +1,7 @@
 //! TCP.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::task::{Context, Poll, ready};
 
 use tokio::net::{TcpListener, TcpStream};
@@ -27,6 +27,29 @@ impl Tcp {
     /// TCP over the interface that has this address.
     pub const fn on(interface: IpAddr) -> Self {
         Tcp::at(SocketAddr::new(interface, 0))
+    }
+
+    /// TCP over the interface from which packets to a place leave, such as `10.0.0.1:7447`: other hosts reach this one there, unless
+    /// something between them changes addresses. Nothing is sent. The resolution of a name blocks.
+    ///
+    /// # Errors
+    /// The name has no address, or no way leads there.
+    pub fn towards(place: impl ToSocketAddrs) -> io::Result<Self> {
+        let no_address = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        let to = place.to_socket_addrs()?.next().ok_or_else(no_address)?;
+        let any: IpAddr = match to {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        // A socket of datagrams that is connected has found its way, and has sent nothing.
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect(to)?;
+        Ok(Tcp::on(socket.local_addr()?.ip()))
+    }
+
+    /// The address of its listeners. Port 0 stands for one that the system chooses.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// TCP whose listeners have this address. Port 0 stands for one that the system chooses.
