@@ -8,6 +8,7 @@ use selvedge_cluster::net::Transport;
 
 use super::identity::Means;
 use super::serve::{Entry, serve_over};
+use super::watched_tcp::WatchedTcp;
 use crate::flags;
 use crate::platform;
 use crate::runtime::is_any_made;
@@ -72,6 +73,6 @@ pub fn init_worker(
     }
     platform::premain::begin_hosted();
     platform::premain::close_stdin().map_err(|_| InitWorkerError::Stdin)?;
-    let transport = Arc::new(transport);
+    let transport = Arc::new(WatchedTcp(transport));
     serve_over(Means { cookie, transport }, Entry::Own)
 }

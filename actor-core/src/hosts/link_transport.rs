@@ -118,7 +118,7 @@ impl LinkTransport {
     /// A transport of the user's own. The manager starts programs that make themselves workers by
     /// [`init_worker`](super::init_worker), over a transport that reaches this one.
     pub fn own(transport: impl Transport + 'static) -> Self {
-        LinkTransport(Kind::Own(Arc::new(transport)))
+        LinkTransport(Kind::Own(Arc::new(WatchedTcp(transport))))
     }
 
     /// Whether both are one transport: the same kind, and for TLS and the user's own the same object.

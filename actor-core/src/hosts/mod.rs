@@ -58,10 +58,13 @@ pub use selvedge_cluster::manager::{
 };
 /// Transports: for links that go neither over TCP nor under TLS.
 pub use selvedge_cluster::net::{
-    Accepted, Acceptor, Bridge, Cut, Halves, PeerInfo, Pending, Transport, Uds, bridge,
+    Accepted, Acceptor, Bridge, Cut, DirectOr, Halves, PeerInfo, Pending, Tcp, Transport, Uds, bridge,
 };
+/// TLS over a transport of the user's own.
 #[cfg(feature = "tls")]
-pub use selvedge_cluster::net::{CredentialsError, PeerNames};
+pub use selvedge_cluster::net::{
+    CredentialTexts, Credentials, CredentialsError, Issuer, PeerNames, SecretText, Tls, TlsError,
+};
 #[cfg(feature = "cluster")]
 pub use selvedge_cluster::net::{Zenoh, ZenohError, ZenohRouter, ZenohSettings};
 /// The number of a process.

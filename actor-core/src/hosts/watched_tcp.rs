@@ -1,4 +1,4 @@
-//! TCP whose connections are asked by the system whether they still stand.
+//! Transports whose connections of TCP are asked by the system whether they still stand.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -7,7 +7,8 @@ use selvedge_cluster::net::{Accepted, Acceptor, Halves, PeerInfo, Pending, Trans
 
 use crate::platform::peer_socket::watch_over;
 
-/// TCP between processes that may have nothing to say for long, while something between them forgets their connection.
+/// A transport between processes that may have nothing to say for long, while something between them forgets their connection of TCP.
+/// Streams of another kind are as they were.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WatchedTcp<T>(pub(super) T);
 

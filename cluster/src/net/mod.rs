@@ -5,7 +5,7 @@
 //! `NET-5`, and [`Link::frames`] an example.
 //!
 //! - [`Transport`] makes streams: [`Tcp`], [`TcpPort`], [`Uds`], [`Bridge`], `Zenoh` through a router (feature `cluster`), and the user's
-//!   own. `Tls` encrypts those of another (feature `tls`).
+//!   own. `Tls` encrypts those of another (feature `tls`), and [`DirectOr`] takes one where a dial works, and another where it does not.
 //! - [`dial`] and [`Listener`] make links: streams to processes that have proved that they know the cookie.
 //! - [`Link::frames`] sends and receives frames over a link.
 //!
@@ -14,6 +14,7 @@
 mod authenticate;
 mod bridge;
 pub(crate) mod carried;
+mod direct_or;
 mod error;
 mod frames;
 mod link;
@@ -34,6 +35,7 @@ pub mod contract;
 pub use authenticate::{Arrival, answer, dial, introduce};
 pub use bridge::{Bridge, bridge};
 pub use carried::Carried;
+pub use direct_or::DirectOr;
 pub use error::{LinkCause, LinkError};
 pub use frames::{FrameReader, FrameSender, FrameSettings, FrameWriter, Refused, SendError};
 pub use link::Link;

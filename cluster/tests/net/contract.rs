@@ -47,6 +47,26 @@ mod bridge {
     transport_contract!(|| Bridge::new(5000));
 }
 
+/// Every dial works.
+mod direct {
+    use selvedge_cluster::net::{DirectOr, Tcp};
+    use selvedge_cluster::transport_contract;
+
+    use crate::direct_or::Unreachable;
+
+    transport_contract!(|| DirectOr::new(Tcp::loopback(), Unreachable));
+}
+
+/// No dial works.
+mod not_direct {
+    use selvedge_cluster::net::{DirectOr, Tcp};
+    use selvedge_cluster::transport_contract;
+
+    use crate::direct_or::Unreachable;
+
+    transport_contract!(|| DirectOr::new(Unreachable, Tcp::loopback()));
+}
+
 /// A transport of the user's own, which carries messages and has no streams.
 mod messages {
     use selvedge_cluster::transport_contract;

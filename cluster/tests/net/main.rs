@@ -10,6 +10,7 @@
 #[cfg(target_os = "linux")]
 mod carried;
 mod contract;
+mod direct_or;
 mod frames;
 mod handshake;
 mod hostile;
