@@ -81,6 +81,14 @@ impl Host {
         Ok(Process::new(child))
     }
 
+    /// Has the host's kernel pass on packets that are for other hosts.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn forward(&self) -> io::Result<()> {
+        self.thread.perform(super::interface::forward)?
+    }
+
     /// Stops all processes of the host, all at one moment. Its kernel goes on: it acknowledges what arrives, until buffers are
     /// full. Each process stops when it next leaves the kernel ([`Process::wait_for_stop`]), and one that is started later
     /// runs.

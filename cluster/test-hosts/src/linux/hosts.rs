@@ -83,6 +83,14 @@ impl Hosts {
         &self.hosts
     }
 
+    /// Puts a host behind another one, its gateway. What it sends to other hosts arrives at the gateway, and nothing of theirs arrives at it
+    /// but through the gateway, whose kernel passes packets on ([`Host::forward`]) as its filters say. Hosts behind one gateway reach
+    /// each other directly. The traffic of a line is that of each step.
+    pub fn put_behind(&self, host: &Host, gateway: &Host) {
+        let (host, gateway) = (host.number(), gateway.number());
+        self.switch.with(|network| network.put_behind(host, gateway));
+    }
+
     /// Cuts both directions between two hosts. When it returns, no packet arrives any more, also none that was under way; nobody
     /// is told.
     pub fn cut(&self, one: &Host, other: &Host) {

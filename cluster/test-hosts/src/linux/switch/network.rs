@@ -15,6 +15,8 @@ pub(crate) struct Network {
     hosts: usize,
     /// The lines, by sender and then by receiver.
     lines: Vec<Line>,
+    /// The gateway of each host that is behind one.
+    gateways: Vec<Option<usize>>,
     under_way: BinaryHeap<Reverse<UnderWay>>,
     /// The packets so far, repetitions among them.
     count: u64,
@@ -38,6 +40,7 @@ impl Network {
         Network {
             hosts,
             lines: (0..hosts * hosts).map(|_| Line::default()).collect(),
+            gateways: vec![None; hosts],
             under_way: BinaryHeap::new(),
             count: 0,
         }
@@ -91,13 +94,30 @@ impl Network {
         self.lines.iter_mut().for_each(|line| line.faults = faults);
     }
 
+    /// Puts a host behind another one.
+    pub(crate) fn put_behind(&mut self, host: usize, gateway: usize) {
+        if let Some(place) = self.gateways.get_mut(host) {
+            *place = Some(gateway);
+        }
+    }
+
+    /// The host to which a packet is passed on its way; `None` if no way leads there.
+    fn next_hop(&self, from: usize, to: usize) -> Option<usize> {
+        let gateway = |host: usize| self.gateways.get(host).copied();
+        match (gateway(from)?, gateway(to)?) {
+            (near, far) if near == far || far == Some(from) => Some(to),
+            (Some(gateway), _) => Some(gateway),
+            (None, _) => None,
+        }
+    }
+
     pub(crate) fn traffic(&mut self, line: LineId) -> Traffic {
         self.line(line).map(|line| line.traffic).unwrap_or_default()
     }
 
     /// Takes a packet that a host has sent. One for no host of this network goes nowhere.
     pub(super) fn enter(&mut self, from: usize, now: Duration, packet: &[u8]) {
-        let Some(to) = receiver(packet).filter(|to| *to < self.hosts) else {
+        let Some(to) = receiver(packet).and_then(|to| self.next_hop(from, to)) else {
             return;
         };
         let id = LineId { from, to };
@@ -211,6 +231,33 @@ mod tests {
         network.heal_all();
         network.enter(0, Duration::ZERO, &packet(1, 9));
         assert_eq!(arrived(&mut network, 0), [(1, 9)]);
+    }
+
+    #[test]
+    fn a_host_behind_a_gateway_reaches_its_neighbours_directly_and_all_others_through_the_gateway() {
+        let mut network = Network::new(5);
+        network.put_behind(0, 2);
+        network.put_behind(1, 2);
+        network.put_behind(4, 3);
+        let ways = [
+            // Neighbours, the gateway, and hosts beyond it.
+            ((0, 1), Some(1)),
+            ((0, 2), Some(2)),
+            ((0, 3), Some(2)),
+            ((0, 4), Some(2)),
+            // The gateway alone knows those behind it.
+            ((2, 0), Some(0)),
+            ((3, 0), None),
+            ((4, 0), Some(3)),
+            ((2, 4), None),
+            ((2, 3), Some(3)),
+            ((0, 9), None),
+        ];
+        for ((from, to), hop) in ways {
+            network.enter(from, Duration::ZERO, &packet(to, 7));
+            let hops: Vec<usize> = arrived(&mut network, 0).iter().map(|(to, _)| *to).collect();
+            assert_eq!(hops, Vec::from_iter(hop), "from {from} to {to}");
+        }
     }
 
     #[test]
