@@ -96,12 +96,12 @@ fn reset(runtime: &Runtime, workers: &[Worker]) -> u64 {
     here + there.flatten().sum::<u64>()
 }
 
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Prints a line at once. Ends the program if nobody reads it.
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
         std::process::exit(0);

@@ -1,11 +1,13 @@
-//! Drivers that add workers by the real `ssh` or the real `srun`, and say which came.
+//! Drivers that add workers by the real `ssh` or the real `srun`, or that wait for guests, and say which came.
 //!
 //! The program prints a line `worker NAME PID` for each, `sum N` for a value that has gone from the first to the last, and `ready`; or
 //! `error TEXT`. Then it waits for the end of its standard input.
 
 use std::time::Duration;
 
-use selvedge::hosts::{ClusterManager, SlurmManager, SshManager, SshOptions, WorkerCommand};
+use selvedge::hosts::{
+    ClusterManager, CookieSource, DialIn, SlurmManager, SshManager, SshOptions, WorkerCommand,
+};
 use selvedge::prelude::*;
 
 use crate::loads::pid;
@@ -40,13 +42,26 @@ pub(crate) fn by_ssh(machines: &str, key: &str, is_tunnelled: bool) -> anyhow::R
     let options = flags.into_iter().fold(SshOptions::default(), SshOptions::flag);
     let manager = SshManager::file(machines).map_err(|error| anyhow::anyhow!("{error}"))?;
     let manager = manager.command(command()?).options(options.tunnel(is_tunnelled));
-    added(manager, is_tunnelled)
+    added(&runtime(), manager, is_tunnelled)
 }
 
 /// Adds so many workers by steps of Slurm, on the node of the driver.
 pub(crate) fn by_slurm(count: u16) -> anyhow::Result<()> {
     let command = command()?.bind("127.0.0.1".parse()?);
-    added(SlurmManager::workers(count.try_into()?).command(command), false)
+    let manager = SlurmManager::workers(count.try_into()?).command(command);
+    added(&runtime(), manager, false)
+}
+
+/// Adds so many guests that have the cookie of this file.
+pub(crate) fn by_dialling(address: &str, cookie: &str, count: u16) -> anyhow::Result<()> {
+    let runtime = runtime();
+    runtime.set_cookie(&CookieSource::File(cookie.into()))?;
+    let door = DialIn::listen(address)?.expect(count.try_into()?);
+    added(&runtime, door, false)
+}
+
+fn runtime() -> Runtime {
+    Runtime::new().hello_timeout(Duration::from_secs(90))
 }
 
 fn command() -> anyhow::Result<WorkerCommand> {
@@ -54,8 +69,11 @@ fn command() -> anyhow::Result<WorkerCommand> {
     Ok(WorkerCommand::new(program).variable("SELVEDGE_WORKER_TIMEOUT_MS", WORKER_TIMEOUT_MS))
 }
 
-fn added(manager: impl ClusterManager + 'static, is_tunnelled: bool) -> anyhow::Result<()> {
-    let runtime = Runtime::new().hello_timeout(Duration::from_secs(90));
+fn added(
+    runtime: &Runtime,
+    manager: impl ClusterManager + 'static,
+    is_tunnelled: bool,
+) -> anyhow::Result<()> {
     let workers = match runtime.add(manager) {
         Ok(workers) => workers,
         Err(error) => {

@@ -147,7 +147,7 @@ fn references(runtime: &Runtime, held: &Ref<Vec<u64>>, [first, second]: [&Worker
 }
 
 /// A wrong value is a mistake, whatever the network does.
-fn expect(expected: u64, found: u64) -> Result<()> {
+pub(crate) fn expect(expected: u64, found: u64) -> Result<()> {
     match expected == found {
         true => Ok(()),
         false => Err(format!("WRONG: {found} in place of {expected}").into()),
@@ -167,12 +167,12 @@ fn slow(value: u64) -> u64 {
 }
 
 #[remote]
-fn numbers(count: u64) -> Vec<u64> {
+pub(crate) fn numbers(count: u64) -> Vec<u64> {
     (0..count).collect()
 }
 
 #[remote]
-fn sum(values: Ref<Vec<u64>>) -> Result<u64> {
+pub(crate) fn sum(values: Ref<Vec<u64>>) -> Result<u64> {
     Ok(values.fetch()?.iter().sum())
 }
 
@@ -181,7 +181,7 @@ fn take(channel: RemoteChannel<u64>) -> Result<u64> {
     Ok(channel.take()?)
 }
 
-struct Counter(u64);
+pub(crate) struct Counter(u64);
 
 #[actor]
 impl Counter {

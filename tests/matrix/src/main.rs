@@ -1,7 +1,10 @@
 //! What runs on the hosts of the matrix. A worker is this program too: selvedge makes it one before `main`.
 //!
 //! - `driver LOAD SILENCE_MS WORKER_TIMEOUT_MS`: a driver with two workers and a load (`driver`).
-//! - `ssh-workers MACHINES KEY TUNNELLED`, `slurm-workers COUNT`: drivers that use the real `ssh` and `srun` (`launched`).
+//! - `ssh-workers MACHINES KEY TUNNELLED`, `slurm-workers COUNT`, `guests ADDRESS COOKIE COUNT`: drivers that use the real `ssh` and `srun`, or
+//!   that wait for guests (`launched`).
+//! - `router ENDPOINT`, `routed-worker ROUTER`, `routed-driver ROUTER HOST..`: a router of zenoh, and those who meet there (`routed`; with the
+//!   feature `cluster`).
 //! - `ssh .. HOST COMMAND`: stands in for `ssh` (`stand_in`).
 
 #[cfg(target_os = "linux")]
@@ -15,6 +18,8 @@ mod launched;
 mod loads;
 #[cfg(target_os = "linux")]
 mod resets;
+#[cfg(all(target_os = "linux", feature = "cluster"))]
+mod routed;
 #[cfg(target_os = "linux")]
 mod stand_in;
 #[cfg(target_os = "linux")]
@@ -29,6 +34,13 @@ fn main() -> anyhow::Result<()> {
         ["ssh-workers", machines, key, is_tunnelled] => {
             launched::by_ssh(machines, key, is_tunnelled.parse()?)
         }
+        #[cfg(feature = "cluster")]
+        ["router", endpoint] => routed::router(endpoint),
+        #[cfg(feature = "cluster")]
+        ["routed-worker", router] => routed::worker(router),
+        #[cfg(feature = "cluster")]
+        ["routed-driver", router, ref hosts @ ..] => routed::driver(router, hosts),
+        ["guests", address, cookie, count] => launched::by_dialling(address, cookie, count.parse()?),
         ["slurm-workers", count] => launched::by_slurm(count.parse()?),
         ["driver", load, silence_ms, worker_timeout_ms] => {
             driver::run(load, silence_ms.parse()?, worker_timeout_ms)

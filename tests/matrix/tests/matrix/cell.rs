@@ -82,8 +82,8 @@ fn cell(fault: &Fault, load: &str, hosts: &Hosts) -> Seen {
     std::thread::scope(|scope| {
         let sshd = Sshd::start(scope, hosts);
         let [silence, timeout] = fault.silence_ms.map(|ms| ms.to_string());
-        let arguments = [load, silence.as_str(), timeout.as_str()];
-        let mut driver = Driver::start(scope, hosts.host(0), &sshd.socket(), arguments);
+        let arguments = ["driver", load, silence.as_str(), timeout.as_str()];
+        let mut driver = Driver::start(scope, hosts.host(0), &sshd.socket(), &arguments);
         driver.hear("ready");
         if fault.is_dark {
             sshd.go_dark();
@@ -121,17 +121,17 @@ fn cell(fault: &Fault, load: &str, hosts: &Hosts) -> Seen {
         if fault.heals_late {
             hosts.heal_all();
         }
-        nothing_is_left(hosts, &sshd);
+        nothing_is_left(hosts, &sshd, &[1, 2]);
         seen
     })
 }
 
-/// Waits for the ends of the workers, and looks at what the hosts have.
-fn nothing_is_left(hosts: &Hosts, sshd: &Sshd<'_>) {
-    for number in [1, 2] {
+/// Waits for the ends of the workers on these hosts, and looks at what all hosts have.
+pub(crate) fn nothing_is_left(hosts: &Hosts, sshd: &Sshd<'_>, workers: &[usize]) {
+    for number in workers {
         // An error means that the host is dead already.
-        let _ = hosts.host(number).thaw();
-        sshd.worker(number).wait().unwrap();
+        let _ = hosts.host(*number).thaw();
+        sshd.worker(*number).wait().unwrap();
     }
     hosts.heal_all();
     for host in hosts.all() {

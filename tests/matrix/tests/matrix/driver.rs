@@ -1,4 +1,4 @@
-//! The driver of a cell, as the test has it: orders and answers in lines.
+//! A driver, as the test has it: orders and answers in lines.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -23,11 +23,10 @@ impl Driver {
         scope: &'scope Scope<'scope, '_>,
         host: &Host,
         socket: &Path,
-        arguments: [&str; 3],
+        arguments: &[&str],
     ) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge-matrix"));
         command
-            .arg("driver")
             .args(arguments)
             .env("MATRIX_SOCKET", socket)
             .stdin(Stdio::piped())

@@ -11,8 +11,14 @@
     clippy::panic
 )] // a test may panic
 
+#[cfg(feature = "cluster")]
+#[path = "../programs/available.rs"]
+mod available;
 mod cell;
 mod driver;
 mod faults;
+mod guests;
+#[cfg(feature = "cluster")]
+mod nat;
 mod sshd;
 mod wire;

@@ -10,7 +10,8 @@ fn received(load: &str) -> Option<u64> {
     let hosts = Hosts::or_left_out(3).unwrap()?;
     let received = std::thread::scope(|scope| {
         let sshd = Sshd::start(scope, &hosts);
-        let mut driver = Driver::start(scope, hosts.host(0), &sshd.socket(), [load, "60000", "60000"]);
+        let arguments = ["driver", load, "60000", "60000"];
+        let mut driver = Driver::start(scope, hosts.host(0), &sshd.socket(), &arguments);
         driver.hear("ready");
         // The load does not go on by itself after this one.
         let before = hosts.host(1).interface_bytes().unwrap().received;

@@ -8,11 +8,14 @@
     clippy::panic
 )] // a test may panic
 
+#[path = "../programs/available.rs"]
+mod available;
 mod site;
 
 use selvedge_test_hosts::{Host, SocketState};
 
-use site::{available, site, until};
+use available::available;
+use site::{site, until};
 
 /// The ports on which a host's processes listen, but for `sshd`.
 fn listening(host: &Host) -> Vec<std::net::SocketAddr> {

@@ -1,28 +1,16 @@
 //! Hosts with a real `sshd`, and a driver on the first of them.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use selvedge_test_hosts::{Host, Hosts, Process, SocketState};
 
-const SSHD: &str = "/usr/sbin/sshd";
+use crate::available::available;
 
-/// Whether this machine has a program. If not, the test is left out, unless hosts are required.
-pub(crate) fn available(program: &str) -> bool {
-    let places = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-    let is_here = places.iter().any(|place| Path::new(place).join(program).exists());
-    if !is_here {
-        assert!(
-            std::env::var_os("REQUIRE_HOSTS").is_none(),
-            "there is no `{program}`"
-        );
-        println!("left out: there is no `{program}`");
-    }
-    is_here
-}
+const SSHD: &str = "/usr/sbin/sshd";
 
 /// Hosts, a folder with keys, and the `sshd`s that run. The drop ends them and removes the folder.
 pub(crate) struct Site {
