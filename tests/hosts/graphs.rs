@@ -10,40 +10,8 @@ use selvedge::{DType, ExecError, Phase, Suspect, Worker, allreduce};
 
 use crate::census::{Census, settled, wait_until};
 use crate::deaths::{kill_9, signal};
+use crate::played::{Adder, AdderHandle};
 use crate::{Elsewhere, alone, beside_others};
-
-/// Adds a number, and counts how often.
-struct Adder {
-    by: i64,
-    count: u64,
-}
-
-#[actor]
-impl Adder {
-    pub fn new(by: i64) -> Self {
-        Adder { by, count: 0 }
-    }
-
-    pub fn add(&mut self, x: i64) -> i64 {
-        self.count += 1;
-        x + self.by
-    }
-
-    pub fn sum(&mut self, x: i64, y: i64) -> i64 {
-        x * 1000 + y
-    }
-
-    pub fn even(&mut self, x: i64) -> Result<i64> {
-        match x % 2 {
-            0 => Ok(x + self.by),
-            _ => Err(format!("{x} is odd").into()),
-        }
-    }
-
-    pub fn count(&mut self) -> u64 {
-        self.count
-    }
-}
 
 fn adder(runtime: &Runtime, name: &str, by: i64, worker: &Worker) -> AdderHandle {
     let spawn = runtime.spawn::<Adder>(name, (by,));

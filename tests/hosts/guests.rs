@@ -10,6 +10,7 @@ use selvedge::prelude::*;
 use selvedge::{EndError, Worker};
 
 use crate::census::{Census, settled, wait_until};
+use crate::played::Adder;
 use crate::refused::AnotherBuild;
 use crate::resets::work_goes_on_over_resets;
 use crate::topology::asked;
@@ -114,19 +115,6 @@ pub fn guests(
 #[remote]
 fn double(values: Vec<u64>) -> Vec<u64> {
     values.into_iter().map(|value| 2 * value).collect()
-}
-
-struct Adder(i64);
-
-#[actor]
-impl Adder {
-    pub fn new(by: i64) -> Self {
-        Adder(by)
-    }
-
-    pub fn add(&mut self, x: i64) -> i64 {
-        x + self.0
-    }
 }
 
 #[remote]

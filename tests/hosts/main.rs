@@ -21,6 +21,8 @@ mod managers;
 mod members;
 mod names;
 mod own;
+#[path = "../played/mod.rs"]
+mod played;
 mod ports;
 mod refused;
 mod resets;
@@ -39,6 +41,8 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use selvedge::hosts::{ClusterManager, LocalManager, WorkerConfig};
 use selvedge::prelude::*;
+
+pub use played::{forever, pid};
 
 /// Held for writing by tests that count what this process has, and for reading by all others.
 static RESOURCES: RwLock<()> = RwLock::new(());
@@ -75,17 +79,4 @@ pub fn part(path: &str) -> Command {
     part.args(["--exact", path, "--ignored", "--nocapture", "--test-threads=1"])
         .env("SELVEDGE_TEST_DRIVER", "1");
     part
-}
-
-#[remote]
-pub fn pid() -> u32 {
-    std::process::id()
-}
-
-/// Never returns.
-#[remote]
-pub fn forever() {
-    loop {
-        std::thread::park();
-    }
 }

@@ -14,6 +14,7 @@ use selvedge::prelude::*;
 
 use crate::broker::{Broker, Brokered};
 use crate::census::{Census, settled, wait_until};
+use crate::played::{cookie, part};
 use crate::{alone, beside_others, deaths, forever, local, pid, ports};
 
 /// The variable by which a part of a test learns over which transport it is a worker.
@@ -26,7 +27,7 @@ fn a_worker() {
     let Ok(place) = std::env::var(PLACE) else {
         return;
     };
-    let cookie = CookieSource::Stdin.read(&mut std::io::stdin()).unwrap();
+    let cookie = cookie();
     let error = match place.strip_prefix("broker ") {
         Some(broker) => init_worker(cookie, Brokered::at(broker.parse().unwrap())),
         None => init_worker(cookie, Uds::within(place).unwrap()),
@@ -43,11 +44,7 @@ struct Own {
 
 impl ClusterManager for Own {
     fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<()> {
-        let program = std::env::current_exe()?;
-        let mut command = WorkerCommand::new(program.to_str().unwrap()).variable(PLACE, &self.place);
-        for argument in ["--exact", "own::a_worker", "--ignored", "--nocapture"] {
-            command = command.argument(argument);
-        }
+        let command = part("own::a_worker").variable(PLACE, &self.place);
         for number in 1..=self.count {
             let config = WorkerConfig::default().ident(format!("own {number}"));
             out(config.command(command.clone()));

@@ -1,17 +1,28 @@
 //! Drivers and workers that know a router of zenoh alone: calls, references and graphs go through it.
-#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::panic)] // a test may panic
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)] // a test may panic
 
+#[path = "../played/mod.rs"]
+mod played;
 mod sockets;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::net::TcpListener;
 use std::time::Duration;
 
 use selvedge::hosts::{
-    ClusterManager, CookieSource, LinkTransport, WorkerCommand, WorkerConfig, Zenoh, ZenohRouter,
-    ZenohSettings, init_worker,
+    ClusterManager, LinkTransport, WorkerConfig, Zenoh, ZenohRouter, ZenohSettings, init_worker,
 };
 use selvedge::prelude::*;
 use selvedge::{Options, Worker};
+
+use played::{Adder, cookie, forever, part, pid};
 
 /// The variable by which a worker learns where the router is.
 const ROUTER: &str = "SELVEDGE_TEST_ROUTER";
@@ -23,28 +34,28 @@ fn a_worker() {
     let Ok(endpoint) = std::env::var(ROUTER) else {
         return;
     };
-    let cookie = CookieSource::Stdin.read(&mut std::io::stdin()).unwrap();
     let zenoh = Zenoh::open(&ZenohSettings::routers([endpoint])).unwrap();
-    panic!("{}", init_worker(cookie, zenoh).unwrap_err());
+    panic!("{}", init_worker(cookie(), zenoh).unwrap_err());
 }
 
 /// Workers of this program that pass for those of other hosts, one a host.
 struct Behind {
+    /// The path of the program of the workers.
+    program: &'static str,
     endpoint: String,
     transport: LinkTransport,
     hosts: &'static [&'static str],
+    variables: Vec<(&'static str, String)>,
 }
 
 impl ClusterManager for Behind {
     fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<()> {
-        let program = std::env::current_exe()?;
         for host in self.hosts {
-            let mut command = WorkerCommand::new(program.to_str().unwrap())
+            let command = part(self.program)
                 .variable(ROUTER, &self.endpoint)
                 .variable("SELVEDGE_HOST", *host);
-            for argument in ["--exact", "a_worker", "--ignored", "--nocapture"] {
-                command = command.argument(argument);
-            }
+            let variables = self.variables.iter();
+            let command = variables.fold(command, |command, (name, value)| command.variable(*name, value));
             out(WorkerConfig::default().ident(*host).command(command));
         }
         Ok(())
@@ -79,9 +90,11 @@ impl Site {
             .hello_timeout(Duration::from_secs(60))
             .silence_timeout(Duration::from_secs(60));
         let manager = Behind {
+            program: "a_worker",
             endpoint: endpoint.clone(),
             transport: LinkTransport::own(zenoh),
             hosts,
+            variables: Vec::new(),
         };
         let workers = runtime.add(manager).unwrap();
         Site {
@@ -98,11 +111,6 @@ impl Site {
 }
 
 #[remote]
-fn pid() -> u32 {
-    std::process::id()
-}
-
-#[remote]
 fn pid_at(place: Ref<u32>) -> Result<u32> {
     Ok(*place.fetch()?)
 }
@@ -110,34 +118,6 @@ fn pid_at(place: Ref<u32>) -> Result<u32> {
 #[remote]
 fn sum_of(values: Vec<u64>) -> u64 {
     values.iter().sum()
-}
-
-#[remote]
-fn forever() {
-    loop {
-        std::thread::park();
-    }
-}
-
-struct Adder {
-    by: i64,
-    count: u64,
-}
-
-#[actor]
-impl Adder {
-    pub fn new(by: i64) -> Self {
-        Adder { by, count: 0 }
-    }
-
-    pub fn add(&mut self, x: i64) -> i64 {
-        self.count += 1;
-        x + self.by
-    }
-
-    pub fn count(&mut self) -> u64 {
-        self.count
-    }
 }
 
 /// Has each worker fetch a value of the next one.
