@@ -6,6 +6,7 @@
 //! - `deaths`, `process`: other processes, and their ends.
 //! - `error`: which errors of the system are shortages, and how to mend them.
 //! - `futex`: a thread sleeps on a word.
+//! - `mapped_file`: files whose bytes processes share.
 //! - `names`: the names by which unrelated processes find a channel.
 //! - `segment`, `passed`, `room`: memory that processes share, by id or by descriptor, and its limits.
 //!

@@ -12,6 +12,8 @@ pub(crate) mod futex;
 #[cfg(not(loom))]
 mod header;
 #[cfg(not(loom))]
+pub(crate) mod mapped_file;
+#[cfg(not(loom))]
 mod memfd;
 #[cfg(all(feature = "named", not(loom)))]
 mod named;

@@ -1,0 +1,77 @@
+//! The own part, as a slice.
+#![allow(unsafe_code)] // makes a slice of claimed elements
+
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut, Range};
+use std::sync::Arc;
+
+use super::error::ArrayError;
+use super::memory::ArrayMemory;
+use super::split::part_of;
+use crate::payload::Element;
+
+/// The part of this process, claimed: a slice that nobody else uses until it is dropped.
+pub struct ArrayPart<T> {
+    memory: Arc<ArrayMemory>,
+    range: Range<usize>,
+    of: PhantomData<T>,
+}
+
+impl<T> std::fmt::Debug for ArrayPart<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ArrayPart")
+            .field("range", &self.range)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> Drop for ArrayPart<T> {
+    fn drop(&mut self) {
+        self.memory.control.end_part(self.memory.slot);
+    }
+}
+
+impl<T: Element> ArrayPart<T> {
+    /// Claims the part of this process, which is empty if its slot has none.
+    ///
+    /// # Errors
+    /// [`ArrayError::WrongType`], [`ArrayError::ReadOnly`]; [`ArrayError::InUse`] if a view is open in any process;
+    /// [`ArrayError::Claimed`] if this process has claimed its part already.
+    pub fn claim(memory: &Arc<ArrayMemory>) -> Result<Self, ArrayError> {
+        memory.check(T::DTYPE)?;
+        memory.writable()?;
+        memory.control.begin_part(memory.slot)?;
+        Ok(ArrayPart {
+            range: part_of(memory.spec.len, memory.spec.parts, memory.slot),
+            memory: Arc::clone(memory),
+            of: PhantomData,
+        })
+    }
+
+    /// The places of the elements in the array.
+    #[must_use]
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
+    fn start(&self) -> *mut T {
+        // SAFETY: the range lies in the mapping, by `part_of`.
+        unsafe { self.memory.base.cast::<T>().as_ptr().add(self.range.start) }
+    }
+}
+
+impl<T: Element> Deref for ArrayPart<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: inside the mapping; while the part is claimed no view is open (ARR-2), and other parts are disjoint (ARR-3).
+        unsafe { std::slice::from_raw_parts(self.start(), self.range.len()) }
+    }
+}
+
+impl<T: Element> DerefMut for ArrayPart<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as for `deref`, and a part is claimed once.
+        unsafe { std::slice::from_raw_parts_mut(self.start(), self.range.len()) }
+    }
+}

@@ -1,0 +1,177 @@
+//! Files whose bytes processes share. The process that maps a file first keeps it open, and others open it through
+//! `/proc/<pid>/fd/<fd>`, as they open a segment.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::ptr::NonNull;
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::error::SegmentError;
+
+/// The name of a file that a process has mapped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileId {
+    pid: u32,
+    fd: i32,
+    /// The file's own number, which guards against a descriptor that has been reused.
+    device: u64,
+    inode: u64,
+    is_writable: bool,
+}
+
+/// A file that is mapped.
+pub(crate) struct MappedFile {
+    /// Owns the mapping.
+    _map: MmapRaw,
+    base: NonNull<u8>,
+    id: FileId,
+    /// Kept by the process that has mapped it first, so that others can open it.
+    _file: Option<File>,
+}
+
+fn system(what: String, len_bytes: usize) -> impl FnOnce(io::Error) -> SegmentError {
+    move |source| SegmentError::System {
+        what: what.into(),
+        len_bytes: len_bytes as u64,
+        source,
+    }
+}
+
+impl MappedFile {
+    /// Maps the first bytes of a file, which is made longer if it is shorter and writable.
+    pub(crate) fn new(file: File, len_bytes: usize, is_writable: bool) -> Result<Self, SegmentError> {
+        let metadata = file.metadata().map_err(system("stat".to_owned(), len_bytes))?;
+        if is_writable {
+            // So that a full disk is an error here, and not a signal later.
+            match fallocate(&file, FallocateFlags::empty(), 0, len_bytes as u64) {
+                Err(Errno::OPNOTSUPP) if metadata.len() >= len_bytes as u64 => {}
+                Err(Errno::OPNOTSUPP) => {
+                    let longer = file.set_len(len_bytes as u64);
+                    longer.map_err(system("ftruncate".to_owned(), len_bytes))?;
+                }
+                reserved => {
+                    reserved.map_err(|error| system("fallocate".to_owned(), len_bytes)(error.into()))?;
+                }
+            }
+        }
+        let id = FileId {
+            pid: std::process::id(),
+            fd: file.as_raw_fd(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            is_writable,
+        };
+        let (map, base) = mapped(&file, len_bytes, is_writable)?;
+        let _file = Some(file);
+        Ok(MappedFile {
+            _map: map,
+            base,
+            id,
+            _file,
+        })
+    }
+
+    /// Maps a file that another process of this host has mapped.
+    pub(crate) fn open(id: &FileId, len_bytes: usize) -> Result<Self, SegmentError> {
+        // The descriptor may have been reused by now: the open must not block.
+        let path = format!("/proc/{}/fd/{}", id.pid, id.fd);
+        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+        let opened = File::options()
+            .read(true)
+            .write(id.is_writable)
+            .custom_flags(flags.bits().cast_signed())
+            .open(&path);
+        let file = opened.map_err(system(format!("opening {path}"), len_bytes))?;
+        let metadata = file.metadata().map_err(system("stat".to_owned(), len_bytes))?;
+        let foreign = |what| SegmentError::Foreign { pid: id.pid, what };
+        if (metadata.dev(), metadata.ino()) != (id.device, id.inode) {
+            return Err(foreign("its descriptor has been reused"));
+        }
+        let (map, base) = mapped(&file, len_bytes, id.is_writable)?;
+        Ok(MappedFile {
+            _map: map,
+            base,
+            id: id.clone(),
+            _file: None,
+        })
+    }
+
+    pub(crate) fn id(&self) -> FileId {
+        self.id.clone()
+    }
+
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.id.is_writable
+    }
+}
+
+/// Maps the first bytes of a file, unless it is too short: an access behind its end would be a signal.
+fn mapped(file: &File, len_bytes: usize, is_writable: bool) -> Result<(MmapRaw, NonNull<u8>), SegmentError> {
+    let metadata = file.metadata().map_err(system("stat".to_owned(), len_bytes))?;
+    if !metadata.is_file() || metadata.len() < len_bytes as u64 {
+        return Err(SegmentError::Foreign {
+            pid: std::process::id(),
+            what: "the file is shorter than the array, or no file",
+        });
+    }
+    let mut options = MmapOptions::new();
+    let options = options.len(len_bytes);
+    let map = match is_writable {
+        true => options.map_raw(file),
+        false => options.map_raw_read_only(file),
+    };
+    let map = map.map_err(system("mmap".to_owned(), len_bytes))?;
+    let base = NonNull::new(map.as_mut_ptr());
+    let base = base.ok_or_else(|| system("mmap".to_owned(), len_bytes)(io::ErrorKind::OutOfMemory.into()))?;
+    Ok((map, base))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri maps no files")]
+    fn a_file_is_mapped_by_its_own_number_and_never_behind_its_end() {
+        let file = tempfile();
+        file.set_len(100).unwrap();
+        let read = file.try_clone().unwrap();
+        assert!(matches!(
+            MappedFile::new(read, 101, false),
+            Err(SegmentError::Foreign { .. })
+        ));
+        let one = MappedFile::new(file.try_clone().unwrap(), 4096, true).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 4096, "it was made longer");
+        assert!(MappedFile::open(&one.id(), 4096).is_ok());
+        let wrong = FileId {
+            inode: one.id().inode + 1,
+            ..one.id()
+        };
+        assert!(MappedFile::open(&wrong, 4096).is_err());
+        file.set_len(10).unwrap();
+        assert!(MappedFile::open(&one.id(), 4096).is_err());
+    }
+
+    fn tempfile() -> File {
+        let path = std::env::temp_dir().join(format!("selvedge-mapped-{}", std::process::id()));
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .unwrap();
+        std::fs::remove_file(path).unwrap();
+        file
+    }
+}
