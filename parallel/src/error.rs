@@ -45,6 +45,9 @@ pub enum MapError {
     /// No worker was there for the work.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// The deadline of the work has passed; its calls are cancelled.
+    #[error("the work was not done within its deadline of {0:?}")]
+    Deadline(Duration),
     /// The function that waits for the work must not wait, or its call was cancelled.
     #[error("the work was not waited for: {0}")]
     NotAwaited(#[source] CallError),

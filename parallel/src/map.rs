@@ -21,6 +21,7 @@ pub struct Map<'a, F: RemoteFunction, I> {
     /// The items of a batch, if that is set.
     batch: Option<usize>,
     is_here: bool,
+    deadline: Option<Duration>,
     retries: Option<Retries<F::Arguments>>,
 }
 
@@ -51,6 +52,7 @@ impl Pool {
             items: arguments.into_iter(),
             batch: None,
             is_here: false,
+            deadline: None,
             retries: None,
         }
     }
@@ -106,6 +108,13 @@ where
         self
     }
 
+    /// Sets the time for the whole map, counted from its [`collect`](Self::collect) or [`results`](Self::results). After that, calls that
+    /// run are cancelled, and the error is [`MapError::Deadline`]. Without a deadline, a map ends with its last item.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
     /// Tries an item again whose call has failed: a second time after the first of these pauses, a third time after the second one, and
     /// so on, as often as there are pauses.
     pub fn retry_after(mut self, pauses: impl IntoIterator<Item = Duration>) -> Self
@@ -139,10 +148,11 @@ where
         values.collect()
     }
 
-    /// Has the work done, and returns the outcome of each call, in the order of the items. Errors end nothing.
+    /// Has the work done, and returns the outcome of each call, in the order of the items. Errors end nothing: if a batch fails as a whole,
+    /// because its workers have died for example, each of its items has that error.
     ///
     /// # Errors
-    /// [`MapError`]: there is no worker, or the arguments of an item cannot be encoded.
+    /// [`MapError`]: there is no worker any more, the deadline has passed, or the arguments of an item cannot be encoded.
     pub fn results(self) -> Result<Vec<Result<F::Output, CallError>>, MapError> {
         self.done(false)
     }
@@ -155,7 +165,7 @@ where
         };
         let pool = here.as_ref().unwrap_or(self.pool);
         let workers = pool.processes()?.len();
-        let schedule = Schedule::new(pool, runtime.clone());
+        let schedule = Schedule::new(pool, runtime.clone(), self.deadline);
         let work = MapWork {
             name: MapName::next(&runtime),
             runtime,
@@ -171,6 +181,12 @@ where
         };
         work.run(schedule)
     }
+}
+
+/// The outcomes of calls that have all ended by one error.
+fn each_failed<V>(count: usize, error: CallError) -> Vec<Result<V, CallError>> {
+    let others = (1..count).filter_map(|_| error.again()).collect::<Vec<_>>();
+    std::iter::once(error).chain(others).map(Err).collect()
 }
 
 /// A map that is being done.
@@ -208,13 +224,11 @@ where
             if self.grows && items.tries == 1 {
                 self.batch = next_batch(items.count, done.took);
             }
-            match done.outcomes {
-                Ok(outcomes) => self.note(items, outcomes, &mut schedule)?,
-                Err(error) => {
-                    let item = items.first;
-                    return Err(MapError::Item { item, error });
-                }
-            }
+            let outcomes = match done.outcomes {
+                Ok(outcomes) => outcomes,
+                Err(error) => each_failed(items.count, error),
+            };
+            self.note(items, outcomes, &mut schedule)?;
         }
         Ok(self.outcomes.into_iter().flatten().collect())
     }

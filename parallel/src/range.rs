@@ -18,17 +18,29 @@ use crate::split::split_range;
 pub struct RangeWork<'a> {
     pool: &'a Pool,
     range: Range<u64>,
+    deadline: Option<Duration>,
 }
 
 impl Pool {
     /// Describes a loop over a range. Each worker gets one chunk, as [`split_range`] cuts them, and calls a remote function for it, which
     /// loops over the numbers. What the function captures is sent once to each worker, as a copy.
     pub fn range(&self, range: Range<u64>) -> RangeWork<'_> {
-        RangeWork { pool: self, range }
+        RangeWork {
+            pool: self,
+            range,
+            deadline: None,
+        }
     }
 }
 
 impl RangeWork<'_> {
+    /// Sets the time for the whole loop, counted from its [`reduce`](Self::reduce) or [`start`](Self::start). After that its calls are
+    /// cancelled: the error of `reduce` is [`MapError::Deadline`], and that of a loop that was started is that of the call for a chunk.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
     /// Calls the function for each chunk, and combines the values of the chunks here, in the order of the range: `combine` should be
     /// associative, and need not be commutative. `None` for an empty range.
     ///
@@ -43,7 +55,7 @@ impl RangeWork<'_> {
         F: RemoteFunction<Arguments = (Range<u64>,), Output: Wire>,
     {
         let runtime = self.pool.runtime()?;
-        let mut schedule = Schedule::new(self.pool, runtime.clone());
+        let mut schedule = Schedule::new(self.pool, runtime.clone(), self.deadline);
         let mut chunks = self.chunks()?.into_iter();
         let mut source = || {
             let Some(chunk) = chunks.next() else {
@@ -82,7 +94,10 @@ impl RangeWork<'_> {
             .zip(processes);
         let calls = chunks.map(|(chunk, process)| {
             let first = chunk.start;
-            let call = function.describe((chunk,)).on_process(process);
+            let mut call = function.describe((chunk,)).on_process(process);
+            if let Some(deadline) = self.deadline {
+                call = call.deadline(deadline);
+            }
             (first, runtime.call(call))
         });
         Ok(Loop {

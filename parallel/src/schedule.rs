@@ -12,7 +12,7 @@ use selvedge_core::{
 };
 
 use crate::error::{MapError, PoolError};
-use crate::pool::{Pool, PoolWorker};
+use crate::pool::{Pool, PoolWorker, TAKE_TIMEOUT};
 
 /// The workers that may die of a piece before it fails.
 const DEATHS_MAX: usize = 3;
@@ -90,6 +90,8 @@ struct Busy<T, M> {
 pub(crate) struct Schedule<'a, T, M> {
     pool: &'a Pool,
     runtime: Runtime,
+    /// The time for all work, and its end.
+    deadline: Option<(Duration, Instant)>,
     /// The call of each piece that a worker has. The drop cancels them, before the workers go back.
     calls: Vec<BatchCall<T>>,
     busy: Vec<Busy<T, M>>,
@@ -112,10 +114,13 @@ pub(crate) struct Done<T, M> {
 }
 
 impl<'a, T: Wire, M> Schedule<'a, T, M> {
-    pub(crate) fn new(pool: &'a Pool, runtime: Runtime) -> Self {
+    pub(crate) fn new(pool: &'a Pool, runtime: Runtime, deadline: Option<Duration>) -> Self {
+        // A time that no clock reaches is no limit.
+        let deadline = deadline.and_then(|time| Some((time, Instant::now().checked_add(time)?)));
         Schedule {
             pool,
             runtime,
+            deadline,
             calls: Vec::new(),
             busy: Vec::new(),
             taken: Vec::new(),
@@ -137,6 +142,7 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
     ) -> Result<Option<Done<T, M>>, MapError> {
         loop {
             self.begin(source)?;
+            self.check_deadline()?;
             let now = Instant::now();
             let dues = self.again.iter().filter_map(|piece| piece.due);
             // What is overdue waits for a worker.
@@ -144,7 +150,8 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
             if self.calls.is_empty() && self.again.is_empty() {
                 return Ok(None);
             }
-            let wait = until.map_or(Duration::MAX, |due| due.saturating_duration_since(now));
+            let until = until.into_iter().chain(self.deadline.map(|(_, end)| end)).min();
+            let wait = until.map_or(Duration::MAX, |until| until.saturating_duration_since(now));
             if self.calls.is_empty() {
                 self.pause(wait)?;
                 continue;
@@ -154,6 +161,22 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
                 return Ok(Some(done));
             }
         }
+    }
+
+    /// Ends the work if its time is over.
+    fn check_deadline(&self) -> Result<(), MapError> {
+        match self.deadline {
+            Some((time, end)) if Instant::now() >= end => Err(MapError::Deadline(time)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The time that the first worker may take to be free.
+    fn first_worker_within(&self) -> Duration {
+        let left = self
+            .deadline
+            .map(|(_, end)| end.saturating_duration_since(Instant::now()));
+        left.map_or(TAKE_TIMEOUT, |left| left.min(TAKE_TIMEOUT))
     }
 
     /// Begins pieces as long as there are workers for them.
@@ -168,7 +191,11 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
         }
         loop {
             // The worker is found before the piece is made, which copies its arguments.
-            let Some(place) = self.worker()? else {
+            let found = self.worker();
+            if matches!(found, Err(PoolError::Busy { .. })) {
+                self.check_deadline()?;
+            }
+            let Some(place) = found? else {
                 return Ok(());
             };
             let now = Instant::now();
@@ -234,7 +261,7 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
             return Ok(ahead);
         }
         let taken = match is_first {
-            true => self.pool.take(),
+            true => self.pool.take_timeout(self.first_worker_within()),
             false if self.pool.is_home(&self.runtime) => self.pool.take_timeout(Duration::ZERO),
             false => self.pool.take_timeout(HOP),
         };

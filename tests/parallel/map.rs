@@ -226,6 +226,109 @@ fn jpar_16_an_item_of_which_every_worker_dies_is_an_error() {
     );
 }
 
+#[test]
+fn jpar_15_a_batch_that_fails_as_a_whole_is_an_error_of_its_items_and_the_others_go_on() {
+    let (_runtime, _workers, pool) = pool_of(4);
+    let results = pool
+        .map(remote_fn!(always_dies), 0..20)
+        .batch(2)
+        .results()
+        .unwrap();
+    assert_eq!(results.len(), 20);
+    for (item, result) in (0..).zip(results) {
+        match result {
+            Ok(value) => assert!(value == item && ![2, 3].contains(&item), "{item}"),
+            Err(error) => {
+                assert!([2, 3].contains(&item), "{item}: {error}");
+                assert!(
+                    matches!(error.remote(), Some(RemoteError::Died { .. })),
+                    "{error}"
+                );
+                assert!(error.to_string().contains("always_dies"), "{error}");
+            }
+        }
+    }
+    let (_runtime, _workers, pool) = pool_of(4);
+    let error = pool
+        .map(remote_fn!(always_dies), 0..20)
+        .batch(2)
+        .collect()
+        .unwrap_err();
+    assert!(matches!(error, MapError::Item { item: 2, .. }), "{error}");
+}
+
+/// Works until nobody wants it any more.
+fn until_cancelled() {
+    let wanted = selvedge::cancellation();
+    while !wanted.is_cancelled() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_map_and_a_loop_end_at_their_deadline_and_give_their_workers_back() {
+    const LATE: Duration = Duration::from_secs(60);
+    let (_runtime, _workers, pool) = pool_of(2);
+    let forever = remote_fn!(|item: u64| -> u64 {
+        until_cancelled();
+        item
+    });
+    let short = Duration::from_millis(100);
+    let begun = std::time::Instant::now();
+    for error in [
+        pool.map(forever.clone(), 0..10)
+            .deadline(short)
+            .collect()
+            .unwrap_err(),
+        pool.map(forever.clone(), 0..10)
+            .batch(3)
+            .deadline(short)
+            .results()
+            .unwrap_err(),
+    ] {
+        assert!(
+            matches!(error, MapError::Deadline(time) if time == short),
+            "{error}"
+        );
+        assert!(error.to_string().contains("100ms"), "{error}");
+    }
+    let loops = remote_fn!(|chunk: std::ops::Range<u64>| -> u64 {
+        until_cancelled();
+        chunk.start
+    });
+    let error = pool
+        .range(0..10)
+        .deadline(short)
+        .reduce(loops, |one, _| one)
+        .unwrap_err();
+    assert!(matches!(error, MapError::Deadline(_)), "{error}");
+    let ends = remote_fn!(|_chunk: std::ops::Range<u64>| { until_cancelled() });
+    let error = pool
+        .range(0..10)
+        .deadline(short)
+        .start(ends)
+        .unwrap()
+        .wait()
+        .unwrap_err();
+    assert!(error.to_string().contains("deadline of 100ms"), "{error}");
+    // Nobody waits for a worker longer than that, either.
+    let both = [pool.take().unwrap(), pool.take().unwrap()];
+    let error = pool
+        .map(remote_fn!(square), 0..4)
+        .deadline(short)
+        .collect()
+        .unwrap_err();
+    assert!(matches!(error, MapError::Deadline(_)), "{error}");
+    assert!(begun.elapsed() < LATE, "nothing was waited for to its end");
+    drop(both);
+    let values = pool
+        .map(remote_fn!(square), 0..4)
+        .deadline(Duration::MAX)
+        .collect()
+        .unwrap();
+    assert_eq!(values, [0, 1, 4, 9]);
+}
+
 #[remote]
 fn makes_a_channel(item: u64) -> Result<RemoteChannel<u64>> {
     let channel = Runtime::current()?.channel(1)?;
