@@ -7,6 +7,8 @@
 //! - [`Pool::range`] cuts a range of numbers into one chunk for each worker, and calls a remote function for each chunk. This suits
 //!   small amounts of work for each number.
 //!
+//! A [`SharedArray`] is data for such work, which all processes of a host read and write.
+//!
 //! ```
 //! use selvedge::prelude::*;
 //!
@@ -31,21 +33,29 @@
 //! # }
 //! ```
 
+// `#[remote]` writes paths of the facade, of which this crate has what its own remote functions need.
+extern crate self as selvedge;
+
+#[path = "private.rs"]
+mod __private;
 mod error;
 mod map;
 mod pool;
 mod range;
 mod retry;
 mod schedule;
+mod shared;
 mod split;
 
 pub use error::{MapError, PoolError};
 pub use map::Map;
 pub use pool::{Pool, PoolWorker};
 pub use range::{Loop, RangeWork};
+pub use selvedge_channels::array::{ArrayError, ArrayPart};
+pub use shared::{ArrayIndex, FileMode, SharedArray, SharedArrayBuilder, SharedArrayError, SharedView};
 pub use split::split_range;
 
-use selvedge_core::{Runtime, Worker};
+use selvedge_core::{IntoArgument, RemoteCall, RemoteFunction, Runtime, Worker};
 
 /// How a runtime makes pools.
 pub trait Parallel {

@@ -8,9 +8,12 @@
     clippy::panic
 )] // a test may panic
 
+#[path = "../census/mod.rs"]
+mod census;
 mod map;
 mod pool;
 mod range;
+mod shared;
 
 use selvedge::parallel::Pool;
 use selvedge::prelude::*;

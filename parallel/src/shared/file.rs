@@ -1,0 +1,70 @@
+//! Arrays whose elements are those of a file.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+
+use super::error::SharedArrayError;
+
+/// How the file of an array is opened: Julia's `r`, `r+`, `w+` and `a+`. The bytes of the file are the elements, in memory order and in
+/// the machine's byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileMode {
+    /// `r`: an existing file, for reading alone.
+    Read,
+    /// `r+`: an existing file, for reading and writing.
+    ReadWrite,
+    /// `w+`: a new file, or an existing one whose contents are dropped.
+    Truncate,
+    /// `a+`: an existing file, which is made longer with zeros if it is shorter, or a new one.
+    Extend,
+}
+
+impl FileMode {
+    pub(super) fn is_writable(self) -> bool {
+        self != FileMode::Read
+    }
+
+    /// Whether a file that is too short is made longer.
+    fn makes_longer(self) -> bool {
+        matches!(self, FileMode::Truncate | FileMode::Extend)
+    }
+
+    /// Opens the file of an array of so many bytes.
+    pub(super) fn open(self, path: &Path, need_bytes: u64) -> Result<File, SharedArrayError> {
+        let path_of = || path.to_path_buf();
+        if path.is_relative() {
+            return Err(SharedArrayError::RelativePath { path: path_of() });
+        }
+        let failed = |source| SharedArrayError::File {
+            path: path_of(),
+            source,
+        };
+        let mut options = File::options();
+        options
+            .read(true)
+            .write(self.is_writable())
+            .create(self.makes_longer());
+        let file = options.open(path).map_err(failed)?;
+        // A part of one array would be a slice that another one changes.
+        let locked = match self.is_writable() {
+            true => file.try_lock(),
+            false => file.try_lock_shared(),
+        };
+        locked.map_err(|error| match error {
+            TryLockError::WouldBlock => SharedArrayError::FileInUse { path: path_of() },
+            TryLockError::Error(source) => failed(source),
+        })?;
+        if self == FileMode::Truncate {
+            file.set_len(0).map_err(failed)?;
+        }
+        let has_bytes = file.metadata().map_err(failed)?.len();
+        if has_bytes < need_bytes && !self.makes_longer() {
+            return Err(SharedArrayError::FileTooShort {
+                path: path_of(),
+                has_bytes,
+                need_bytes,
+            });
+        }
+        Ok(file)
+    }
+}
