@@ -16,3 +16,4 @@ pub use selvedge_core::{
     Overlap, ParamEntry, PartsProbe, PinnedState, PlainResult, RemoteBody, Returned, SendState, Sharing,
     StateProbe, TupleResult, TypedEntry, TypedError, ValueHere, WORKER_INITS, WireTupleResult, decoded,
 };
+pub use selvedge_parallel::GlobalValue;

@@ -7,7 +7,8 @@
 //! - [`Pool::range`] cuts a range of numbers into one chunk for each worker, and calls a remote function for each chunk. This suits
 //!   small amounts of work for each number.
 //!
-//! A [`SharedArray`] is data for such work, which all processes of a host read and write.
+//! Two kinds of data are for such work: a [`SharedArray`], which all processes of a host read and write; and a [`Global`], of which each
+//! worker has a copy.
 //!
 //! ```
 //! use selvedge::prelude::*;
@@ -39,6 +40,7 @@ extern crate self as selvedge;
 #[path = "private.rs"]
 mod __private;
 mod error;
+mod global;
 mod map;
 mod pool;
 mod range;
@@ -48,6 +50,9 @@ mod shared;
 mod split;
 
 pub use error::{MapError, PoolError};
+#[doc(hidden)] // for code that `#[remote]` generates
+pub use global::GlobalValue;
+pub use global::{Global, GlobalError, GlobalInfo};
 pub use map::Map;
 pub use pool::{Pool, PoolWorker};
 pub use range::{Loop, RangeWork};
@@ -55,9 +60,11 @@ pub use selvedge_channels::array::{ArrayError, ArrayPart};
 pub use shared::{ArrayIndex, FileMode, SharedArray, SharedArrayBuilder, SharedArrayError, SharedView};
 pub use split::split_range;
 
-use selvedge_core::{IntoArgument, RemoteCall, RemoteFunction, Runtime, Worker};
+use selvedge_core::{
+    CallError, IntoArgument, RemoteCall, RemoteFunction, Runtime, Worker,
+};
 
-/// How a runtime makes pools.
+/// How a runtime makes pools, and tells of globals.
 pub trait Parallel {
     /// A pool of all workers that live; of this process if there is none.
     ///
@@ -70,6 +77,12 @@ pub trait Parallel {
     /// # Errors
     /// [`PoolError::NoWorker`]: the list is empty. [`PoolError::Channel`]: the runtime was shut down.
     fn pool_of(&self, workers: &[Worker]) -> Result<Pool, PoolError>;
+
+    /// The copies of globals that a worker has, with their sizes, in the order of their names.
+    ///
+    /// # Errors
+    /// [`CallError`]: the worker has not answered.
+    fn globals(&self, worker: &Worker) -> Result<Vec<GlobalInfo>, CallError>;
 }
 
 impl Parallel for Runtime {
@@ -82,5 +95,9 @@ impl Parallel for Runtime {
             true => Err(PoolError::NoWorker),
             false => Pool::new(self, workers),
         }
+    }
+
+    fn globals(&self, worker: &Worker) -> Result<Vec<GlobalInfo>, CallError> {
+        self.call(global::list_globals::remote().on(worker)).wait()
     }
 }

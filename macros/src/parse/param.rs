@@ -11,8 +11,16 @@ pub(crate) struct Param {
     pub(crate) edge: Type,
     pub(crate) pass: Pass,
     pub(crate) constant: bool,
-    /// Of a remote function's parameter with `#[here]`: the type of the value, which stays where it lives.
-    pub(crate) here: Option<Box<Type>>,
+    /// Of a remote function's parameter that is not passed by value: what is passed.
+    pub(crate) marked: Option<Marked>,
+}
+
+/// A parameter of a remote function whose value is not passed, with the type of the value.
+pub(crate) enum Marked {
+    /// With `#[here]`: a reference to a value, which stays where it lives.
+    Here(Box<Type>),
+    /// With `#[global]`: a global, of which the process has a copy.
+    Global(Box<Type>),
 }
 
 /// Removes the attribute `#[constant]` from the parameters of signatures that have been read.
@@ -59,6 +67,6 @@ fn param(position: usize, input: &PatType) -> syn::Result<Param> {
         edge,
         pass,
         constant,
-        here: None,
+        marked: None,
     })
 }
