@@ -7,8 +7,8 @@
 //! - [`Pool::range`] cuts a range of numbers into one chunk for each worker, and calls a remote function for each chunk. This suits
 //!   small amounts of work for each number.
 //!
-//! Two kinds of data are for such work: a [`SharedArray`], which all processes of a host read and write; and a [`Global`], of which each
-//! worker has a copy.
+//! Three kinds of data are for such work: a [`SharedArray`], which all processes of a host read and write; a [`DistArray`], of which each
+//! worker has a part; and a [`Global`], of which each worker has a copy.
 //!
 //! ```
 //! use selvedge::prelude::*;
@@ -39,6 +39,8 @@ extern crate self as selvedge;
 
 #[path = "private.rs"]
 mod __private;
+mod array_like;
+mod dist;
 mod error;
 mod global;
 mod map;
@@ -49,6 +51,8 @@ mod schedule;
 mod shared;
 mod split;
 
+pub use array_like::{ArrayLike, LocalMatrix, NotSquare};
+pub use dist::{DistArray, DistElement, DistError};
 pub use error::{MapError, PoolError};
 #[doc(hidden)] // for code that `#[remote]` generates
 pub use global::GlobalValue;
@@ -61,7 +65,7 @@ pub use shared::{ArrayIndex, FileMode, SharedArray, SharedArrayBuilder, SharedAr
 pub use split::split_range;
 
 use selvedge_core::{
-    CallError, IntoArgument, RemoteCall, RemoteFunction, Runtime, Worker,
+    CallError, IntoArgument, IntoReference, Ref, RemoteCall, RemoteFunction, Runtime, Worker,
 };
 
 /// How a runtime makes pools, and tells of globals.

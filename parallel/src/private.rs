@@ -7,5 +7,5 @@ pub(crate) use selvedge_channels::{
 };
 pub(crate) use selvedge_core::{
     Argument, Begun, ErrorProbe, FUNCTIONS, FunctionEntry, OpaqueError, RemoteBody, TypedEntry, TypedError,
-   
+    ValueHere,
 };

@@ -10,6 +10,7 @@
 
 #[path = "../census/mod.rs"]
 mod census;
+mod dist;
 mod globals;
 mod map;
 mod pool;
