@@ -65,6 +65,32 @@ fn jchan_15_twelve_jobs_over_four_workers_come_back_once() {
 }
 
 #[test]
+fn jsa_15_advection_by_rows_is_equal_serially_step_by_step_and_in_one_call() {
+    let output = program("advection").arg("20").output().unwrap();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{stdout}{stderr}");
+    assert!(
+        stdout.ends_with("all three are equal\n") && stdout.lines().count() == 4,
+        "{stdout}"
+    );
+}
+
+#[test]
+fn jext_01_the_ranks_of_four_processes_add_up_to_six() {
+    let output = program("mpi").output().unwrap();
+    let wanted = "the sum of all ranks, at rank 0: 6\n";
+    assert_eq!(text(&output.stdout), wanted, "{}", text(&output.stderr));
+}
+
+#[test]
+fn jext_04_the_power_method_is_one_function_for_local_distributed_and_shared_arrays() {
+    let output = program("power_method").output().unwrap();
+    let values = ["local", "distributed", "shared"].map(|name| line(&output, name));
+    assert!(values[0].starts_with("2.18"), "{values:?}");
+    assert_eq!([&values[1], &values[2]], [&values[0]; 2]);
+}
+
+#[test]
 fn the_predictions_are_equal_at_every_placement_and_the_accuracy_is_reached() {
     let outputs: Vec<Output> = ["inline", "thread", "process"]
         .iter()
