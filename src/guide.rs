@@ -12,6 +12,9 @@ pub mod remote_functions {}
 #[doc = include_str!("../docs/guide/parallel.md")]
 pub mod parallel {}
 
+#[doc = include_str!("../docs/guide/arrays.md")]
+pub mod arrays {}
+
 #[cfg(feature = "hosts")]
 #[doc = include_str!("../docs/guide/hosts.md")]
 pub mod hosts {}
