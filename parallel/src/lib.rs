@@ -64,11 +64,12 @@ pub use selvedge_channels::array::{ArrayError, ArrayPart};
 pub use shared::{ArrayIndex, FileMode, SharedArray, SharedArrayBuilder, SharedArrayError, SharedView};
 pub use split::split_range;
 
+use selvedge_channels::Wire;
 use selvedge_core::{
     CallError, IntoArgument, IntoReference, Ref, RemoteCall, RemoteFunction, Runtime, Worker,
 };
 
-/// How a runtime makes pools, and tells of globals.
+/// How a runtime makes pools and globals.
 pub trait Parallel {
     /// A pool of all workers that live; of this process if there is none.
     ///
@@ -81,6 +82,9 @@ pub trait Parallel {
     /// # Errors
     /// [`PoolError::NoWorker`]: the list is empty. [`PoolError::Channel`]: the runtime was shut down.
     fn pool_of(&self, workers: &[Worker]) -> Result<Pool, PoolError>;
+
+    /// A global without a value yet.
+    fn global<T: Wire>(&self, name: impl Into<String>) -> Global<T>;
 
     /// The copies of globals that a worker has, with their sizes, in the order of their names.
     ///
@@ -99,6 +103,10 @@ impl Parallel for Runtime {
             true => Err(PoolError::NoWorker),
             false => Pool::new(self, workers),
         }
+    }
+
+    fn global<T: Wire>(&self, name: impl Into<String>) -> Global<T> {
+        Global::new(self, name)
     }
 
     fn globals(&self, worker: &Worker) -> Result<Vec<GlobalInfo>, CallError> {

@@ -30,7 +30,7 @@ const BYTES: u64 = 80_000;
 #[test]
 fn jdata_02_jdata_05_a_value_is_sent_with_a_call_to_a_worker_that_lacks_it_and_then_no_more() {
     let (runtime, workers, _pool) = pool_of(2);
-    let matrix = Global::new(&runtime, "matrix");
+    let matrix = runtime.global("matrix");
     let call = |worker: &Worker| {
         runtime
             .call(sum_of::remote(&matrix, 2.0).on(worker))
@@ -85,7 +85,7 @@ impl Versions for Vec<Worker> {
 #[test]
 fn jdata_03_a_global_is_made_by_name_and_survives_the_call() {
     let (runtime, workers, _pool) = pool_of(1);
-    let a = Global::new(&runtime, "A");
+    let a = runtime.global("A");
     let empty = runtime
         .call(sum_of::remote(&a, 1.0).on(&workers[0]))
         .wait()
@@ -121,7 +121,7 @@ fn jdata_03_a_global_is_made_by_name_and_survives_the_call() {
 #[test]
 fn jdata_04_a_constant_refuses_a_second_value() {
     let (runtime, workers, _pool) = pool_of(1);
-    let constant = Global::new(&runtime, "constant");
+    let constant = runtime.global("constant");
     constant.set_const(vec![1.0]).unwrap();
     for refused in [
         constant.set(vec![2.0]),
@@ -142,7 +142,7 @@ fn jdata_04_a_constant_refuses_a_second_value() {
 #[test]
 fn jdata_06_jdata_08_copies_are_listed_with_their_sizes_until_they_are_cleared() {
     let (runtime, mut workers, _pool) = pool_of(2);
-    let (a, b) = (Global::new(&runtime, "a"), Global::new(&runtime, "b"));
+    let (a, b) = (runtime.global("a"), runtime.global("b"));
     a.set(vec![0.0; 1000]).unwrap();
     b.set(vec![0.0; 10]).unwrap();
     for global in [&b, &a] {
@@ -248,7 +248,7 @@ fn decoded() -> usize {
 #[test]
 fn jpar_19_captured_data_moves_once_to_each_worker_of_a_map_until_it_is_cleared() {
     let (runtime, workers, pool) = pool_of(2);
-    let data = Global::new(&runtime, "captured");
+    let data = runtime.global("captured");
     data.set(Counted(vec![7; 50_000])).unwrap();
     let captured = &data;
     let looks_up = remote_fn!([captured: Global<Counted>] |at: usize| -> Result<u8> {
@@ -276,7 +276,7 @@ fn jpar_19_captured_data_moves_once_to_each_worker_of_a_map_until_it_is_cleared(
 #[test]
 fn a_worker_that_is_new_gets_the_value_and_one_that_dies_while_it_has_one_is_forgotten() {
     let (runtime, mut workers, _pool) = pool_of(1);
-    let global = Global::new(&runtime, "global");
+    let global = runtime.global("global");
     global.set(vec![1.0, 2.0]).unwrap();
     let call = |worker: &Worker| runtime.call(sum_of::remote(&global, 1.0).on(worker)).wait();
     let before = runtime.references().owned;
@@ -294,4 +294,37 @@ fn a_worker_that_is_new_gets_the_value_and_one_that_dies_while_it_has_one_is_for
         wait_until(&(before - 1), || runtime.references().owned),
         before - 1
     );
+}
+
+#[remote]
+fn makes_global() -> Result<Global<Vec<f64>>> {
+    let global = Runtime::current()?.global("of a worker");
+    global.set(vec![1.0, 2.0])?;
+    Ok(global)
+}
+
+#[remote]
+fn handle_of(#[here] global: &Global<Vec<f64>>) -> Global<Vec<f64>> {
+    global.clone()
+}
+
+#[remote]
+fn clears(#[here] global: &Global<Vec<f64>>) -> Result<()> {
+    Ok(global.clear()?)
+}
+
+#[test]
+fn a_global_of_a_worker_is_passed_on_and_cleared_everywhere() {
+    let (runtime, workers, _pool) = pool_of(2);
+    let kept = runtime.keep(makes_global::remote().on(&workers[0]));
+    let handle = runtime.call(handle_of::remote(&kept)).wait().unwrap();
+    let call = runtime.call(sum_of::remote(&handle, 1.0).on(&workers[1]));
+    assert_eq!(call.wait().unwrap(), 3.0);
+    let names = || -> Vec<String> {
+        let infos = runtime.globals(&workers[1]).unwrap().into_iter();
+        infos.map(|info| info.name).collect()
+    };
+    assert_eq!(names(), ["of a worker"]);
+    runtime.call(clears::remote(&kept)).wait().unwrap();
+    assert_eq!(names(), Vec::<String>::new());
 }

@@ -16,7 +16,7 @@ pub struct GlobalInfo {
     pub name: String,
     /// The number of the value: 1 for the first one that was set.
     pub version: u64,
-    /// The length of the encoded value.
+    /// The length of the encoded value in bytes; 0 if it holds references.
     pub size_bytes: u64,
 }
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use selvedge_channels::{Wire, encode};
@@ -20,11 +19,10 @@ use super::functions::forget_global;
 /// a value that does not change moves once to each process, and a new one is sent again only in the context of a call. Workers are not
 /// kept equal: one that gets no call keeps the old value.
 ///
-/// Each copy lives until the global is set anew and used there, until [`clear`](Self::clear), or until its maker drops the last handle. A process
-/// keeps one value for each name: give two globals two names.
+/// Each copy lives until the global is set anew and used there, until [`clear`](Self::clear), or until the last handle of its maker is dropped, which
+/// clears the workers that the maker has added. A process keeps one value for each name: give two globals two names.
 ///
 /// ```
-/// use selvedge::parallel::Global;
 /// use selvedge::prelude::*;
 ///
 /// #[remote]
@@ -35,7 +33,7 @@ use super::functions::forget_global;
 /// # selvedge::init();
 /// let runtime = Runtime::new();
 /// let worker = runtime.worker("one")?;
-/// let weights = Global::new(&runtime, "weights");
+/// let weights = runtime.global("weights");
 /// weights.set(vec![1.0, 2.0, 3.0])?;
 /// for at in 0..3 {                                     // the vector moves once
 ///     let call = runtime.call(scaled::remote(&weights, at).on(&worker));
@@ -118,13 +116,8 @@ impl<'de, T: Wire> Deserialize<'de> for Global<T> {
     }
 }
 
-/// The time that a process may take to drop its copy.
-const FORGOTTEN_WITHIN: Duration = Duration::from_secs(60);
-
 impl<T: Wire> Global<T> {
-    /// A global without a value yet.
-    #[must_use]
-    pub fn new(runtime: &Runtime, name: impl Into<String>) -> Self {
+    pub(crate) fn new(runtime: &Runtime, name: impl Into<String>) -> Self {
         let info = GlobalInfo {
             name: name.into(),
             version: 0,
@@ -240,10 +233,10 @@ impl<T: Wire> Global<T> {
         }
     }
 
-    /// Takes the value away, here and in all workers, and waits for those that live.
+    /// Takes the value away, in all processes, and waits for those that live.
     ///
     /// # Errors
-    /// [`GlobalError::Constant`], [`GlobalError::NotMaker`]; [`GlobalError::NotDropped`] if a worker that lives did not do so within a minute.
+    /// [`GlobalError::Constant`], [`GlobalError::NotMaker`]; [`GlobalError::NotDropped`] if a process that lives did not do so within a minute.
     pub fn clear(&self) -> Result<(), GlobalError> {
         let made = self.made()?;
         let mut state = made.state.lock();
@@ -254,28 +247,15 @@ impl<T: Wire> Global<T> {
         let old = state.value.reference.take();
         drop(state);
         drop(old);
-        forget(&name);
-        let calls: Vec<_> = made
-            .runtime
-            .workers()
-            .iter()
-            .map(|worker| {
-                let call = forget_global::remote(name.clone()).on(worker);
-                made.runtime.call(call.deadline(FORGOTTEN_WITHIN))
-            })
-            .collect();
-        for call in calls {
-            match call.wait() {
-                Err(error) if !is_death(&error) => {
-                    return Err(GlobalError::NotDropped {
-                        name,
-                        error: Box::new(error),
-                    });
-                }
-                _ => {}
-            }
+        let cleared = made.runtime.everywhere(forget_global::remote(name.clone()));
+        let failed = cleared.err().into_iter().flat_map(|composite| composite.errors);
+        match failed.into_iter().find(|error| !is_death(error)) {
+            Some(error) => Err(GlobalError::NotDropped {
+                name,
+                error: Box::new(error),
+            }),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

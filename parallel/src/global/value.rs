@@ -28,6 +28,7 @@ impl<T> Deref for GlobalValue<T> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Wire> Parameter for GlobalValue<T> {
     type Passed = Argument<Global<T>>;
 
