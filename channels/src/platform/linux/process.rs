@@ -29,8 +29,9 @@ fn fields(pid: u32) -> io::Result<Option<String>> {
     Ok(name_end.and_then(|end| String::from_utf8(stat.split_off(end + 2)).ok()))
 }
 
-/// The bit of a process's kernel flags that says that the kernel has begun to end it (`PF_EXITING`).
-const EXITING: u64 = 4;
+/// The bits of a process's kernel flags that say that the kernel has begun to end it: it exits (`PF_EXITING`), or a signal ends it
+/// (`PF_SIGNALED`), which is known earlier.
+const EXITING: u64 = 0x4 | 0x400;
 
 /// Reads the state, the kernel flags and the start time of a process: fields 3, 9 and 22 of `/proc/<pid>/stat`.
 pub(crate) fn look(pid: u32) -> Look {
