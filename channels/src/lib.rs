@@ -106,6 +106,7 @@ pub use shared::{SharedReader, SharedSpec, SharedWriter, format};
 #[cfg(not(loom))]
 pub use wait::berth::Berth;
 pub use wait::doorbell::Doorbell;
+pub use wait::on_behalf::{OnBehalf, Summons};
 #[cfg(not(loom))]
 pub use wait::shared_core::Mover;
 #[cfg(not(loom))]

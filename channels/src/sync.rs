@@ -25,6 +25,38 @@ pub(crate) use loom::{
 #[cfg(any(not(loom), shuttle))]
 pub(crate) use cell::Cell;
 
+#[cfg(not(loom))]
+pub(crate) use parking_lot::Mutex;
+
+#[cfg(loom)]
+pub(crate) use mutex::Mutex;
+
+#[cfg(loom)]
+mod mutex {
+    #[cfg(not(shuttle))]
+    use loom::sync::{Mutex as Lock, MutexGuard};
+    #[cfg(shuttle)]
+    use shuttle::sync::{Mutex as Lock, MutexGuard};
+
+    /// The mutex of loom, with the interface of `parking_lot`.
+    #[derive(Debug)]
+    pub(crate) struct Mutex<T>(Lock<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Mutex(Lock::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        }
+
+        pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok()
+        }
+    }
+}
+
 #[cfg(any(not(loom), shuttle))]
 mod cell {
     /// The cell of std, with the closure interface of loom's cell.

@@ -14,7 +14,7 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
-use selvedge_channels::{Doorbell, Waiting, ring};
+use selvedge_channels::{Doorbell, OnBehalf, Summons, Waiting, ring};
 
 fn model(scenario: impl Fn() + Send + Sync + 'static) {
     model_bounded(3, scenario);
@@ -57,6 +57,86 @@ fn bell_01_a_waiter_that_sleeps_elsewhere_is_claimed_or_sees_the_change() {
         let is_claimed = other.join().unwrap();
         assert!(saw || is_claimed, "nobody wakes it");
         assert!(!bell.claim() || !is_claimed, "one wake-up is claimed once");
+    });
+}
+
+/// Writers of messages, each of which takes what is written if the thread sleeps, and the thread, which does so before it sleeps. A
+/// message is a bit.
+fn written_on_behalf(writers: u32) {
+    let bell = Doorbell::heap();
+    let taken = Arc::new(OnBehalf::new(0_u32));
+    let written: Arc<Vec<_>> = Arc::new((0..writers).map(|_| AtomicBool::new(false)).collect());
+    let is_called = Arc::new(AtomicBool::new(false));
+    let take_all = |written: &[AtomicBool], taken: &mut u32| {
+        for (writer, written) in written.iter().enumerate() {
+            *taken |= u32::from(written.load(Ordering::Relaxed)) << writer;
+        }
+    };
+    let threads: Vec<_> = (0..writers as usize)
+        .map(|writer| {
+            let (bell, taken) = (bell.clone(), Arc::clone(&taken));
+            let (written, is_called) = (Arc::clone(&written), Arc::clone(&is_called));
+            thread::spawn(move || {
+                written[writer].store(true, Ordering::Relaxed);
+                let look = |taken: &mut u32| {
+                    bell.announce();
+                    take_all(&written, taken);
+                    false
+                };
+                if bell.claim() && taken.ring(2, look) {
+                    is_called.store(true, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    loop {
+        bell.announce();
+        taken.own(|taken| take_all(&written, taken));
+        if !taken.was_rung() {
+            break;
+        }
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let all = taken.own(|taken| *taken) == (1 << writers) - 1;
+    assert!(all || is_called.load(Ordering::Relaxed), "a message stays behind");
+}
+
+#[test]
+fn berth_01_a_message_is_taken_by_whoever_writes_it_or_by_the_thread() {
+    model(|| written_on_behalf(1));
+}
+
+#[test]
+fn berth_01_of_two_that_write_one_takes_both_messages_or_each_its_own() {
+    model_bounded(2, || written_on_behalf(2));
+}
+
+#[test]
+fn berth_03_who_rings_sees_the_summons_or_the_thread_sees_what_was_rung_for() {
+    model(|| {
+        let bell = Doorbell::heap();
+        let (is_free, summons) = (Arc::new(AtomicBool::new(false)), Arc::new(Summons::default()));
+        summons.set();
+        let reader = {
+            let (bell, is_free, summons) = (bell.clone(), Arc::clone(&is_free), Arc::clone(&summons));
+            thread::spawn(move || {
+                is_free.store(true, Ordering::Relaxed);
+                bell.claim() && {
+                    bell.announce();
+                    summons.is_set()
+                }
+            })
+        };
+        bell.announce();
+        let has_moved = summons.serve(|| {
+            let is_free = is_free.load(Ordering::Relaxed);
+            if !is_free {
+                summons.set();
+            }
+            is_free
+        });
+        let is_called = reader.join().unwrap();
+        assert!(has_moved || is_called, "a message waits for a slot that is free");
     });
 }
 

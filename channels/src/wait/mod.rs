@@ -4,6 +4,7 @@
 pub mod berth;
 pub mod doorbell;
 mod futex;
+pub mod on_behalf;
 #[cfg(not(loom))]
 pub mod shared_core;
 #[cfg(not(loom))]

@@ -4,14 +4,11 @@
 //! thread sleeps on meanwhile. It is woken for what may take long: long messages, messages that found no slot, shares of
 //! collectives, news, and the end of the graph.
 //!
-//! - `BERTH-1` one thread at a time uses the near ends. A thread that finds them in use leaves a mark, and whoever uses them looks
-//!   again after it has left them, so no message stays behind.
+//! - `BERTH-1` one thread at a time has the near ends in hand, and looks again for others that have rung (`OnBehalf`).
 //! - `BERTH-2` whoever uses the near ends announces sleep first, in the place of the joint's thread. So a message that is published
 //!   after the look rings again.
-//! - `BERTH-3` a flag that says that the thread is needed, and that the thread clears before its look, is set again before the thread looks
-//!   for the last time. So who rings meanwhile sees the flag, or the thread sees what was rung for.
+//! - `BERTH-3` that messages wait for a slot of a mirror is a `Summons`: whoever frees the slot sees it, or the thread sees the slot.
 
-use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
@@ -30,8 +27,6 @@ pub(super) const SENT_AT_ONCE_MAX: usize = 64 << 10;
 #[derive(Default)]
 pub(crate) struct JointBerth {
     joint: OnceLock<Weak<Joint>>,
-    /// Whether somebody has rung while another thread used the near ends.
-    is_rung: AtomicBool,
     /// Whether the joint's thread is called.
     is_called: Mutex<bool>,
     called: Condvar,
@@ -44,13 +39,6 @@ impl JointBerth {
         let _ = self.joint.set(Arc::downgrade(joint));
     }
 
-    /// Whether somebody has rung while the joint's thread used the near ends, which it has left.
-    pub(super) fn was_rung(&self) -> bool {
-        // SYNC berth-rung: as in `act`.
-        fence(Ordering::SeqCst);
-        self.is_rung.swap(false, Ordering::SeqCst)
-    }
-
     /// Ends the sleep of the joint's thread.
     pub(super) fn call(&self) {
         *self.is_called.lock() = true;
@@ -59,31 +47,11 @@ impl JointBerth {
 
     /// Does what is short; returns whether the joint's thread has to be called.
     fn act(&self, joint: &Joint) -> bool {
-        // SYNC berth-rung: the fence orders the mark before the attempt, and the one below orders the end of a use before the look at
-        // the mark. So whoever uses the near ends sees the mark, or this thread may use them.
-        self.is_rung.store(true, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        for _ in 0..LOOKS_MAX {
-            let Some(mut near) = joint.near.try_lock() else {
-                return false;
-            };
-            self.is_rung.swap(false, Ordering::SeqCst);
+        joint.near.ring(LOOKS_MAX, |near| {
             // BERTH-2.
             joint.bell.announce();
-            if joint.needs_thread() {
-                return true;
-            }
-            let sent = near.send(joint, SENT_AT_ONCE_MAX);
-            drop(near);
-            if sent.is_left {
-                return true;
-            }
-            fence(Ordering::SeqCst);
-            if !self.is_rung.load(Ordering::SeqCst) {
-                return false;
-            }
-        }
-        true
+            joint.needs_thread() || near.send(joint, SENT_AT_ONCE_MAX).is_left
+        })
     }
 }
 

@@ -1,12 +1,12 @@
 //! A joint: the part of a graph in one process that joins its host to the graph's other hosts.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use selvedge_channels::{Doorbell, Segment, SegmentId};
+use selvedge_channels::{Doorbell, OnBehalf, Segment, SegmentId, Summons};
 use selvedge_core::{Correspondence, Correspondent, HostId, IdMap, LaneId, ProcessId};
 
 use super::asking::Asking;
@@ -49,15 +49,15 @@ pub(crate) struct Joint {
     pub(super) bell: Doorbell,
     incoming: IdMap<ChannelId, Incoming>,
     pub(super) shares: Arc<Shares>,
-    pub(super) near: Mutex<NearEnds>,
+    pub(super) near: OnBehalf<NearEnds>,
     /// The berth of the joint's thread, if whoever rings sends short messages.
     pub(super) berth: Option<Arc<JointBerth>>,
     /// The numbers of messages that other hosts have taken, by mirror.
     taken: IdMap<ChannelId, (ProcessId, Arc<AtomicU64>)>,
     /// The edges that this process has with another one, in words.
     edges: IdMap<ProcessId, String>,
-    /// Whether a mirror has messages that wait for a slot.
-    pub(super) is_behind: AtomicBool,
+    /// Set if a mirror has messages that wait for a slot (`BERTH-3`).
+    pub(super) behind: Summons,
     pub(super) has_begun: AtomicBool,
     /// Whether the joint has told of a failure, after which it only waits for the end.
     pub(super) has_failed: AtomicBool,
@@ -96,10 +96,10 @@ impl Joint {
             incoming: parts.incoming,
             shares: parts.shares,
             berth: parts.berth,
-            near: Mutex::new(NearEnds::new(parts.outgoing)),
+            near: OnBehalf::new(NearEnds::new(parts.outgoing)),
             taken,
             edges: edges(plan, process),
-            is_behind: AtomicBool::new(false),
+            behind: Summons::default(),
             has_begun: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
             has_news: AtomicBool::new(false),
@@ -249,20 +249,7 @@ impl Joint {
 
     /// Writes messages that wait to their mirrors; returns whether any was written.
     pub(super) fn catch_up(&self) -> bool {
-        // Cleared before the look: a message that is left behind meanwhile sets it again. AcqRel: the look comes after.
-        if !self.is_behind.swap(false, Ordering::AcqRel) {
-            return false;
-        }
-        let mut moved = self.flush_all();
-        // Whoever has freed a slot since then may have taken the ring for its own, because the flag was clear: `JointBerth::act`
-        // looks at it. SYNC joint-behind: the fence orders the flag before the second look. A reader frees its slot, performs a
-        // fence in `freed`, and looks at the flag: it sees the flag, or this look sees the slot (`BERTH-3`).
-        fence(Ordering::SeqCst);
-        // Relaxed: this thread has stored it.
-        if self.is_behind.load(Ordering::Relaxed) {
-            moved |= self.flush_all();
-        }
-        moved
+        self.behind.serve(|| self.flush_all())
     }
 
     fn flush_all(&self) -> bool {
@@ -285,8 +272,7 @@ impl Joint {
             Flushed::default()
         });
         if flushed.waits {
-            // Release: pairs with the swap in `catch_up`. Who sees the flag tries again.
-            self.is_behind.store(true, Ordering::Release);
+            self.behind.set();
         }
         if let Some(messages) = flushed.taken {
             self.send_or_fail(incoming.from(), &Word::Taken { mirror, messages });
@@ -315,8 +301,7 @@ impl Joint {
         let waits = match is_short {
             true => self.flushed(mirror, incoming, incoming.try_flush()).waits,
             false => {
-                // Release: as in `flushed`.
-                self.is_behind.store(true, Ordering::Release);
+                self.behind.set();
                 true
             }
         };

@@ -52,8 +52,8 @@ impl Joint {
             send_share(self, &share);
             moved = true;
         }
-        moved |= self.near.lock().send(self, usize::MAX).moved;
-        moved || self.berth.as_ref().is_some_and(|berth| berth.was_rung())
+        moved |= self.near.own(|near| near.send(self, usize::MAX)).moved;
+        moved || self.near.was_rung()
     }
 
     /// Whether there is something to do beside the sending of short messages.
@@ -62,7 +62,7 @@ impl Joint {
         // announcement of sleep orders the look.
         !self.control.is_running()
             || self.has_news.load(Ordering::Acquire)
-            || self.is_behind.load(Ordering::Relaxed)
+            || self.behind.is_set()
             || self.shares.has_posted()
     }
 
