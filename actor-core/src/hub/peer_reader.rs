@@ -272,8 +272,15 @@ impl LedLink for PeerReader {
     }
 
     fn unwatch(&self) -> bool {
-        if !self.socket.unwatch() {
-            return false;
+        match self.socket.unwatch() {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(error) => {
+                // Else the link would be deaf. The link's task delivers what is there, and the link goes on over another connection,
+                // or ends.
+                self.link.close(error.into());
+                return false;
+            }
         }
         let mut turn = self.turn.lock();
         let is_free = turn.is_free();

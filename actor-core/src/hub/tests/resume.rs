@@ -12,6 +12,7 @@ use crate::hub::link_end::LinkEnd;
 use crate::hub::post::Post;
 use crate::hub::queue::CHUNK_BYTES_MAX;
 use crate::looking::Looking;
+use crate::platform::peer_socket::REFUSES_TO_WATCH;
 use crate::topology::Station;
 
 /// The place where a worker's hub takes connections.
@@ -266,4 +267,28 @@ fn a_leader_that_looks_at_a_socket_reads_it_and_the_links_task_has_the_rest() {
             assert_eq!(number(&next_letter(&hosts.seen[0]).1), expected, "nobody leads");
         }
     }
+}
+
+#[test]
+fn a_link_that_the_system_watches_no_more_goes_on_over_another_connection() {
+    let hosts = Hosts::new(LinkSettings::default());
+    let [driver, worker] = &hosts.hubs;
+    let lead = driver.lead();
+    let looking = Looking {
+        limit: Duration::from_micros(10),
+        leaves: u32::MAX,
+    };
+    for count in 0..20 {
+        let mut leading = lead.take().unwrap();
+        leading.look_at_all(looking);
+        REFUSES_TO_WATCH.set(true);
+        if let Some(arrivals) = leading.wait(Some(Instant::now() + Duration::from_millis(1))) {
+            leading.read(arrivals, || false);
+        }
+        drop(leading);
+        REFUSES_TO_WATCH.set(false);
+        worker.send(driver.me(), letter(count, "")).unwrap();
+        assert_eq!(number(&hosts.next_letter(0)), count, "nobody hears it");
+    }
+    assert!(hosts.dialled.load(Ordering::Acquire) > 1);
 }

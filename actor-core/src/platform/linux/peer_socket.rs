@@ -178,8 +178,18 @@ fn source(socket: Arc<OwnedFd>, rings: Option<Arc<PeerRings>>, reactor: &Handle)
     })
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Whether the system refuses the next entry of this thread, as it does when its user has too many.
+    pub(crate) static REFUSES_TO_WATCH: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
 /// Has the reactor told of bytes at a socket, as long as no thread leads. A second call changes nothing.
 fn watch_arrivals(arrivals: &OwnedFd, socket: &OwnedFd) -> io::Result<()> {
+    #[cfg(test)]
+    if REFUSES_TO_WATCH.replace(false) {
+        return Err(Errno::NOSPC.into());
+    }
     let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
     match epoll::add(arrivals, socket, epoll::EventData::new_u64(0), flags) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
@@ -293,12 +303,15 @@ impl PeerSocket {
     }
 
     /// The calling thread looks no more. Returns whether there are bytes of which nobody is told.
-    pub(crate) fn unwatch(&self) -> bool {
+    ///
+    /// # Errors
+    /// The system refuses to watch any more, so nobody is told of bytes from now on.
+    pub(crate) fn unwatch(&self) -> io::Result<bool> {
         match (&self.rings, &self.arrivals) {
-            (Some(rings), _) => rings.unwatch(),
-            // The reactor is told of bytes that are there already. If it cannot watch any more, the bytes are the caller's.
-            (None, Some(arrivals)) => watch_arrivals(arrivals, &self.socket).is_err(),
-            (None, None) => false,
+            (Some(rings), _) => Ok(rings.unwatch()),
+            // The reactor is told of bytes that are there already.
+            (None, Some(arrivals)) => watch_arrivals(arrivals, &self.socket).map(|()| false),
+            (None, None) => Ok(false),
         }
     }
 

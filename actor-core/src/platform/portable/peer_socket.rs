@@ -105,7 +105,7 @@ impl PeerSocket {
         match *self {}
     }
 
-    pub(crate) fn unwatch(&self) -> bool {
+    pub(crate) fn unwatch(&self) -> io::Result<bool> {
         match *self {}
     }
 }
