@@ -67,6 +67,8 @@ pub use actor::sharing::{MethodFuture, Overlap, Sharing};
 pub use actor::state_probe::{PinnedState, SendState, StateProbe};
 pub use actor::{ActorEntry, Compute, ConstructorEntry, Create, MethodEntry, MethodTable, ParamEntry};
 pub use actor_ref::ActorRef;
+#[doc(hidden)] // for the compiler
+pub use body::LentMemory;
 pub use call::remote_error::{Ran, RemoteError};
 pub use call::{Call, CallError};
 pub use cancel::{Cancellation, Executions, Scope, cancellation, within};
@@ -87,7 +89,6 @@ pub use id::{ActorId, Address, FlightId, HostId, LaneId, ProcessId};
 pub use lane::gather::gather;
 pub use lane::host::LaneHost;
 pub use lane::program::{LoadedPrograms, Program, ProgramLoader};
-#[doc(hidden)] // for the compiler
 pub use lease::correspondence::{Correspondence, CorrespondenceId, Correspondent};
 pub use lease::{Lease, LeaseError, Loading};
 pub use process_name::ProcessName;

@@ -81,8 +81,9 @@ pub fn packets(bytes: &[u8]) {
 pub fn links(bytes: &[u8]) {
     let (mut input, mut decoder) = (bytes, Decoder::<Vec<u8>>::new(FrameLimits::default()));
     let (mut joiner, mut receiver, sent) = (Joiner::new(LONG_MAX), Receiver::new(), bytes.len());
-    while let Ok(Some(mut frame)) = decoder.decode_with(&mut input, |frame, bytes| joiner.place(frame, bytes))
-    {
+    while let Ok(Some(mut frame)) = decoder.decode_with(&mut input, |frame, bytes| {
+        joiner.place(frame, bytes, |_, _, _| None)
+    }) {
         let bytes = frame.head.len() + joiner.store(&mut frame);
         let (sequence, acknowledged) = (frame.sequence, frame.acknowledged);
         let content = match frame.class {

@@ -132,7 +132,12 @@ fn chan_11_a_graph_goes_on_over_connections_that_are_reset_and_no_execution_is_l
         .compile(|x: Edge<Vec<u64>>| far[1].next(&far[0].next(&x)))
         .unwrap();
     let value = |number: u64| {
-        let length = if number % 50 == 7 { 100_000 } else { 3 };
+        // One that is received into its slot, one that is copied, and short ones.
+        let length = match number % 50 {
+            7 => 300_000,
+            21 => 100_000,
+            _ => 3,
+        };
         vec![number; length]
     };
     let (mut reset, mut rounds) = (0, 0);

@@ -9,25 +9,130 @@ use super::pool::{self, POOLED_MIN};
 /// The minimum length of a body that begins on a boundary for tensors, in bytes.
 const ALIGNED_MIN: usize = 4096;
 
-/// The memory of a body that arrives: reserved for the length that was announced, and used as the bytes come. A long body
-/// begins on a 64-byte boundary, so that its tensors can stay where they are.
+/// Memory that the receiver of a letter lends for its body.
+pub trait LentMemory: Send {
+    /// The memory: as many bytes as were announced, always the same.
+    fn bytes(&self) -> &[u8];
+
+    /// The memory, to be filled.
+    fn bytes_mut(&mut self) -> &mut [u8];
+}
+
+/// The memory of a body that arrives: reserved for the length that was announced, and used as the bytes come; or lent by the
+/// receiver of the body, and filled as they come.
+#[derive(Debug)]
+pub(crate) enum BodyMemory {
+    Reserved(ReservedMemory),
+    Lent(FilledMemory),
+}
+
+/// Memory of the process. A long body begins on a 64-byte boundary, so that its tensors can stay where they are.
 #[derive(Debug, Default)]
-pub(crate) struct BodyMemory {
+pub(crate) struct ReservedMemory {
     bytes: Vec<u8>,
     /// The bytes before the boundary.
     skipped: usize,
 }
 
+/// Memory that was lent, and the number of bytes that are there.
+pub(crate) struct FilledMemory {
+    lent: Box<dyn LentMemory>,
+    filled: usize,
+}
+
+/// The place of the next bytes of a body.
+pub(crate) enum BodyRoom<'a> {
+    /// Behind what the vector holds, within its capacity.
+    Vector(&'a mut Vec<u8>),
+    /// The slice. [`BodyMemory::filled`] is told of them.
+    Slice(&'a mut [u8]),
+}
+
 impl BodyMemory {
-    /// The vector to which the next bytes are added, within its capacity.
-    pub(crate) fn vec(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
+    /// Memory that was lent.
+    pub(crate) fn lent(lent: Box<dyn LentMemory>) -> Self {
+        BodyMemory::Lent(FilledMemory { lent, filled: 0 })
+    }
+
+    /// The place of the next bytes.
+    pub(crate) fn room(&mut self) -> BodyRoom<'_> {
+        match self {
+            BodyMemory::Reserved(reserved) => BodyRoom::Vector(&mut reserved.bytes),
+            BodyMemory::Lent(lent) => BodyRoom::Slice(lent.rest()),
+        }
+    }
+
+    /// Notes bytes that were put into a slice.
+    pub(crate) fn filled(&mut self, bytes: usize) {
+        if let BodyMemory::Lent(lent) = self {
+            lent.filled += bytes;
+        }
+    }
+}
+
+impl FilledMemory {
+    fn rest(&mut self) -> &mut [u8] {
+        self.lent.bytes_mut().get_mut(self.filled..).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for FilledMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("FilledMemory").field(&self.filled).finish()
+    }
+}
+
+impl Default for BodyMemory {
+    fn default() -> Self {
+        BodyMemory::Reserved(ReservedMemory::default())
     }
 }
 
 impl PartMemory for BodyMemory {
     fn announced(bytes: usize) -> Option<Self> {
-        let mut memory = BodyMemory::default();
+        ReservedMemory::announced(bytes).map(BodyMemory::Reserved)
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        match self {
+            BodyMemory::Reserved(reserved) => reserved.bytes.extend_from_slice(bytes),
+            BodyMemory::Lent(lent) => {
+                // There is room for the length that was announced, beyond which a body does not go.
+                let rest = lent.rest();
+                let put = rest.len().min(bytes.len());
+                if let (Some(room), Some(bytes)) = (rest.get_mut(..put), bytes.get(..put)) {
+                    room.copy_from_slice(bytes);
+                }
+                lent.filled += put;
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            BodyMemory::Reserved(reserved) => reserved.bytes.len() - reserved.skipped,
+            BodyMemory::Lent(lent) => lent.filled,
+        }
+    }
+
+    fn truncate(&mut self, bytes: usize) {
+        match self {
+            BodyMemory::Reserved(reserved) => reserved.bytes.truncate(reserved.skipped + bytes),
+            BodyMemory::Lent(lent) => lent.filled = lent.filled.min(bytes),
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        match self {
+            BodyMemory::Reserved(reserved) => reserved.bytes.capacity(),
+            BodyMemory::Lent(lent) => lent.lent.bytes().len(),
+        }
+    }
+}
+
+impl ReservedMemory {
+    fn announced(bytes: usize) -> Option<Self> {
+        let mut memory = ReservedMemory::default();
         if bytes < ALIGNED_MIN {
             memory.bytes.try_reserve_exact(bytes).ok()?;
             return Some(memory);
@@ -42,26 +147,10 @@ impl PartMemory for BodyMemory {
         memory.bytes.resize(memory.skipped, 0);
         Some(memory)
     }
-
-    fn put(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    fn len(&self) -> usize {
-        self.bytes.len() - self.skipped
-    }
-
-    fn truncate(&mut self, bytes: usize) {
-        self.bytes.truncate(self.skipped + bytes);
-    }
-
-    fn held_bytes(&self) -> usize {
-        self.bytes.capacity()
-    }
 }
 
 /// The memory of a long body in use.
-struct PooledMemory(BodyMemory);
+struct PooledMemory(ReservedMemory);
 
 impl AsRef<[u8]> for PooledMemory {
     fn as_ref(&self) -> &[u8] {
@@ -75,12 +164,22 @@ impl Drop for PooledMemory {
     }
 }
 
+impl AsRef<[u8]> for FilledMemory {
+    fn as_ref(&self) -> &[u8] {
+        self.lent.bytes().get(..self.filled).unwrap_or_default()
+    }
+}
+
 impl From<BodyMemory> for Bytes {
     fn from(memory: BodyMemory) -> Self {
-        let skipped = memory.skipped;
-        let mut bytes = match memory.bytes.capacity() < POOLED_MIN {
-            true => Bytes::from(memory.bytes),
-            false => Bytes::from_owner(PooledMemory(memory)),
+        let reserved = match memory {
+            BodyMemory::Reserved(reserved) => reserved,
+            BodyMemory::Lent(lent) => return Bytes::from_owner(lent),
+        };
+        let skipped = reserved.skipped;
+        let mut bytes = match reserved.bytes.capacity() < POOLED_MIN {
+            true => Bytes::from(reserved.bytes),
+            false => Bytes::from_owner(PooledMemory(reserved)),
         };
         bytes.advance(skipped);
         bytes
@@ -95,10 +194,14 @@ mod tests {
     fn long_bodies_begin_on_a_boundary_and_stay_where_they_are() {
         for bytes in [0, 10, ALIGNED_MIN, 1 << 20, POOLED_MIN + 1, POOLED_MIN] {
             let mut memory = BodyMemory::announced(bytes).unwrap();
-            let begin = memory.vec().as_ptr();
+            let BodyRoom::Vector(vector) = memory.room() else {
+                panic!("it is reserved")
+            };
+            let begin = vector.as_ptr();
             memory.put(&vec![7; bytes / 2]);
             memory.put(&vec![8; bytes - bytes / 2]);
-            assert_eq!((memory.len(), memory.vec().as_ptr()), (bytes, begin));
+            assert_eq!(memory.len(), bytes);
+            assert!(matches!(memory.room(), BodyRoom::Vector(vector) if vector.as_ptr() == begin));
             let whole = Bytes::from(memory);
             assert_eq!(whole.len(), bytes);
             assert!(bytes < ALIGNED_MIN || whole.as_ptr().addr().is_multiple_of(PART_ALIGN));
@@ -106,5 +209,32 @@ mod tests {
             assert!(whole[bytes / 2..].iter().all(|byte| *byte == 8));
         }
         assert!(BodyMemory::announced(usize::MAX).is_none());
+    }
+
+    struct Drawer(Vec<u8>);
+
+    impl LentMemory for Drawer {
+        fn bytes(&self) -> &[u8] {
+            &self.0
+        }
+
+        fn bytes_mut(&mut self) -> &mut [u8] {
+            &mut self.0
+        }
+    }
+
+    #[test]
+    fn memory_that_was_lent_is_filled_in_place_and_never_beyond_its_end() {
+        let mut memory = BodyMemory::lent(Box::new(Drawer(vec![0; 6])));
+        memory.put(b"ab");
+        let BodyRoom::Slice(rest) = memory.room() else {
+            panic!("it is lent")
+        };
+        rest[..3].copy_from_slice(b"xyz");
+        memory.filled(3);
+        assert_eq!((memory.len(), memory.held_bytes()), (5, 6));
+        memory.truncate(3);
+        memory.put(b"defg");
+        assert_eq!(&Bytes::from(memory)[..], b"abxdef");
     }
 }

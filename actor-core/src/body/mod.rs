@@ -14,7 +14,8 @@ use selvedge_channels::Traits;
 use selvedge_channels::payload::EncodedSegment;
 use selvedge_cluster::frame::PartMemory;
 
-pub(crate) use memory::BodyMemory;
+pub use memory::LentMemory;
+pub(crate) use memory::{BodyMemory, BodyRoom};
 
 use crate::failure::Failure;
 
@@ -95,6 +96,14 @@ impl Body {
                 }
                 Body(Segments::Many(cut))
             }
+        }
+    }
+
+    /// The bytes in one piece, which nobody else keeps. They are copied if there are several segments.
+    pub(crate) fn into_bytes(self) -> Bytes {
+        match self.0 {
+            Segments::One(one) => one,
+            Segments::Many(_) => self.to_bytes(),
         }
     }
 

@@ -1,12 +1,12 @@
 //! How a link is read, by whoever has the turn: the thread that leads, or the link's task.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use selvedge_cluster::frame::{Class, Decoder, Frame, FrameLimits, Joiner};
+use selvedge_cluster::frame::{Class, Decoder, Frame, FrameLimits, Joiner, Service};
 
 use super::lead::LedLink;
 use super::link_end::LinkEnd;
@@ -16,7 +16,7 @@ use super::read_turn::{AfterTurn, ReadTurn};
 use super::services::Services;
 use super::settings::LinkSettings;
 use super::wire::ArrivedFrame;
-use crate::body::BodyMemory;
+use crate::body::{BodyMemory, BodyRoom};
 use crate::failure::panic_message;
 use crate::platform::lead_poll::LeadPoll;
 use crate::platform::peer_socket::{PeerSocket, ReadInto};
@@ -187,9 +187,8 @@ impl PeerReader {
             return Ok(ReadResult::Full);
         }
         let ReadState { decoder, buffer, .. } = reading;
-        let into = read_into(decoder, buffer);
-        let most = into.most;
-        let read = match self.socket.try_read(into) {
+        let (most, read) = self.read_some(decoder, buffer);
+        let read = match read {
             Ok(0) if self.link.is_resumable() && self.socket.is_reset() => return Err(LinkEnd::Reset),
             Ok(0) => return Err(LinkEnd::Closed),
             Ok(read) => read,
@@ -198,6 +197,9 @@ impl PeerReader {
             Err(error) => return Err(error.into()),
         };
         if buffer.is_empty() {
+            if let Some((body, _)) = decoder.part() {
+                body.filled(read);
+            }
             decoder.filled(read);
         }
         self.decode(reading)?;
@@ -205,6 +207,39 @@ impl PeerReader {
             true => ReadResult::Full,
             false => ReadResult::Some,
         })
+    }
+
+    /// Reads into the body that is being read if it lacks much, or else into the buffer, which is empty before in both cases. Returns the
+    /// number of bytes that were wanted, and of those that were read.
+    fn read_some(
+        &self,
+        decoder: &mut Decoder<BodyMemory>,
+        buffer: &mut Vec<u8>,
+    ) -> (usize, io::Result<usize>) {
+        buffer.clear();
+        let body = decoder.part().filter(|(_, most)| *most >= READ_BYTES);
+        let (memory, most) = match body.map(|(body, most)| (body.room(), most)) {
+            Some((BodyRoom::Vector(memory), most)) => (memory, most),
+            Some((BodyRoom::Slice(room), most)) => {
+                // A body has room for all of its bytes.
+                let room = room.get_mut(..most).ok_or(ErrorKind::InvalidInput.into());
+                return (most, room.and_then(|room| self.socket.try_fill(room)));
+            }
+            None => {
+                buffer.reserve(READ_BYTES);
+                (buffer, READ_BYTES)
+            }
+        };
+        (most, self.socket.try_read(ReadInto { memory, most }))
+    }
+
+    /// The memory that the receiver of a long body lends for it. A ring is read into memory of the process.
+    fn lent(&self, service: Service, head: &[u8], bytes: usize) -> Option<BodyMemory> {
+        if self.socket.has_rings() {
+            return None;
+        }
+        let lent = self.services.lend(self.link.peer(), service, head, bytes);
+        lent.map(BodyMemory::lent)
     }
 
     /// Decodes the bytes of the buffer, or of the body that was read into, and delivers the letters.
@@ -217,7 +252,8 @@ impl PeerReader {
         } = reading;
         let mut bytes = buffer.as_slice();
         loop {
-            let place = |frame: &Frame<BodyMemory>, bytes| joiner.place(frame, bytes);
+            let lend = |service, head: &[u8], bytes| self.lent(service, head, bytes);
+            let place = |frame: &Frame<BodyMemory>, bytes| joiner.place(frame, bytes, lend);
             let Some(mut frame) = decoder.decode_with(&mut bytes, place)? else {
                 return Ok(());
             };
@@ -304,23 +340,6 @@ fn caught<T>(read: impl FnOnce() -> Result<T, LinkEnd>) -> Result<T, LinkEnd> {
     // Unwind safe: after a panic nothing is read any more.
     let read = catch_unwind(AssertUnwindSafe(read));
     read.unwrap_or_else(|payload| Err(LinkEnd::Failed(panic_message(payload))))
-}
-
-/// The memory for the next read: that of the body that is being read if it lacks much, or else the buffer, which is empty in
-/// both cases.
-fn read_into<'a>(decoder: &'a mut Decoder<BodyMemory>, buffer: &'a mut Vec<u8>) -> ReadInto<'a> {
-    buffer.clear();
-    buffer.reserve(READ_BYTES);
-    match decoder.part() {
-        Some((body, most)) if most >= READ_BYTES => ReadInto {
-            memory: body.vec(),
-            most,
-        },
-        _ => ReadInto {
-            memory: buffer,
-            most: READ_BYTES,
-        },
-    }
 }
 
 /// The letter of a frame that is delivered in its order; `None` for a chunk with others behind it.

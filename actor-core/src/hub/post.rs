@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use super::lead::Lead;
 use super::tap::ServiceTraffic;
-use crate::body::Body;
+use crate::body::{Body, LentMemory};
 use crate::process_name::NameBook;
 
 /// A message for a service of another process. `head` is small and encoded by postcard; `body` is bytes of the user, of up
@@ -107,6 +107,13 @@ pub(crate) trait Post: Send + Sync {
 pub(crate) trait Receiver: Send + Sync {
     /// A letter has arrived.
     fn received(&self, from: Peer, letter: Letter);
+
+    /// A letter with this head, and with a body of so many bytes, has begun to arrive: memory for its body. The letter is received
+    /// with that memory as its body, unless the peer dies before or the connection breaks early; then it is dropped, and asked
+    /// for once more if the letter begins again. A letter that was lent memory may never arrive.
+    fn lend(&self, _from: Peer, _head: &[u8], _bytes: usize) -> Option<Box<dyn LentMemory>> {
+        None
+    }
 
     /// `peer` is dead; no letter of it follows. `fates` are the numbers of the letters that it has not acknowledged, in
     /// order, each with its outcome: `NotSent` or `Unknown`. Called once for each incarnation.

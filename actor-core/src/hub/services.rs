@@ -13,6 +13,7 @@ use super::delivering::delivering;
 use super::link_end::LinkEnd;
 use super::link_state::Fates;
 use super::post::{Letter, Receiver};
+use crate::body::LentMemory;
 use crate::failure::panic_message;
 
 #[derive(Default)]
@@ -42,6 +43,25 @@ impl Services {
         received.map_err(|payload| LinkEnd::ServiceFailed {
             service,
             text: panic_message(payload),
+        })
+    }
+
+    /// The memory that a service lends for the body of a letter with this head.
+    pub(super) fn lend(
+        &self,
+        from: Peer,
+        service: Service,
+        head: &[u8],
+        bytes: usize,
+    ) -> Option<Box<dyn LentMemory>> {
+        let receiver = self.0.read().get(&service).cloned()?;
+        // Unwind safe: a service that panics has a bug, and lends nothing.
+        let lent = catch_unwind(AssertUnwindSafe(|| {
+            delivering(|| receiver.lend(from, head, bytes))
+        }));
+        lent.unwrap_or_else(|payload| {
+            dispose(payload);
+            None
         })
     }
 

@@ -20,7 +20,7 @@ use selvedge_cluster::peer::Peer;
 use selvedge_cluster::session::Outcome;
 use serde::{Deserialize, Serialize};
 
-use crate::body::BodyMemory;
+use crate::body::{BodyMemory, LentMemory};
 use crate::hub::post::{Letter, Post, Receiver};
 use crate::id::ProcessId;
 use crate::reference::edge::EdgePeers;
@@ -44,8 +44,15 @@ impl CorrespondenceId {
 /// The receiver of a correspondence's letters in one process. Called on the thread that reads the link of their sender:
 /// must not block and must not run user code.
 pub trait Correspondent: Send + Sync {
-    /// A letter has arrived. Its bytes are whatever the other process has sent.
+    /// A letter has arrived. Its bytes are whatever the other process has sent, and nobody else has the body.
     fn received(&self, from: ProcessId, words: &[u8], body: Bytes);
+
+    /// A long letter with these words has begun to arrive: memory for its body of `bytes` bytes, if there is a better place for it than
+    /// memory of the hub. The letter is received with that memory as its body; if the peer dies before, or the connection breaks early, the
+    /// memory is dropped, and asked for once more if the letter begins again. Letters of other streams may arrive meanwhile.
+    fn lend(&self, _from: ProcessId, _words: &[u8], _bytes: usize) -> Option<Box<dyn LentMemory>> {
+        None
+    }
 
     /// A process of the correspondence is dead, or cannot be reached; no letter of it follows.
     fn lost(&self, process: ProcessId);
@@ -113,7 +120,7 @@ impl Receiver for Correspondences {
         };
         match head {
             CorrespondenceHead::Words { to, words } => match self.find(to, from) {
-                Some((process, hears)) => hears.received(process, &words, letter.body.to_bytes()),
+                Some((process, hears)) => hears.received(process, &words, letter.body.into_bytes()),
                 None if self.post.me().process == selvedge_cluster::peer::ProcessId::HEAD => {
                     // If it cannot be sent, the peer is dead.
                     let _ = self.post_to(from, 0, &CorrespondenceHead::Ended { known: to }, Bytes::new());
@@ -125,6 +132,16 @@ impl Receiver for Correspondences {
                     hears.ended();
                 }
             }
+        }
+    }
+
+    fn lend(&self, from: Peer, head: &[u8], bytes: usize) -> Option<Box<dyn LentMemory>> {
+        match postcard::from_bytes(head).ok()? {
+            CorrespondenceHead::Words { to, words } => {
+                let (process, hears) = self.find(to, from)?;
+                hears.lend(process, &words, bytes)
+            }
+            CorrespondenceHead::Ended { .. } => None,
         }
     }
 

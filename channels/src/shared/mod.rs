@@ -16,11 +16,13 @@
 mod claims;
 mod growth;
 mod layout;
+mod owned_loan;
 mod reader;
 mod record_claim;
 mod writer;
 
 pub(crate) use claims::Claims;
+pub use owned_loan::OwnedLoan;
 pub use reader::SharedReader;
 pub(crate) use writer::Lent;
 pub use writer::SharedWriter;

@@ -62,13 +62,22 @@ impl<P: PartMemory> Joiner<P> {
 
     /// The memory for a part of this length, for [`Decoder::decode_with`](super::Decoder::decode_with).
     ///
+    /// If the frame begins a message in its turn, `lend` is asked for the memory of the whole body: it gets the service and the head of
+    /// the message, and the length of the body. What it lends is empty and has room for so many bytes. If the stream ends before
+    /// the frame does, it is asked once more for the same message.
+    ///
     /// # Errors
     /// [`FrameError::Chunk`], [`FrameError::MessageTooLong`], [`FrameError::NoMemory`].
-    pub fn place(&mut self, frame: &Frame<P>, bytes: usize) -> Result<P, FrameError> {
+    pub fn place(
+        &mut self,
+        frame: &Frame<P>,
+        bytes: usize,
+        lend: impl FnOnce(Service, &[u8], usize) -> Option<P>,
+    ) -> Result<P, FrameError> {
         if frame.class != Class::Chunk || frame.sequence != self.next {
             return P::announced(bytes).ok_or(FrameError::NoMemory { bytes });
         }
-        let begun = self.message(frame.service, &frame.head, bytes)?;
+        let begun = self.message(frame.service, &frame.head, bytes, lend)?;
         let body = begun.body.take().ok_or(FrameError::Chunk("has several parts"))?;
         self.placed = Some(bytes);
         Ok(body)
@@ -107,7 +116,7 @@ impl<P: PartMemory> Joiner<P> {
         let begun = match (placed, &mut self.begun) {
             (Some(_), Some(begun)) => begun,
             _ => {
-                let begun = self.message(service, head, body.len())?;
+                let begun = self.message(service, head, body.len(), |_, _, _| None)?;
                 begun.body.iter_mut().for_each(|so_far| so_far.put(body));
                 begun.joined += body.len();
                 begun
@@ -143,14 +152,20 @@ impl<P: PartMemory> Joiner<P> {
     }
 
     /// The message of a chunk with this head and so many bytes, which begins here if there is a head.
-    fn message(&mut self, service: Service, head: &[u8], bytes: usize) -> Result<&mut Begun<P>, FrameError> {
+    fn message(
+        &mut self,
+        service: Service,
+        head: &[u8],
+        bytes: usize,
+        lend: impl FnOnce(Service, &[u8], usize) -> Option<P>,
+    ) -> Result<&mut Begun<P>, FrameError> {
         if !head.is_empty() {
             if self.begun.is_some() {
                 return Err(FrameError::Chunk(
                     "begins a message, and the one before is not complete",
                 ));
             }
-            self.begun = Some(Begun::of(service, head, self.body_bytes_max)?);
+            self.begun = Some(Begun::of(service, head, self.body_bytes_max, lend)?);
         }
         let Some(begun) = &mut self.begun else {
             return Err(FrameError::Chunk("belongs to no message"));
@@ -166,7 +181,12 @@ impl<P: PartMemory> Joiner<P> {
 }
 
 impl<P: PartMemory> Begun<P> {
-    fn of(service: Service, head: &[u8], limit: usize) -> Result<Self, FrameError> {
+    fn of(
+        service: Service,
+        head: &[u8],
+        limit: usize,
+        lend: impl FnOnce(Service, &[u8], usize) -> Option<P>,
+    ) -> Result<Self, FrameError> {
         let Some((total, head)) = head.split_at_checked(CHUNK_HEAD_BYTES) else {
             return Err(FrameError::Chunk("has too short a head"));
         };
@@ -174,7 +194,8 @@ impl<P: PartMemory> Begun<P> {
         let total = usize::try_from(bytes).ok().filter(|total| *total <= limit);
         let limit = limit as u64;
         let total = total.ok_or(FrameError::MessageTooLong { bytes, limit })?;
-        let body = P::announced(total).ok_or(FrameError::NoMemory { bytes: total })?;
+        let body = lend(service, head, total).or_else(|| P::announced(total));
+        let body = body.ok_or(FrameError::NoMemory { bytes: total })?;
         Ok(Begun {
             service,
             head: head.to_vec(),
@@ -223,7 +244,9 @@ mod tests {
         bytes.extend(frame.parts.concat());
         let mut decoder = Decoder::new(FrameLimits::default());
         let mut read = decoder
-            .decode_with(&mut &bytes[..], |frame, bytes| joiner.place(frame, bytes))?
+            .decode_with(&mut &bytes[..], |frame, bytes| {
+                joiner.place(frame, bytes, |_, _, _| None)
+            })?
             .unwrap();
         assert_eq!(joiner.store(&mut read), frame.parts.concat().len());
         joiner.join(read.service, &read.head, &read.parts.concat())
@@ -262,12 +285,19 @@ mod tests {
         for end in 0..=whole.len() {
             let mut joiner = Joiner::new(6);
             let (mut delivered, mut messages) = (0, Vec::new());
+            let mut lent = Vec::new();
+            let mut lend = |service, head: &[u8], total| {
+                assert_eq!((service, head), (SERVICE, &b"head"[..]));
+                let memory = Vec::with_capacity(total);
+                lent.push(memory.as_ptr());
+                Some(memory)
+            };
             // The first stream ends there; the second one begins with what was not delivered.
             for stream in [&whole[..end], &whole[..]] {
                 let mut decoder = Decoder::new(FrameLimits::default());
                 let mut rest = stream;
                 loop {
-                    let place = |frame: &Frame<Vec<u8>>, bytes| joiner.place(frame, bytes);
+                    let place = |frame: &Frame<Vec<u8>>, bytes| joiner.place(frame, bytes, &mut lend);
                     let Some(mut frame) = decoder.decode_with(&mut rest, place).unwrap() else {
                         break;
                     };
@@ -286,6 +316,8 @@ mod tests {
                 [b"abcdef".to_vec()],
                 "the first stream ends after {end} bytes"
             );
+            // What was lent first comes back if the stream ends before the first chunk does.
+            assert!(lent.len() <= 2 && lent.last() == Some(&bodies[0].as_ptr()));
         }
     }
 

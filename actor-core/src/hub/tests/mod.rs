@@ -12,7 +12,7 @@ mod raw_end;
 mod resume;
 mod rings;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -26,7 +26,7 @@ use super::broker::Courier;
 use super::notice::Notice;
 use super::post::{Letter, Receiver};
 use super::{Hub, LinkSettings};
-use crate::body::Body;
+use crate::body::{Body, LentMemory};
 use crate::platform::peer_socket::PeerEnd;
 
 /// A time limit that is long enough for a busy machine, and short enough to reveal a hang.
@@ -47,8 +47,35 @@ enum Seen {
     Died(Peer, Vec<(u64, Outcome)>),
 }
 
-/// A receiver that passes on what it sees.
+/// A receiver that passes on what it sees, and lends memory for long bodies.
 struct Recorder(Mutex<mpsc::Sender<Seen>>);
+
+/// Memory for a body, with a mark at its end that nobody writes over.
+struct MarkedMemory(Vec<u8>);
+
+impl LentMemory for MarkedMemory {
+    fn bytes(&self) -> &[u8] {
+        &self.0[..self.0.len() - 1]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        let bytes = self.0.len() - 1;
+        &mut self.0[..bytes]
+    }
+}
+
+impl Drop for MarkedMemory {
+    fn drop(&mut self) {
+        assert_eq!(self.0.last(), Some(&MARK));
+        LENT.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The byte at the end of memory that was lent.
+const MARK: u8 = 0xA5;
+/// The memories that are lent at present, and all that were, in this process.
+static LENT: AtomicUsize = AtomicUsize::new(0);
+static LENT_SO_FAR: AtomicUsize = AtomicUsize::new(0);
 
 impl Recorder {
     fn register(hub: &Hub) -> mpsc::Receiver<Seen> {
@@ -65,6 +92,14 @@ impl Recorder {
 impl Receiver for Recorder {
     fn received(&self, from: Peer, letter: Letter) {
         let _ = self.0.lock().send(Seen::Letter(from, letter));
+    }
+
+    fn lend(&self, _: Peer, _: &[u8], bytes: usize) -> Option<Box<dyn LentMemory>> {
+        LENT.fetch_add(1, Ordering::AcqRel);
+        LENT_SO_FAR.fetch_add(1, Ordering::AcqRel);
+        let mut memory = vec![0; bytes];
+        memory.push(MARK);
+        Some(Box::new(MarkedMemory(memory)))
     }
 
     fn died(&self, peer: Peer, fates: &[(u64, Outcome)]) {

@@ -263,6 +263,12 @@ impl PeerSocket {
         Ok(read)
     }
 
+    /// Reads what is there into a slice. 0 is the end of the stream. Only for an end [without rings](Self::has_rings).
+    pub(crate) fn try_fill(&self, slice: &mut [u8]) -> io::Result<usize> {
+        let (read, _) = recv(&self.socket, slice, RecvFlags::DONTWAIT)?;
+        Ok(read)
+    }
+
     /// Ends what [`PeerSource::begin`] has begun for the thread that leads.
     pub(crate) fn leave(&self, lead: &LeadPoll) {
         lead.remove(&self.socket);

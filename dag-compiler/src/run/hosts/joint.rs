@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_channels::{Doorbell, OnBehalf, Segment, SegmentId, Summons};
-use selvedge_core::{Correspondence, Correspondent, HostId, IdMap, LaneId, ProcessId};
+use selvedge_core::{Correspondence, Correspondent, HostId, IdMap, LaneId, LentMemory, ProcessId};
 
 use super::asking::Asking;
 use super::berth::JointBerth;
@@ -295,10 +295,11 @@ impl Joint {
             );
         };
         let is_short = body.len() <= COPIED_AT_ONCE_MAX;
-        if let Err(error) = incoming.take(from, number, kind, body) {
-            return self.mirror_failed(from, &error);
-        }
-        let waits = match is_short {
+        let is_placed = match incoming.take(from, number, kind, body) {
+            Ok(is_placed) => is_placed,
+            Err(error) => return self.mirror_failed(from, &error),
+        };
+        let waits = match is_short || is_placed {
             true => self.flushed(mirror, incoming, incoming.try_flush()).waits,
             false => {
                 self.behind.set();
@@ -386,6 +387,18 @@ impl Correspondent for Joint {
                 }
             }
         }
+    }
+
+    fn lend(&self, from: ProcessId, words: &[u8], bytes: usize) -> Option<Box<dyn LentMemory>> {
+        let Some(Word::Message {
+            mirror,
+            number,
+            kind: MessageKind::Value,
+        }) = Word::decoded(words)
+        else {
+            return None;
+        };
+        self.incoming.get(&mirror)?.lend(from, number, bytes)
     }
 
     fn lost(&self, process: ProcessId) {

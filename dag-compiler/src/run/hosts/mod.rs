@@ -13,7 +13,8 @@
 //!
 //! - `outgoing`: the near end of a shuttle. It reads the writer's shared channel as one more reader and sends each message
 //!   once, however many readers there are on the other host. `lent`: long messages are sent from their slots.
-//! - `incoming`: the far end, which writes the mirror. The readers there share the mirror as they share any channel.
+//! - `incoming`: the far end, which writes the mirror. The readers there share the mirror as they share any channel. `placed`: long
+//!   messages are received into their slots.
 //! - `joint`: the letters, and what follows from them; `turning`: the thread.
 //! - `near`: all near ends of a process; `berth`: how a lane sends what it has written without waking the joint's thread.
 //! - `shares`: what the leaders of collectives over several hosts send each other.
@@ -49,6 +50,7 @@ mod near;
 mod outgoing;
 #[cfg(test)]
 mod pair_tests;
+mod placed;
 mod shares;
 mod turning;
 mod word;

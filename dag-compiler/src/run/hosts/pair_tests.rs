@@ -16,9 +16,9 @@ use selvedge_channels::{
     Doorbell, Fault, FaultKind, Provider, SEGMENT_HEADER_BYTES, Segment, SharedReader, SharedSpec,
     SharedWriter, format,
 };
-use selvedge_core::ProcessId;
+use selvedge_core::{LentMemory, ProcessId};
 
-use super::incoming::{Incoming, IncomingError};
+use super::incoming::{Flushed, Incoming, IncomingError};
 use super::lent::Told;
 use super::outgoing::{Outgoing, OutgoingError, SentMessage};
 use super::word::{MessageKind, Word};
@@ -66,6 +66,15 @@ fn channel() -> (SharedWriter, SharedReader) {
     (writer, SharedReader::attach(region, &spec, 0, bell).unwrap())
 }
 
+/// The body of a letter that was received into its slot.
+struct ArrivedSlot(Box<dyn LentMemory>);
+
+impl AsRef<[u8]> for ArrivedSlot {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
 /// A shuttle between two channels, and the letters that are on their way.
 struct Pair {
     writer: SharedWriter,
@@ -80,7 +89,8 @@ struct Pair {
 enum ShuttleStep {
     Write(usize),
     Send,
-    Arrive,
+    /// The next letter arrives. Its connection breaks so often before, of a long message that would be received into its slot.
+    Arrive(usize),
     Told,
     Read,
 }
@@ -89,7 +99,7 @@ fn steps() -> impl Strategy<Value = Vec<ShuttleStep>> {
     let step = prop_oneof![
         (0usize..3).prop_map(|size| ShuttleStep::Write([4, 500, 70_000][size])),
         Just(ShuttleStep::Send),
-        Just(ShuttleStep::Arrive),
+        (0usize..3).prop_map(ShuttleStep::Arrive),
         Just(ShuttleStep::Told),
         Just(ShuttleStep::Read),
     ];
@@ -138,10 +148,20 @@ impl Pair {
         matches!(sent.unwrap(), SentMessage::Counted(_))
     }
 
-    fn arrive(&mut self) -> bool {
-        let Some((number, kind, body)) = self.letters.pop_front() else {
+    fn arrive(&mut self, breaks: usize) -> bool {
+        let Some((number, kind, mut body)) = self.letters.pop_front() else {
             return false;
         };
+        if kind == MessageKind::Value && body.len() > 1000 {
+            for attempt in 0..=breaks {
+                if let Some(mut slot) = self.incoming.lend(NEAR, number, body.len()) {
+                    slot.bytes_mut().copy_from_slice(&body);
+                    if attempt == breaks {
+                        body = Bytes::from_owner(ArrivedSlot(slot));
+                    }
+                }
+            }
+        }
         self.incoming.take(NEAR, number, kind, body).unwrap();
         self.flush();
         true
@@ -191,7 +211,7 @@ proptest! {
             match step {
                 ShuttleStep::Write(bytes) => written += u64::from(pair.write(written, bytes)),
                 ShuttleStep::Send => drop(pair.send()),
-                ShuttleStep::Arrive => drop(pair.arrive()),
+                ShuttleStep::Arrive(breaks) => drop(pair.arrive(breaks)),
                 ShuttleStep::Told => drop(pair.hear()),
                 ShuttleStep::Read => read += u64::from(pair.read(read)),
             }
@@ -199,7 +219,7 @@ proptest! {
             prop_assert!(read <= written && written - read <= 4 * u64::from(SLOTS));
         }
         // Whatever has happened, what moves goes on until all is read.
-        while pair.hear() || pair.send() || pair.arrive() || pair.read(read) && { read += 1; true } {}
+        while pair.hear() || pair.send() || pair.arrive(0) || pair.read(read) && { read += 1; true } {}
         prop_assert_eq!(read, written);
     }
 }
@@ -231,6 +251,47 @@ fn messages_that_no_honest_process_sends_are_errors() {
         .take(NEAR, 0, MessageKind::Value, too_long)
         .unwrap();
     assert!(matches!(other.incoming.flush(), Err(IncomingError::Mirror(_))));
+}
+
+#[test]
+fn chan_11_a_slot_is_lent_for_the_next_message_of_the_writer_alone_and_filled_once() {
+    let mut pair = Pair::new();
+    let bytes = 70_000;
+    assert!(pair.incoming.lend(FAR, 0, bytes).is_none());
+    assert!(pair.incoming.lend(NEAR, 1, bytes).is_none());
+    assert!(pair.incoming.lend(NEAR, 0, (1 << 20) + 1).is_none(), "too long");
+    let mut slot = pair.incoming.lend(NEAR, 0, bytes).unwrap();
+    slot.bytes_mut().fill(7);
+    // A process that is not honest sends the message a second time, beside the one that is on its way.
+    let take = |body| pair.incoming.take(NEAR, 0, MessageKind::Value, body);
+    assert!(!take(Bytes::from_static(b"short")).unwrap());
+    assert_eq!(
+        pair.incoming.flush().unwrap(),
+        Flushed {
+            waits: true,
+            ..Flushed::default()
+        }
+    );
+    let twice = take(Bytes::from_owner(ArrivedSlot(slot)));
+    assert!(matches!(
+        twice,
+        Err(IncomingError::OutOfSequence {
+            found: 0,
+            expected: 1
+        })
+    ));
+    assert!(pair.incoming.flush().unwrap().moved);
+    assert_eq!(pair.reader.current().unwrap().unwrap().unwrap(), b"short");
+    pair.reader.release().unwrap();
+    // Nothing of the slot was published, and the next message gets it.
+    let mut slot = pair.incoming.lend(NEAR, 1, bytes).unwrap();
+    slot.bytes_mut().fill(8);
+    assert!(pair.reader.current().unwrap().is_none());
+    let body = Bytes::from_owner(ArrivedSlot(slot));
+    assert!(pair.incoming.take(NEAR, 1, MessageKind::Value, body).unwrap());
+    assert_eq!(pair.incoming.flush().unwrap().taken, Some(2));
+    let message = pair.reader.current().unwrap().unwrap().unwrap();
+    assert!(message.len() == bytes && message.iter().all(|byte| *byte == 8));
 }
 
 #[test]
