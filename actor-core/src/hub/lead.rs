@@ -32,8 +32,8 @@ pub(super) trait LedLink: Send + Sync {
     /// Whether bytes can be seen without the system.
     fn is_watchable(&self) -> bool;
 
-    /// Whether bytes are seen to wait.
-    fn has_bytes(&self) -> bool;
+    /// Looks for bytes. Those of rings are seen to wait. To look at a socket costs as much as to read it, so what is there is read.
+    fn look(&self) -> LinkLook;
 
     /// The thread that leads looks for bytes from now on, so nobody is told of them.
     fn watch(&self);
@@ -43,6 +43,17 @@ pub(super) trait LedLink: Send + Sync {
 
     /// Leaves the bytes that are there to the link's task.
     fn leave_rest(&self);
+}
+
+/// The outcome of a look at a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LinkLook {
+    /// Nothing is there, or another thread reads it.
+    Nothing,
+    /// Bytes wait.
+    Bytes,
+    /// Bytes were read. Others may wait behind them, which the next look finds.
+    Read,
 }
 
 /// The lead of a process.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_cluster::id_map::IdMap;
 
-use super::lead::LedLink;
+use super::lead::{LedLink, LinkLook};
 use crate::cores::core_count;
 use crate::looking::Looking;
 
@@ -101,8 +101,8 @@ impl LedLinks {
 pub(super) struct Lookout(RefCell<Option<Watchable>>);
 
 impl Lookout {
-    /// Looks for bytes, as long as `looking` says, or until `is_over`. Passes the names of the links that have some to `found`. Returns
-    /// whether there is one, or whether it is over. If neither is so, the lookout has ended.
+    /// Looks for bytes, as long as `looking` says, or until `is_over`. Passes the names of the links at which some wait to `found`. Returns
+    /// whether there is one, whether bytes were read, or whether it is over. If neither is so, the lookout has ended.
     pub(super) fn look_out(
         &self,
         (links, looking): (Watchable, Looking),
@@ -111,13 +111,20 @@ impl Lookout {
         mut found: impl FnMut(u64),
     ) -> bool {
         self.watch(&links);
-        let has_bytes = |(_, link): &&(u64, Arc<dyn LedLink>)| link.has_bytes();
-        let is_over = || is_over() || links.iter().any(|link| has_bytes(&link));
+        // Each link is looked at, so that one with many bytes keeps no other one waiting.
+        let mut see = || {
+            links.iter().fold(false, |seen, (name, link)| {
+                let saw = link.look();
+                if saw == LinkLook::Bytes {
+                    found(*name);
+                }
+                seen | (saw != LinkLook::Nothing)
+            })
+        };
         let cost = links
             .iter()
             .map(|(_, link)| if link.is_watchable() { 1 } else { SYSTEM_CALL });
-        if looking.until(until, cost.sum(), is_over) {
-            links.iter().filter(has_bytes).for_each(|(name, _)| found(*name));
+        if looking.until(until, cost.sum(), || is_over() || see()) {
             return true;
         }
         let mut is_found = false;

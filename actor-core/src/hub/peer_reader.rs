@@ -8,7 +8,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_cluster::frame::{Class, Decoder, Frame, FrameLimits, Joiner, Service};
 
-use super::lead::LedLink;
+use super::lead::{LedLink, LinkLook};
 use super::link_end::LinkEnd;
 use super::peer_link::PeerLink;
 use super::post::Letter;
@@ -131,7 +131,12 @@ impl PeerReader {
 
     /// Reads once, within the turn.
     pub(super) fn read(&self) -> ReadResult {
-        let read = caught(|| Ok((self.deliver()?, self.link.delivered())));
+        let read = caught(|| {
+            let found = self.deliver()?;
+            // A socket at which there is nothing tells of no room either.
+            let is_idle = found == ReadResult::Nothing && !self.socket.has_rings();
+            Ok((found, is_idle || self.link.delivered()))
+        });
         match read {
             Ok((found, true)) => return found,
             Ok((_, false)) => {}
@@ -298,9 +303,28 @@ impl LedLink for PeerReader {
         self.socket.has_rings()
     }
 
-    fn has_bytes(&self) -> bool {
+    fn look(&self) -> LinkLook {
         // Those of a link that another thread reads are not for the leader.
-        self.socket.has_bytes() && self.turn.lock().is_free()
+        if self.socket.has_rings() {
+            return match self.socket.has_bytes() && self.turn.lock().is_free() {
+                true => LinkLook::Bytes,
+                false => LinkLook::Nothing,
+            };
+        }
+        let mut turn = self.turn.lock();
+        if !(turn.is_free() && turn.take()) {
+            return LinkLook::Nothing;
+        }
+        drop(turn);
+        let found = self.read();
+        if self.end() {
+            // Another thread was told, perhaps of the end of the stream.
+            self.leave();
+        }
+        match found {
+            ReadResult::Nothing => LinkLook::Nothing,
+            ReadResult::Some | ReadResult::Full => LinkLook::Read,
+        }
     }
 
     fn watch(&self) {

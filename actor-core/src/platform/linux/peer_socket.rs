@@ -287,15 +287,9 @@ impl PeerSocket {
         self.rings.is_some()
     }
 
-    /// Whether bytes, or the end of the stream, are seen to wait.
+    /// Whether bytes in rings are seen to wait.
     pub(crate) fn has_bytes(&self) -> bool {
-        if let Some(rings) = &self.rings {
-            return rings.has_bytes();
-        }
-        let mut byte = [MaybeUninit::uninit()];
-        let found = recv(&self.socket, &mut byte, RecvFlags::DONTWAIT | RecvFlags::PEEK);
-        // An error is read, too.
-        found.err() != Some(Errno::AGAIN)
+        self.rings.as_ref().is_some_and(|rings| rings.has_bytes())
     }
 
     /// The calling thread looks for bytes from now on, so nobody is told of them.
