@@ -166,6 +166,39 @@ fn chan_18_a_full_channel_is_usable_after_growth() {
 }
 
 #[test]
+fn chan_16_a_slot_is_lent_with_its_writer_and_the_channel_grows_for_it() {
+    let _alone = alone();
+    let (mut writer, mut readers) = SharedMemfd::make(1, &Bells::new(1));
+    let mut number = 0;
+    for len in [1, 500, 70_000, 1 << 20, 10] {
+        // Given back, the slot is as free as before.
+        writer = writer.into_loan(len).ok().unwrap().give_back();
+        assert!(!readers[0].ready().unwrap());
+        let mut loan = writer.into_loan(len).ok().unwrap();
+        assert_eq!(loan.bytes().len(), len);
+        loan.bytes_mut().fill(len as u8);
+        assert!(!readers[0].ready().unwrap(), "nothing is published");
+        let (back, published) = loan.publish();
+        published.unwrap();
+        writer = back;
+        let message = readers[0].current().unwrap().unwrap().unwrap();
+        assert!(message.len() == len && message.iter().all(|byte| *byte == len as u8));
+        readers[0].release().unwrap();
+        number += 1;
+        pass(&mut writer, &mut readers, number, 100);
+        number += 1;
+    }
+    while writer.has_space().unwrap() {
+        assert!(writer.write(Ok(payload(number, 100))).unwrap());
+    }
+    let mut writer = writer.into_loan(10).err().expect("no slot is free");
+    readers[0].current().unwrap().unwrap().unwrap();
+    readers[0].release().unwrap();
+    assert!(writer.has_space().unwrap());
+    assert!(writer.into_loan(usize::MAX).is_err(), "above the cap");
+}
+
+#[test]
 fn chan_16_a_payload_above_the_cap_is_refused_and_nothing_changes() {
     let _alone = alone();
     let mut spec = spec(2, 1);
