@@ -5,9 +5,12 @@
 //! reordered, and although processes die.
 //!
 //! - [`refs`]: the reference count, as a state machine without input or output;
+//! - [`alias`]: references that stand for other references, likewise;
 //! - [`channel`]: a bounded queue in one process that others put into and take from, likewise.
 
 pub mod refs;
+
+pub mod alias;
 
 pub mod channel;
 

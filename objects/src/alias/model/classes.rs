@@ -1,0 +1,267 @@
+//! The calls of one owner, in every order, with handles that are dropped at any time.
+//!
+//! A handle counts as an `Arc` does: the object of an alias holds one on its target; a function that has not returned holds one
+//! on its own result, until that is an alias or has a value; and the worker that has run it holds one on the target, until
+//! the alias is acknowledged. The properties:
+//! - `alive` (A1, A2): no pull and no alias meets a reference that was freed;
+//! - `counted` (A3): nothing is freed before it has a value or a target, or twice;
+//! - `sound` (A4, ALIAS-T2, ALIAS-T3): aliases are the inverse of targets, and no chain is a circle;
+//! - `once` (A5, ALIAS-T1): a target changes at most once;
+//! - `alike`: when all calls are over, every reference stands for the one object, whatever the order;
+//! - `ends`: all pulls are answered and everything is freed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stateright::{Model, Property};
+
+use super::{peer, reference};
+use crate::alias::mutant::AliasMutant;
+use crate::alias::{AliasTable, Resolution, Target};
+use crate::refs::RefId;
+
+/// The result that is the object.
+pub(super) const OBJECT: u64 = 1;
+
+/// What the caller of the model does wrong; the table's own faults are [`AliasMutant`]s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carelessness {
+    None,
+    /// A worker drops its handle on the target before the alias is acknowledged.
+    NoAck,
+    /// A function that has not returned holds no handle on its result.
+    NoHold,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Classes {
+    /// Which reference stands for which.
+    pub(super) aliases: Vec<(u64, u64)>,
+    /// An alias that comes after all others, and has to be refused: a second target, or one that closes a circle.
+    pub(super) again: Option<(u64, u64)>,
+    pub(super) careless: Carelessness,
+    pub(super) mutant: AliasMutant,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct World {
+    table: AliasTable,
+    handles: BTreeMap<RefId, u32>,
+    calls: BTreeSet<Call>,
+    /// The targets that workers hold, by alias.
+    held: BTreeMap<RefId, RefId>,
+    acknowledged: BTreeSet<RefId>,
+    /// The references that the user holds, and has not pulled.
+    users: BTreeSet<RefId>,
+    pulls: BTreeSet<RefId>,
+    decided: BTreeMap<RefId, RefId>,
+    fault: Option<&'static str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Call {
+    Alias(RefId, RefId),
+    Again(RefId, RefId),
+    Ready(RefId),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Turn {
+    Call(Call),
+    Release(RefId),
+    Pull(RefId),
+    Drop(RefId),
+}
+
+fn id(number: u64) -> RefId {
+    reference(1, number)
+}
+
+impl World {
+    fn call(&mut self, call: Call, careless: Carelessness) {
+        self.calls.remove(&call);
+        match call {
+            Call::Alias(alias, target) => {
+                self.expect(self.handles.contains_key(&target), "alive");
+                if self.table.alias(alias, target).is_ok() {
+                    *self.handles.entry(target).or_default() += 1;
+                    self.decided.insert(alias, target);
+                    self.acknowledged.insert(alias);
+                    self.returned(alias, careless);
+                }
+            }
+            Call::Again(alias, target) => {
+                let is_refused = self.table.alias(alias, target).is_err();
+                self.expect(is_refused, "once");
+            }
+            Call::Ready(id) => {
+                let is_ready = self.table.ready(id).is_ok();
+                self.expect(is_ready, "counted");
+                self.returned(id, careless);
+            }
+        }
+    }
+
+    fn expect(&mut self, holds: bool, property: &'static str) {
+        if !holds {
+            self.fault.get_or_insert(property);
+        }
+    }
+
+    fn returned(&mut self, id: RefId, careless: Carelessness) {
+        if careless != Carelessness::NoHold {
+            self.release(id);
+        }
+    }
+
+    /// Drops a handle, and frees what nobody holds: a work list.
+    fn release(&mut self, id: RefId) {
+        let mut dropped = vec![id];
+        while let Some(id) = dropped.pop() {
+            let Some(handles) = self.handles.get_mut(&id) else {
+                self.expect(false, "counted");
+                continue;
+            };
+            *handles -= 1;
+            if *handles == 0 {
+                self.handles.remove(&id);
+                let is_decided = self.table.target(id) != Some(Target::Unknown);
+                self.expect(is_decided, "counted");
+                dropped.extend(self.table.remove(id).ok().flatten());
+            }
+        }
+    }
+}
+
+impl World {
+    fn is_over(&self) -> bool {
+        let nothing_left = self.handles.is_empty() && self.table.is_empty();
+        nothing_left && self.calls.is_empty() && self.held.is_empty() && self.users.is_empty()
+    }
+}
+
+impl Classes {
+    fn references(&self) -> BTreeSet<RefId> {
+        let named = self.aliases.iter().flat_map(|(alias, target)| [*alias, *target]);
+        named.map(id).collect()
+    }
+}
+
+impl Model for Classes {
+    type State = World;
+    type Action = Turn;
+
+    fn init_states(&self) -> Vec<World> {
+        let mut table = AliasTable::new(peer(1));
+        table.mutant = self.mutant;
+        let mut handles: BTreeMap<RefId, u32> = BTreeMap::new();
+        let references = self.references();
+        for id in &references {
+            table.register(*id);
+            if self.careless != Carelessness::NoHold {
+                *handles.entry(*id).or_default() += 1;
+            }
+        }
+        let held: BTreeMap<_, _> = self
+            .aliases
+            .iter()
+            .map(|(alias, target)| (id(*alias), id(*target)))
+            .collect();
+        let targets: BTreeSet<_> = held.values().copied().collect();
+        let users: BTreeSet<_> = references.difference(&targets).copied().collect();
+        for id in held.values().chain(&users) {
+            *handles.entry(*id).or_default() += 1;
+        }
+        let mut calls: BTreeSet<Call> = held
+            .iter()
+            .map(|(alias, target)| Call::Alias(*alias, *target))
+            .collect();
+        calls.extend(
+            self.again
+                .map(|(alias, target)| Call::Again(id(alias), id(target))),
+        );
+        calls.insert(Call::Ready(id(OBJECT)));
+        vec![World {
+            table,
+            handles,
+            calls,
+            held,
+            acknowledged: BTreeSet::new(),
+            users,
+            pulls: BTreeSet::new(),
+            decided: BTreeMap::new(),
+            fault: None,
+        }]
+    }
+
+    fn actions(&self, state: &World, turns: &mut Vec<Turn>) {
+        for call in &state.calls {
+            match call {
+                // The call that has to be refused comes after the others.
+                Call::Again(..) if state.decided.len() < self.aliases.len() => {}
+                call => turns.push(Turn::Call(*call)),
+            }
+        }
+        for alias in state.held.keys() {
+            if state.acknowledged.contains(alias) || self.careless == Carelessness::NoAck {
+                turns.push(Turn::Release(*alias));
+            }
+        }
+        for user in &state.users {
+            if !state.pulls.contains(user) {
+                turns.push(Turn::Pull(*user));
+            }
+            turns.push(Turn::Drop(*user));
+        }
+    }
+
+    fn next_state(&self, state: &World, turn: Turn) -> Option<World> {
+        let mut next = state.clone();
+        match turn {
+            Turn::Call(call) => next.call(call, self.careless),
+            Turn::Release(alias) => {
+                let target = next.held.remove(&alias)?;
+                next.release(target);
+            }
+            Turn::Pull(id) => match next.table.resolve(id) {
+                Ok(Resolution::Canonical(end)) => {
+                    next.expect(next.handles.contains_key(&end), "alive");
+                    next.pulls.insert(id);
+                }
+                Ok(_) => return None,
+                Err(_) => next.expect(false, "alive"),
+            },
+            Turn::Drop(id) => {
+                next.users.remove(&id);
+                next.release(id);
+            }
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let is_over =
+            |state: &World| state.calls.is_empty() && state.held.is_empty() && state.users.is_empty();
+        vec![
+            Property::always("alive", |_, state: &World| state.fault != Some("alive")),
+            Property::always("counted", |_, state: &World| state.fault != Some("counted")),
+            Property::always("once", |_, state: &World| state.fault != Some("once")),
+            Property::always("sound", |_, state: &World| state.table.is_sound()),
+            Property::always("alike", |classes: &Classes, state: &World| {
+                let mut table = state.table.clone();
+                let mut stands = |id: &RefId| match table.resolve(*id) {
+                    Ok(Resolution::Canonical(end)) => end == self::id(OBJECT),
+                    _ => !state.handles.contains_key(id),
+                };
+                !state.calls.is_empty() || classes.references().iter().all(&mut stands)
+            }),
+            Property::always("targets", |_, state: &World| {
+                let of = |(alias, target): (&RefId, &RefId)| {
+                    let is = state.table.target(*alias);
+                    is.is_none_or(|is| is == Target::Alias(*target))
+                };
+                state.decided.iter().all(of)
+            }),
+            Property::eventually("ends", |_, state: &World| state.is_over()),
+        ]
+    }
+}
