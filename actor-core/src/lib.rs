@@ -18,6 +18,7 @@ mod platform;
 mod reference;
 mod remote;
 mod remote_channel;
+mod schedule;
 mod waiting;
 mod worker;
 
@@ -111,6 +112,7 @@ pub use remote::scope::{CallScope, Scoped};
 pub use remote::verbs::NoRuntime;
 pub use remote_channel::{ChannelIter, ChannelStream, RemoteChannel, RemoteChannelError};
 pub use runtime::{Runtime, ShutdownReport};
+pub use schedule::Resources;
 #[doc(hidden)] // used by the compiler
 pub use selvedge_cluster::id_map::{IdKey, IdMap, IdSet, InOrder};
 pub use selvedge_objects::refs::RefStats;

@@ -239,8 +239,6 @@ impl Model for Classes {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        let is_over =
-            |state: &World| state.calls.is_empty() && state.held.is_empty() && state.users.is_empty();
         vec![
             Property::always("alive", |_, state: &World| state.fault != Some("alive")),
             Property::always("counted", |_, state: &World| state.fault != Some("counted")),

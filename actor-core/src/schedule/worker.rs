@@ -1,0 +1,140 @@
+//! A worker as the scheduler sees it.
+
+use std::collections::VecDeque;
+
+use selvedge_cluster::id_map::IdMap;
+
+use super::AHEAD_MAX;
+use super::resources::Resources;
+
+/// A call that runs.
+#[derive(Clone, Debug)]
+struct RunningCall {
+    needs: Resources,
+    /// Whether it waits, and has given its cpus back.
+    is_blocked: bool,
+}
+
+/// A worker, the calls that run there, and those that were pushed ahead.
+#[derive(Clone, Debug)]
+pub(super) struct WorkerLoad {
+    offers: Resources,
+    running: IdMap<u64, RunningCall>,
+    ahead: VecDeque<u64>,
+    /// The resources that the calls which run and do not wait use.
+    used: Resources,
+    /// The number of calls that the scheduler had started before the last one of this worker.
+    pub(super) last_turn: u64,
+}
+
+impl WorkerLoad {
+    pub(super) fn new(offers: Resources) -> Self {
+        WorkerLoad {
+            offers,
+            running: IdMap::new(),
+            ahead: VecDeque::new(),
+            used: Resources::default(),
+            last_turn: 0,
+        }
+    }
+
+    pub(super) fn offers(&self) -> &Resources {
+        &self.offers
+    }
+
+    /// Offers something else from now on; what runs goes on.
+    pub(super) fn offer(&mut self, offers: Resources) {
+        self.offers = offers;
+    }
+
+    /// The resources that are used.
+    #[cfg(test)]
+    pub(super) fn used(&self) -> &Resources {
+        &self.used
+    }
+
+    /// Whether a call fits now.
+    pub(super) fn fits(&self, needs: &Resources) -> bool {
+        let mut sum = self.used.clone();
+        sum.add(needs);
+        self.ahead.is_empty() && self.offers.covers(&sum)
+    }
+
+    /// Whether a call may be pushed ahead (`SCHEDULE-5`).
+    pub(super) fn has_room_ahead(&self, needs: &Resources) -> bool {
+        let is_plain = needs.is_one_cpu() && self.running.values().all(|running| running.needs.is_one_cpu());
+        is_plain && self.ahead.len() < AHEAD_MAX && self.offers.cpu_count() > 0
+    }
+
+    pub(super) fn ahead(&self) -> usize {
+        self.ahead.len()
+    }
+
+    pub(super) fn run(&mut self, call: u64, needs: Resources) {
+        self.used.add(&needs);
+        let is_blocked = false;
+        self.running.insert(call, RunningCall { needs, is_blocked });
+    }
+
+    pub(super) fn push_ahead(&mut self, call: u64) {
+        self.ahead.push_back(call);
+    }
+
+    /// Whether a call waits and holds something that it has not given back.
+    pub(super) fn holds_while_blocked(&self) -> bool {
+        let holds = |running: &RunningCall| running.is_blocked && !running.needs.is_only_cpus();
+        self.running.values().any(holds)
+    }
+
+    /// A call waits (true), or goes on.
+    pub(super) fn set_blocked(&mut self, call: u64, is_blocked: bool) {
+        let Some(running) = self.running.get_mut(&call) else {
+            return;
+        };
+        if running.is_blocked == is_blocked {
+            return;
+        }
+        running.is_blocked = is_blocked;
+        let cpus = Resources::cpus(running.needs.cpu_count());
+        match is_blocked {
+            true => self.used.remove(&cpus),
+            false => self.used.add(&cpus),
+        }
+        self.promote();
+    }
+
+    /// A call has ended, or will not run here; false if it is not here.
+    pub(super) fn end(&mut self, call: u64) -> bool {
+        let known = self.ahead.len();
+        self.ahead.retain(|ahead| *ahead != call);
+        if self.ahead.len() < known {
+            return true;
+        }
+        let Some(RunningCall { needs, is_blocked }) = self.running.remove(&call) else {
+            return false;
+        };
+        let given_back = match is_blocked {
+            true => needs.with_cpus(0),
+            false => needs,
+        };
+        self.used.remove(&given_back);
+        self.promote();
+        true
+    }
+
+    /// What was pushed ahead runs as soon as it fits: the worker has begun it already.
+    fn promote(&mut self) {
+        let one = Resources::cpus(1);
+        while self.used.cpu_count() < self.offers.cpu_count() {
+            let Some(call) = self.ahead.pop_front() else {
+                return;
+            };
+            self.run(call, one.clone());
+        }
+    }
+
+    /// All calls of the worker.
+    pub(super) fn calls(&self) -> impl Iterator<Item = u64> {
+        self.running.keys().copied().chain(self.ahead.iter().copied())
+    }
+}
