@@ -13,6 +13,7 @@ pub mod hosts;
 mod hub;
 mod lane;
 mod lease;
+mod lineage;
 mod looking;
 mod platform;
 mod reference;
@@ -92,6 +93,7 @@ pub use lane::host::LaneHost;
 pub use lane::program::{LoadedPrograms, Program, ProgramLoader};
 pub use lease::correspondence::{Correspondence, CorrespondenceId, Correspondent};
 pub use lease::{Lease, LeaseError, Loading};
+pub use lineage::{CallDigest, Lost};
 pub use process_name::ProcessName;
 #[doc(hidden)] // used by the floors above
 pub use promise::{Answer, NoAnswer, Promise, promise};

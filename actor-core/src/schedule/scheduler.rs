@@ -132,6 +132,22 @@ impl Scheduler {
         }
     }
 
+    /// An input of a call was there and is lost.
+    pub(crate) fn input_lost(&mut self, call: u64) {
+        let Some(found) = self.calls.get_mut(&call) else {
+            return;
+        };
+        match found.place {
+            CallPlace::Waits(missing) => found.place = CallPlace::Waits(missing + 1),
+            CallPlace::Ready => {
+                found.place = CallPlace::Waits(1);
+                self.ready.remove(call, &found.needs);
+            }
+            // Where it runs, it waits for the value.
+            CallPlace::At(_) => {}
+        }
+    }
+
     /// A call has ended, was cancelled, or will not run; returns the worker that has it.
     pub(crate) fn end(&mut self, call: u64) -> Option<Peer> {
         let ended = self.calls.remove(&call)?;

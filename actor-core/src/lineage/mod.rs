@@ -1,0 +1,34 @@
+//! Lineage: how a value that is lost is made again, without clocks, locks or letters.
+//!
+//! A call that was declared `pure` may run again: its function gives the same value for the same arguments. The owner of its value
+//! keeps the call's description, its *spec*, as long as somebody may need the value: whoever holds a reference to it, or to the value
+//! of a call that reads it. When a value is lost, its call runs again under the same name, after the calls whose values it reads and
+//! that are gone as well. The idea is that of Ray and, before it, of Spark's resilient datasets.
+//!
+//! - `call_digest`: names of calls that are equal on every run;
+//! - `lost`: why a value cannot be made again;
+//! - `table`: the specs and the steps.
+//!
+//! Its invariants:
+//! - `LINEAGE-1`: a call that is not pure runs once at most, and a pure one `retries + 1` times: deaths of its workers and losses of
+//!   its value count alike. An attempt that its worker never got does not count.
+//! - `LINEAGE-2`: a result of an attempt that was given up is refused.
+//! - `LINEAGE-3`: a value that is there is not made again, and one loss has one run, however many ask.
+//! - `LINEAGE-4`: a value is kept while it is referenced or a call that has not ended reads it; a spec while its value may be needed.
+//! - `LINEAGE-5`: specs take at most the limit of bytes, but for those of calls that have not ended.
+//! - `LINEAGE-6`: whoever waits for a value gets it, or the reason why there is none.
+
+mod call_digest;
+mod lost;
+mod mutant;
+mod table;
+
+#[cfg(test)]
+mod model;
+
+pub use call_digest::CallDigest;
+pub use lost::Lost;
+pub(crate) use table::{Lineage, Spec, Step};
+
+/// The times that a pure call is run again by default.
+pub(crate) const RETRIES: u32 = 4;

@@ -1,0 +1,393 @@
+//! The specs of submitted calls, and the steps when values are made, lost and given up.
+
+use selvedge_cluster::id_map::{IdMap, IdSet};
+use selvedge_cluster::peer::ProcessId;
+
+use super::lost::Lost;
+use super::mutant::LineageMutant;
+
+/// A call as the lineage sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Spec {
+    /// The calls whose values it reads, as far as the lineage knows them.
+    pub(crate) inputs: Vec<u64>,
+    /// The times that it may run again; `None` for a call that is not pure.
+    pub(crate) retries: Option<u32>,
+    /// The bytes of its arguments.
+    pub(crate) bytes: usize,
+}
+
+/// Something that the owner has to do, in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Run the call again, as soon as its inputs are there. `missing` of them are not.
+    Run { call: u64, attempt: u32, missing: usize },
+    /// An input of a call that is to run is there.
+    InputMade { call: u64 },
+    /// An input of a call that waits to run was there, and is not any more.
+    InputLost { call: u64 },
+    /// The value is lost for good, or will not be made.
+    Fail { call: u64, why: Lost },
+    /// Drop the value: nobody needs it.
+    Drop { call: u64 },
+    /// Drop the arguments: the specs of calls take too much.
+    DropSpec { call: u64 },
+    /// Drop the arguments and all that is known of the call.
+    Forget { call: u64 },
+}
+
+/// The value of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum ResultState {
+    /// An attempt waits or runs.
+    Pending,
+    Here,
+    /// Nobody needed it, or it was lost and nobody needs it yet.
+    Gone,
+    /// Its failure is there.
+    Failed,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Record {
+    spec: Spec,
+    state: ResultState,
+    attempts: u32,
+    /// The number of attempts that a worker's death has ended, and of losses of the value.
+    deaths: u32,
+    /// Whether somebody holds a reference to the value.
+    is_held: bool,
+    /// The calls that read the value and are not forgotten.
+    readers: IdSet<u64>,
+    /// The number of those that have not ended.
+    pending_readers: usize,
+    /// Whether the spec was dropped because of the limit.
+    is_dropped: bool,
+}
+
+impl Record {
+    /// Whether the value is needed (`LINEAGE-4`).
+    fn is_needed(&self) -> bool {
+        self.is_held || self.pending_readers > 0
+    }
+
+    /// The reason that the call cannot run again, if there is one.
+    fn cannot(&self, process: ProcessId, limit: usize, mutant: LineageMutant) -> Option<Lost> {
+        match self.spec.retries {
+            None if mutant == LineageMutant::RunsImpure => None,
+            None => Some(Lost::NotPure { process }),
+            Some(_) if self.is_dropped => Some(Lost::LineageDropped { limit }),
+            Some(_) if mutant == LineageMutant::NeverSpent => None,
+            Some(retries) => (self.deaths > retries).then_some(Lost::RetriesSpent {
+                attempts: self.attempts,
+                deaths: self.deaths,
+            }),
+        }
+    }
+}
+
+/// The specs of an owner's submitted calls.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Lineage {
+    records: IdMap<u64, Record>,
+    /// The pure calls that have ended and whose specs are kept, and the bytes of these.
+    kept: IdSet<u64>,
+    kept_bytes: usize,
+    kept_bytes_max: usize,
+    pub(super) mutant: LineageMutant,
+}
+
+impl Lineage {
+    pub(crate) fn new(kept_bytes_max: usize) -> Self {
+        Lineage {
+            records: IdMap::new(),
+            kept: IdSet::new(),
+            kept_bytes: 0,
+            kept_bytes_max,
+            mutant: LineageMutant::None,
+        }
+    }
+
+    /// The number of calls that are known.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// The number of the attempt that counts.
+    pub(crate) fn attempt(&self, call: u64) -> u32 {
+        self.records.get(&call).map_or(0, |record| record.attempts)
+    }
+
+    /// A call is submitted, and somebody holds a reference to its value. Returns the number of inputs that are missing.
+    pub(crate) fn submit(&mut self, call: u64, mut spec: Spec) -> usize {
+        spec.inputs.retain(|input| self.records.contains_key(input));
+        spec.inputs.sort_unstable();
+        spec.inputs.dedup();
+        let mut missing = 0;
+        for input in &spec.inputs {
+            if let Some(input) = self.records.get_mut(input) {
+                input.readers.insert(call);
+                input.pending_readers += 1;
+                missing += usize::from(input.state == ResultState::Pending);
+            }
+        }
+        let record = Record {
+            spec,
+            state: ResultState::Pending,
+            attempts: 1,
+            deaths: 0,
+            is_held: true,
+            readers: IdSet::new(),
+            pending_readers: 0,
+            is_dropped: false,
+        };
+        self.records.insert(call, record);
+        missing
+    }
+
+    /// Changes the state of a value, and with it what its inputs know of their readers.
+    fn set_state(&mut self, call: u64, state: ResultState) {
+        let Some(record) = self.records.get_mut(&call) else {
+            return;
+        };
+        let before = std::mem::replace(&mut record.state, state);
+        if (before == ResultState::Pending) == (state == ResultState::Pending) {
+            return;
+        }
+        let (is_pending, inputs) = (state == ResultState::Pending, record.spec.inputs.clone());
+        let bytes = record.spec.bytes;
+        let is_kept = !is_pending && record.spec.retries.is_some() && !record.is_dropped;
+        if is_kept && self.kept.insert(call) {
+            self.kept_bytes += bytes;
+        } else if is_pending && self.kept.remove(&call) {
+            self.kept_bytes -= bytes;
+        }
+        for input in &inputs {
+            if let Some(input) = self.records.get_mut(input) {
+                match is_pending {
+                    true => input.pending_readers += 1,
+                    false => input.pending_readers = input.pending_readers.saturating_sub(1),
+                }
+            }
+        }
+    }
+
+    /// An attempt of a call has made the value. Returns `None` if it is not the one that counts (`LINEAGE-2`).
+    pub(crate) fn made(&mut self, call: u64, attempt: u32) -> Option<Vec<Step>> {
+        self.ended(call, attempt, ResultState::Here)
+    }
+
+    /// An attempt of a call has failed by itself, which is its result.
+    pub(crate) fn failed(&mut self, call: u64, attempt: u32) -> Option<Vec<Step>> {
+        self.ended(call, attempt, ResultState::Failed)
+    }
+
+    fn ended(&mut self, call: u64, attempt: u32, state: ResultState) -> Option<Vec<Step>> {
+        let record = self.records.get(&call)?;
+        let counts = record.state == ResultState::Pending && record.attempts == attempt;
+        if !counts && self.mutant != LineageMutant::TakesStale {
+            return None;
+        }
+        let mut steps = Vec::new();
+        self.end(call, state, &mut steps);
+        Some(steps)
+    }
+
+    /// A call has ended: its readers may go on, and its inputs may be needed no more.
+    fn end(&mut self, call: u64, state: ResultState, steps: &mut Vec<Step>) {
+        self.set_state(call, state);
+        let Some(record) = self.records.get(&call) else {
+            return;
+        };
+        let readers = record.readers.iter().filter(|reader| self.is_pending(**reader));
+        steps.extend(readers.map(|call| Step::InputMade { call: *call }));
+        let mut looked_at = match record.spec.retries {
+            Some(_) => record.spec.inputs.clone(),
+            None => self.unlink(call),
+        };
+        looked_at.push(call);
+        self.look_at(looked_at, steps);
+        self.keep_in_bounds(steps);
+    }
+
+    /// Takes a call that will not run again off the lists of its inputs; returns these.
+    fn unlink(&mut self, call: u64) -> Vec<u64> {
+        let is_pending = self.is_pending(call);
+        let record = self.records.get_mut(&call);
+        let inputs = record.map(|record| std::mem::take(&mut record.spec.inputs));
+        let inputs = inputs.unwrap_or_default();
+        for input in &inputs {
+            if let Some(input) = self.records.get_mut(input) {
+                input.readers.remove(&call);
+                input.pending_readers = input.pending_readers.saturating_sub(usize::from(is_pending));
+            }
+        }
+        inputs
+    }
+
+    fn is_pending(&self, call: u64) -> bool {
+        let record = self.records.get(&call);
+        record.is_some_and(|record| record.state == ResultState::Pending)
+    }
+
+    /// Drops values that nobody needs, and forgets calls whose values nobody can need: a work list.
+    fn look_at(&mut self, mut calls: Vec<u64>, steps: &mut Vec<Step>) {
+        while let Some(call) = calls.pop() {
+            let Some(record) = self.records.get(&call) else {
+                continue;
+            };
+            if record.state == ResultState::Pending || record.is_needed() {
+                continue;
+            }
+            // A call that reads the value may run again, and has to know if this one cannot.
+            let is_read = !record.readers.is_empty() && self.mutant != LineageMutant::ForgetsSpecs;
+            if record.state == ResultState::Here {
+                steps.push(Step::Drop { call });
+                self.set_state(call, ResultState::Gone);
+            }
+            if !is_read {
+                calls.extend(self.forget(call, steps));
+            }
+        }
+    }
+
+    /// Forgets a call; returns its inputs.
+    fn forget(&mut self, call: u64, steps: &mut Vec<Step>) -> Vec<u64> {
+        let inputs = self.unlink(call);
+        if let Some(record) = self.records.remove(&call) {
+            if self.kept.remove(&call) {
+                self.kept_bytes -= record.spec.bytes;
+            }
+            steps.push(Step::Forget { call });
+        }
+        inputs
+    }
+
+    /// Nobody holds a reference to the value any more. A call that has not ended goes on if others read its value; otherwise
+    /// [`Step::Forget`] tells to give it up.
+    pub(crate) fn released(&mut self, call: u64) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let Some(record) = self.records.get_mut(&call) else {
+            return steps;
+        };
+        record.is_held = false;
+        if record.state == ResultState::Pending && record.readers.is_empty() {
+            let inputs = self.forget(call, &mut steps);
+            self.look_at(inputs, &mut steps);
+        } else {
+            self.look_at(vec![call], &mut steps);
+        }
+        steps
+    }
+
+    /// The worker of an attempt has died. `has_run` says that the function may have begun.
+    pub(crate) fn died(&mut self, call: u64, attempt: u32, worker: ProcessId, has_run: bool) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let Some(record) = self.records.get_mut(&call) else {
+            return steps;
+        };
+        if record.state != ResultState::Pending || record.attempts != attempt {
+            return steps;
+        }
+        record.deaths += u32::from(has_run);
+        match record
+            .cannot(worker, self.kept_bytes_max, self.mutant)
+            .filter(|_| has_run)
+        {
+            Some(why) => self.give_up(call, why, &mut steps),
+            None => self.run_again(call, &mut steps),
+        }
+        steps
+    }
+
+    /// Every copy of a value was lost with this process. If somebody needs the value, it is made again.
+    pub(crate) fn lost(&mut self, call: u64, worker: ProcessId) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let Some(record) = self.records.get_mut(&call) else {
+            return steps;
+        };
+        let runs_twice = record.state == ResultState::Pending && self.mutant == LineageMutant::RunsTwice;
+        if record.state != ResultState::Here && !runs_twice {
+            return steps;
+        }
+        record.deaths += 1;
+        let (is_needed, readers) = (record.is_needed(), record.readers.clone());
+        self.set_state(call, ResultState::Gone);
+        let waiting = readers.iter().filter(|reader| self.is_pending(**reader));
+        steps.extend(waiting.map(|call| Step::InputLost { call: *call }));
+        match is_needed {
+            true => self.remake(call, worker, &mut steps),
+            false => self.look_at(vec![call], &mut steps),
+        }
+        steps
+    }
+
+    /// Makes a value again that is gone, after those of its inputs that are gone: a work list.
+    fn remake(&mut self, call: u64, worker: ProcessId, steps: &mut Vec<Step>) {
+        let (mut wanted, mut order) = (vec![call], Vec::new());
+        while let Some(wanted_call) = wanted.pop() {
+            let Some(record) = self.records.get(&wanted_call) else {
+                continue;
+            };
+            if record.state != ResultState::Gone {
+                continue;
+            }
+            if let Some(why) = record.cannot(worker, self.kept_bytes_max, self.mutant) {
+                // Without this input there is no way; what was to run is not needed for anything else.
+                order
+                    .into_iter()
+                    .for_each(|call| self.set_state(call, ResultState::Gone));
+                return self.give_up(call, why, steps);
+            }
+            if self.mutant != LineageMutant::ForgetsInputs {
+                wanted.extend(record.spec.inputs.iter().copied());
+            }
+            self.set_state(wanted_call, ResultState::Pending);
+            order.push(wanted_call);
+        }
+        // Inputs were found after what reads them.
+        order
+            .into_iter()
+            .rev()
+            .for_each(|call| self.run_again(call, steps));
+    }
+
+    fn run_again(&mut self, call: u64, steps: &mut Vec<Step>) {
+        let Some(record) = self.records.get_mut(&call) else {
+            return;
+        };
+        record.attempts += 1;
+        let attempt = record.attempts;
+        let inputs = record.spec.inputs.clone();
+        let missing = inputs.into_iter().filter(|input| self.is_pending(*input)).count();
+        steps.push(Step::Run {
+            call,
+            attempt,
+            missing,
+        });
+    }
+
+    /// A value will not be made: its failure is its result, which its readers get as any other.
+    fn give_up(&mut self, call: u64, why: Lost, steps: &mut Vec<Step>) {
+        steps.push(Step::Fail { call, why });
+        self.end(call, ResultState::Failed, steps);
+    }
+
+    /// Drops the specs of the oldest calls that have ended until the others take no more than the limit (`LINEAGE-5`).
+    fn keep_in_bounds(&mut self, steps: &mut Vec<Step>) {
+        while self.kept_bytes > self.kept_bytes_max {
+            let Some(oldest) = self.kept.first().copied() else {
+                return;
+            };
+            self.kept.remove(&oldest);
+            if let Some(record) = self.records.get_mut(&oldest) {
+                record.is_dropped = true;
+                self.kept_bytes -= record.spec.bytes;
+            }
+            steps.push(Step::DropSpec { call: oldest });
+            let mut looked_at = self.unlink(oldest);
+            looked_at.push(oldest);
+            self.look_at(looked_at, steps);
+        }
+    }
+}
