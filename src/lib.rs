@@ -74,12 +74,13 @@ pub use selvedge_compiler::{
 #[cfg(feature = "hosts")]
 pub use selvedge_core::hosts;
 pub use selvedge_core::{
-    Actor, ActorRef, AnyProcess, BoxError, Call, CallError, CallScope, Cancellation, ChannelIter,
-    ChannelStream, Composite, Construction, Death, EndError, Exit, Failure, FailureKind, FailureReport,
-    FetchError, FunctionPlace, IntoArgument, IntoReference, IntoValueError, Lane, LinkTraffic, NamedRef,
-    NoRuntime, NotAllowed, OnPanic, Placement, ProcessName, Ran, Ref, RefStats, RemoteCall, RemoteChannel,
-    RemoteChannelError, RemoteError, RemoteFunction, Restart, Runtime, Scoped, ServiceTraffic, SetError,
-    ShutdownReport, Spawn, SpawnError, ThisProcess, Worker, WrongThread, cancellation, cores, init,
+    Actor, ActorRef, AnyProcess, BoxError, Call, CallCancelled, CallDigest, CallError, CallInfo, CallScope,
+    CallState, Cancellation, ChannelIter, ChannelStream, Composite, Construction, Death, EndError, Exit,
+    Failure, FailureKind, FailureReport, FetchError, FunctionInfo, FunctionPlace, IntoArgument,
+    IntoReference, IntoValueError, Lane, LinkTraffic, Lost, NamedRef, NoRuntime, NotAllowed, OnPanic,
+    Placement, ProcessName, Ran, Ref, RefStats, RemoteCall, RemoteChannel, RemoteChannelError, RemoteError,
+    RemoteFunction, Resources, Restart, Runtime, Scoped, ServiceTraffic, SetError, ShutdownReport, Spawn,
+    SpawnError, ThisProcess, Worker, WrongThread, cancellation, cores, init,
 };
 pub use selvedge_macros::{actor, remote, remote_fn, worker_init};
 pub use selvedge_parallel as parallel;

@@ -12,8 +12,9 @@ pub use selvedge_compiler::bind::collective::{Adapter, BACKENDS, CONTRIBUTORS};
 pub use selvedge_core::{
     ACTORS, ActorEntry, ActorState, Argument, Arguments, AsyncDriver, Begun, BoxError, ConstructorEntry,
     ConstructorTable, EXTENSIONS, ErrorCodec, ErrorProbe, Extension, FUNCTIONS, Failure, Frame,
-    FunctionEntry, InitEntry, ListLevel, MethodEntry, MethodFuture, MethodTable, NoConstructor, OpaqueError,
-    Overlap, ParamEntry, PartsProbe, PinnedState, PlainResult, RemoteBody, Returned, SendState, Sharing,
-    StateProbe, TupleResult, TypedEntry, TypedError, ValueHere, WORKER_INITS, WireTupleResult, decoded,
+    FunctionEntry, FunctionFacts, InitEntry, ListLevel, MethodEntry, MethodFuture, MethodTable,
+    NoConstructor, OpaqueError, Overlap, ParamEntry, PartsProbe, PinnedState, PlainResult, RemoteBody,
+    Returned, SendState, Sharing, StateProbe, TupleResult, TypedEntry, TypedError, ValueHere, WORKER_INITS,
+    WireTupleResult, decoded,
 };
 pub use selvedge_parallel::GlobalValue;

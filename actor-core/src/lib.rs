@@ -20,6 +20,7 @@ mod reference;
 mod remote;
 mod remote_channel;
 mod schedule;
+mod task;
 mod waiting;
 mod worker;
 
@@ -105,10 +106,10 @@ pub use remote::argument::{Argument, IntoArgument};
 pub use remote::call_batch::{BatchCall, CallBatch, MapName};
 pub use remote::composite::Composite;
 pub use remote::function::{
-    Begun, FUNCTIONS, FunctionEntry, InitEntry, RemoteBody, TypedEntry, WORKER_INITS,
+    Begun, FUNCTIONS, FunctionEntry, FunctionFacts, InitEntry, RemoteBody, TypedEntry, WORKER_INITS,
 };
 pub use remote::here::{IntoReference, ValueHere};
-pub use remote::parameter::{ArgumentTuple, Parameter};
+pub use remote::parameter::{ArgumentTuple, InputRef, Parameter};
 pub use remote::remote_call::{RemoteCall, RemoteFunction};
 pub use remote::scope::{CallScope, Scoped};
 pub use remote::verbs::NoRuntime;
@@ -120,6 +121,8 @@ pub use selvedge_cluster::id_map::{IdKey, IdMap, IdSet, InOrder};
 pub use selvedge_objects::refs::RefStats;
 pub use spawn::{AnyProcess, Spawn, ThisProcess};
 pub use spawn_error::SpawnError;
+pub use task::listing::{CallInfo, CallState, FunctionInfo};
+pub use task::step::CallCancelled;
 pub use worker::hello::HelloError;
 pub use worker::launch::NotAllowed;
 pub use worker::premain::init;

@@ -1,10 +1,12 @@
 //! The wait of a function for something that another process or thread answers.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::cancel::{Cancellation, Unwanted, cancellation};
 use crate::current::{GivenPlace, NoBlocking, give_place};
 use crate::promise::{Answer, NoAnswer};
+use crate::sleeper::Sleeper;
 
 /// The reason that a wait ended without its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,4 +105,71 @@ pub(crate) fn wait_for<T>(
         Some(answered) => Ok(answered),
         None => WaitPermit::begin(timeout)?.wait_for(answer),
     }
+}
+
+/// Something that is told once.
+pub(crate) trait Told {
+    /// Whether it was told.
+    fn is_told(&self) -> bool;
+
+    /// Has the word wake this thread. Returns whether it is still to come.
+    fn listen(&self, sleeper: &Arc<Sleeper>) -> bool;
+
+    /// The thread that is about to wait.
+    fn sleeper(&self) -> Arc<Sleeper>;
+}
+
+impl<T> Told for Answer<T> {
+    fn is_told(&self) -> bool {
+        !self.is_open()
+    }
+
+    fn listen(&self, sleeper: &Arc<Sleeper>) -> bool {
+        Answer::listen(self, sleeper)
+    }
+
+    fn sleeper(&self) -> Arc<Sleeper> {
+        Answer::sleeper(self)
+    }
+}
+
+/// Waits at most `timeout` until `count` of these were told. Returns for each of them whether it was.
+pub(crate) fn wait_for_some(
+    words: &[Box<dyn Told>],
+    count: usize,
+    timeout: Duration,
+) -> Result<Vec<bool>, Unanswered> {
+    let told = || words.iter().map(|word| word.is_told()).collect::<Vec<bool>>();
+    let mut are_told = told();
+    let missing =
+        |are_told: &[bool]| count.saturating_sub(are_told.iter().filter(|is_told| **is_told).count());
+    // One that waits for letters has its thread read them.
+    let open = words.iter().zip(&are_told).find(|(_, is_told)| !**is_told);
+    let Some((first, _)) = open.filter(|_| missing(&are_told) > 0 && !timeout.is_zero()) else {
+        return Ok(are_told);
+    };
+    let waiting = WaitPermit::begin(timeout)?;
+    let deadline = waiting.started.checked_add(timeout);
+    let sleeper = first.sleeper();
+    for word in words {
+        // One that was told already is seen below.
+        let _ = word.listen(&sleeper);
+    }
+    loop {
+        are_told = told();
+        if missing(&are_told) == 0 || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            break;
+        }
+        // Sleeps until one more is told.
+        let open: Vec<_> = words
+            .iter()
+            .zip(&are_told)
+            .filter(|(_, is_told)| !**is_told)
+            .collect();
+        let none_more = || open.iter().all(|(word, _)| !word.is_told());
+        let slept = waiting.call.sleep(&sleeper, deadline, none_more);
+        slept.map_err(|Unwanted| Unanswered::Cancelled)?;
+    }
+    drop(waiting.place);
+    Ok(are_told)
 }

@@ -17,6 +17,14 @@ pub enum Lost {
         /// The worker.
         process: ProcessId,
     },
+    /// The worker that the call was for died before it had answered.
+    #[error(
+        "lost: the call was for {process}, which died (help: without `.on(..)`, a pure call runs again elsewhere)"
+    )]
+    Pinned {
+        /// The worker.
+        process: ProcessId,
+    },
     /// The call has been run as often as it may, and its worker died each time.
     #[error(
         "lost: the call was run {attempts} times, and {deaths} workers died of it or beside it (help: `.retries(n)` allows more)"

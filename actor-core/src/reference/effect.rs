@@ -1,7 +1,7 @@
 //! Effects: the work that follows a step of the count, when the lock is let go.
 
 use selvedge_cluster::peer::Peer;
-use selvedge_objects::refs::{Bundle, Leak, RefError};
+use selvedge_objects::refs::{Bundle, Leak, RefError, RefId};
 
 use super::content::Content;
 use super::fetch::Fetched;
@@ -60,6 +60,8 @@ pub(super) enum Effect {
         question: u64,
         error: RefError,
     },
+    /// Tells whoever makes objects that nobody holds this one any more.
+    Freed(RefId),
     /// Drops the content of an object.
     Drop(Content),
     /// Tells those who wait here that an object was freed.

@@ -147,6 +147,7 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThre
             EffectThread::Caller => drop(waiting),
             EffectThread::Link => table.helpers().run(Box::new(|| drop(waiting))),
         },
+        Effect::Freed(id) => table.tell_freed(id),
         Effect::Drop(content) => match place {
             EffectThread::Caller => dispose(content),
             EffectThread::Link => table.helpers().run(Box::new(|| dispose(content))),

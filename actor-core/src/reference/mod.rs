@@ -19,6 +19,7 @@
 //! - `transit.rs`: how references leave and enter encoded values;
 //! - `edge.rs`: how references leave and enter values that graphs send from process to process;
 //! - `timer.rs`: repeats what was not answered;
+//! - `whole.rs`: the content of a reference whose type does not matter;
 //! - `error.rs`: [`FetchError`]; `name.rs`: the name of a reference in errors.
 
 mod answers;
@@ -37,11 +38,12 @@ mod ready;
 mod ref_type;
 pub(crate) mod references;
 mod set;
-mod set_value;
+pub(crate) mod set_value;
 mod table;
 mod timer;
 pub(crate) mod transit;
 mod waiting_letter;
+mod whole;
 
 #[cfg(test)]
 pub(crate) mod tests;

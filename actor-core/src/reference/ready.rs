@@ -8,6 +8,7 @@ use super::fetch::{Fetched, Wish};
 use super::ref_type::Ref;
 use crate::call::request::CALL_TIMEOUT;
 use crate::promise::{Answer, NoAnswer};
+use crate::waiting::Told;
 
 /// The source of the word that a value is made.
 enum Word {
@@ -69,6 +70,18 @@ impl<T> Ref<T> {
         match self.asked(CALL_TIMEOUT, |table| table.ask(self.id(), Wish::State))? {
             Ok(Fetched::Ready(is_ready)) => Ok(is_ready),
             other => Err(self.unanswered(other)),
+        }
+    }
+
+    /// The word that the value is made, or a failure in its place; it wakes the thread that listens.
+    pub(crate) fn told_when_ready(&self) -> Box<dyn Told> {
+        match self.word() {
+            Word::Here(answer) => Box::new(answer),
+            Word::Fetched => Box::new(Answer::ready(())),
+            Word::Owner => match self.ask(Wish::Readiness) {
+                Ok(answer) => Box::new(answer),
+                Err(_) => Box::new(Answer::ready(())),
+            },
         }
     }
 

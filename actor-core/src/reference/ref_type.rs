@@ -68,7 +68,6 @@ impl<T> Ref<T> {
         }
     }
 
-    #[cfg(test)]
     pub(crate) fn handle(&self) -> &Arc<Handle> {
         &self.handle
     }
@@ -137,7 +136,7 @@ impl<T> Ref<T> {
     }
 
     /// The error of a wait that ended without its answer.
-    fn not_awaited(&self, reason: Unanswered) -> FetchError {
+    pub(crate) fn not_awaited(&self, reason: Unanswered) -> FetchError {
         let id = self.named();
         match reason {
             Unanswered::Cancelled => FetchError::Cancelled { id },

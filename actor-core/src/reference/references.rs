@@ -50,6 +50,8 @@ pub(crate) struct References {
     timer: ReferenceTimer,
     pub(super) table: Mutex<ReferenceState>,
     pub(super) above: OnceLock<Weak<dyn Any + Send + Sync>>,
+    /// Told of each object of this process that is freed.
+    freed: OnceLock<Box<dyn Fn(RefId) + Send + Sync>>,
 }
 
 /// An object of this process, by its name.
@@ -79,6 +81,7 @@ impl References {
             timer: ReferenceTimer::default(),
             table: Mutex::new(table),
             above: OnceLock::new(),
+            freed: OnceLock::new(),
         })
     }
 
@@ -299,6 +302,22 @@ impl References {
     /// Sets the service that handles find by [`Handle::above`]. Later calls have no effect.
     pub(crate) fn set_above(&self, above: Weak<dyn Any + Send + Sync>) {
         let _ = self.above.set(above);
+    }
+
+    /// Does something soon, on a thread that may run user code.
+    pub(crate) fn do_soon(&self, errand: Errand) {
+        self.helpers.run(errand);
+    }
+
+    /// Sets who is told of each object of this process that is freed; it must not run user code. Later calls have no effect.
+    pub(crate) fn on_freed(&self, tell: Box<dyn Fn(RefId) + Send + Sync>) {
+        let _ = self.freed.set(tell);
+    }
+
+    pub(super) fn tell_freed(&self, id: RefId) {
+        if let Some(tell) = self.freed.get() {
+            tell(id);
+        }
     }
 
     /// An object of this process.

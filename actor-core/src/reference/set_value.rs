@@ -15,14 +15,14 @@ use crate::body::Body;
 use crate::failure::Failure;
 
 /// A value that another process has set, as it came.
-pub(super) struct SetValue {
+pub(crate) struct SetValue {
     bytes: Bytes,
     handles: Vec<Arc<Handle>>,
     decoded: OnceLock<AnyShared>,
 }
 
 impl SetValue {
-    pub(super) fn new(bytes: Bytes, handles: Vec<Arc<Handle>>) -> Self {
+    pub(crate) fn new(bytes: Bytes, handles: Vec<Arc<Handle>>) -> Self {
         SetValue {
             bytes,
             handles,
@@ -31,7 +31,7 @@ impl SetValue {
     }
 
     /// The value as the content of an object.
-    pub(super) fn into_object(self) -> ObjectValue {
+    pub(crate) fn into_object(self) -> ObjectValue {
         ObjectValue::encoded_by(self, |value: &SetValue| Ok(value.encoded()))
     }
 

@@ -104,11 +104,14 @@ impl ReferenceState {
                 Action::RefuseFetch { to, question, error } => {
                     effects.push(Effect::RefuseFetch { to, question, error });
                 }
-                Action::Free(id) => match self.cells.remove(&id) {
-                    Some(ObjectCell::Full(content)) => effects.push(Effect::Drop(content)),
-                    Some(ObjectCell::Empty(waiting)) => effects.push(Effect::Forget(waiting)),
-                    None => {}
-                },
+                Action::Free(id) => {
+                    effects.push(Effect::Freed(id));
+                    match self.cells.remove(&id) {
+                        Some(ObjectCell::Full(content)) => effects.push(Effect::Drop(content)),
+                        Some(ObjectCell::Empty(waiting)) => effects.push(Effect::Forget(waiting)),
+                        None => {}
+                    }
+                }
             }
         }
         effects

@@ -13,6 +13,7 @@ use crate::call::Callee;
 use crate::call::remote_error::{Ran, RemoteError};
 use crate::call::request::CallFault;
 use crate::cancel::CallCancel;
+use crate::current::Current;
 use crate::failure::{Failure, FunctionPlace, wake};
 use crate::hub::post::PostError;
 use crate::promise::Answer;
@@ -27,6 +28,7 @@ use crate::remote::remote_call::Destination;
 use crate::remote::request::{EncodedArguments, Request};
 use crate::remote::service::Remote;
 use crate::remote::waiter::{Outcome, Waiter};
+use crate::task::blocking::Scheduled;
 
 /// A call that was made.
 pub(crate) struct Asking {
@@ -61,7 +63,7 @@ impl Remote {
     }
 
     /// The content of an object whose function was not run.
-    pub(super) fn kept_nothing(
+    pub(crate) fn kept_nothing(
         &self,
         function: &FunctionEntry,
         process: ProcessId,
@@ -167,7 +169,7 @@ impl Remote {
     }
 
     /// Sends a call, with the references in its arguments.
-    fn send_call(
+    pub(crate) fn send_call(
         &self,
         peer: Peer,
         call: CallId,
@@ -242,7 +244,7 @@ impl Remote {
     }
 
     /// Puts the outcome of a function into its place. If nobody holds a reference any more, the value is dropped.
-    pub(super) fn fill(&self, id: RefId, content: Content) {
+    pub(crate) fn fill(&self, id: RefId, content: Content) {
         let _ = self.references.fill(id, content);
     }
 
@@ -312,13 +314,7 @@ impl Remote {
         deadline: Option<Duration>,
     ) -> Asking {
         let (waiter, answer) = Waiter::new(Some(self.post.lead()));
-        let call = self.asked.lock().ask(peer, Arc::clone(&waiter));
-        let this = self.this.clone();
-        waiter.cancel.on_cancel(Box::new(move || {
-            if let Some(this) = this.upgrade() {
-                this.abandon(call);
-            }
-        }));
+        let call = self.list(peer, &waiter);
         match self.send_call(peer, call, (function, wants), encoded, None) {
             Ok(number) => self.asked.lock().sent(call, number),
             Err(error) => {
@@ -372,6 +368,52 @@ impl Remote {
         }
     }
 
+    /// Sends a submitted call. `told` gets its outcome, on any thread; it must not run user code. Returns the call's number and the
+    /// means to cancel it.
+    pub(crate) fn ask_submitted(
+        &self,
+        peer: Peer,
+        function: &'static FunctionEntry,
+        encoded: EncodedArguments,
+        told: Box<dyn FnOnce(Outcome) + Send>,
+    ) -> (CallId, Arc<CallCancel>) {
+        let waiter = Waiter::of_callback(told);
+        let call = self.list(peer, &waiter);
+        match self.send_call(peer, call, (function, Wants::Submitted), encoded, None) {
+            Ok(number) => self.asked.lock().sent(call, number),
+            Err(error) => {
+                let _ = self.asked.lock().abandon(call);
+                self.settle(&waiter, Err(error));
+            }
+        }
+        (call, Arc::clone(&waiter.cancel))
+    }
+
+    /// Lists a call of a peer, whose cancellation is told to the peer.
+    fn list(&self, peer: Peer, waiter: &Arc<Waiter>) -> CallId {
+        let call = self.asked.lock().ask(peer, Arc::clone(waiter));
+        let this = self.this.clone();
+        waiter.cancel.on_cancel(Box::new(move || {
+            if let Some(this) = this.upgrade() {
+                this.abandon(call);
+            }
+        }));
+        call
+    }
+
+    /// Has a submitted function of this process run.
+    pub(crate) fn run_submitted(
+        &self,
+        function: &'static FunctionEntry,
+        invocation: Invocation,
+        cancel: Arc<CallCancel>,
+        scheduled: Scheduled,
+        reply: Box<dyn FnOnce(Outcome) + Send>,
+    ) {
+        let current = self.current_of(function.is_async(), scheduled);
+        self.run_within(function, invocation, cancel, current, reply);
+    }
+
     /// Has a function of this process run.
     pub(super) fn run(
         &self,
@@ -380,11 +422,23 @@ impl Remote {
         cancel: Arc<CallCancel>,
         reply: Box<dyn FnOnce(Outcome) + Send>,
     ) {
+        let current = self.current(function.is_async());
+        self.run_within(function, invocation, cancel, current, reply);
+    }
+
+    fn run_within(
+        &self,
+        function: &'static FunctionEntry,
+        invocation: Invocation,
+        cancel: Arc<CallCancel>,
+        current: Arc<Current>,
+        reply: Box<dyn FnOnce(Outcome) + Send>,
+    ) {
         self.start(RemoteJob {
             function,
             invocation,
             cancel,
-            current: self.current(function.is_async()),
+            current,
             init: self.init,
             reply,
             executor: self.executor(),

@@ -19,11 +19,12 @@ use crate::body::Body;
 use crate::error_codec::ErrorCodec;
 use crate::failure::Failure;
 use crate::fnv::{FNV_OFFSET, fnv1a};
+use crate::lineage::RETRIES;
 use crate::reference::NamedRef;
 use crate::reference::content::ObjectValue;
 use crate::reference::handle::Handle;
 use crate::reference::transit::{arriving, leaving};
-use crate::remote::parameter::ArgumentTuple;
+use crate::remote::parameter::{ArgumentTuple, InputRef};
 
 /// All remote functions of the program. `#[remote]` adds to the list at link time.
 #[distributed_slice]
@@ -66,9 +67,34 @@ pub struct FunctionEntry {
     pub place: &'static str,
     /// The codec of the function's errors, if serde knows their type.
     pub error: fn() -> Option<&'static ErrorCodec>,
+    /// What `#[remote(..)]` says about the function.
+    pub facts: FunctionFacts,
     is_async: bool,
     encode: fn(&Arguments) -> Result<Body, Failure>,
     run: fn(Invocation) -> Running,
+}
+
+/// What `#[remote(..)]` says about a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FunctionFacts {
+    /// The times that a call may run again; `None` for a function that is not pure.
+    pub retries: Option<u32>,
+    /// The cpus that a call needs; `None` for the default.
+    pub cpus: Option<u32>,
+    /// The gpus that a call needs.
+    pub gpus: u32,
+}
+
+impl FunctionFacts {
+    /// The times that a call of a pure function may run again by default.
+    pub const RETRIES: u32 = RETRIES;
+
+    /// The facts of `#[remote]`.
+    pub const NONE: FunctionFacts = FunctionFacts {
+        retries: None,
+        cpus: None,
+        gpus: 0,
+    };
 }
 
 /// A remote function for generic code. `#[remote]` implements the trait for a type with the function's name.
@@ -105,6 +131,8 @@ pub(crate) enum Wants {
     End,
     /// Nothing.
     Nothing,
+    /// The value, or the error, of a submitted call: a word as well when it waits, and when it goes on.
+    Submitted,
     /// Nothing comes back: the value is kept where the function runs.
     Kept,
 }
@@ -141,6 +169,7 @@ pub struct TypedEntry<A, P> {
     entry: FunctionEntry,
     pass: fn(P) -> Arguments,
     homes: fn(&P) -> Vec<NamedRef>,
+    inputs: fn(&P) -> Vec<InputRef>,
     arguments: PhantomData<fn(A)>,
 }
 
@@ -158,6 +187,7 @@ impl<A: ArgumentTuple<Passed = P>, P: Wire> TypedEntry<A, P> {
             signature,
             place,
             error,
+            facts: FunctionFacts::NONE,
             is_async: F::IS_ASYNC,
             encode: |arguments| arguments.encoded::<P>(const { &Traits::WIRE }),
             run: run::<F>,
@@ -166,12 +196,20 @@ impl<A: ArgumentTuple<Passed = P>, P: Wire> TypedEntry<A, P> {
             entry,
             pass: Arguments::local::<P>,
             homes: A::homes,
+            inputs: A::inputs,
             arguments: PhantomData,
         }
     }
 }
 
 impl<A, P> TypedEntry<A, P> {
+    /// The same function, with these facts.
+    #[must_use]
+    pub const fn with(mut self, facts: FunctionFacts) -> Self {
+        self.entry.facts = facts;
+        self
+    }
+
     /// The function without the type of its arguments.
     #[must_use]
     pub const fn entry(&self) -> &FunctionEntry {
@@ -185,6 +223,11 @@ impl<A, P> TypedEntry<A, P> {
     /// The references whose owner the function has to run in.
     pub(crate) fn homes(&self, arguments: &P) -> Vec<NamedRef> {
         (self.homes)(arguments)
+    }
+
+    /// The references whose values the function takes.
+    pub(crate) fn inputs(&self, arguments: &P) -> Vec<InputRef> {
+        (self.inputs)(arguments)
     }
 }
 
@@ -263,9 +306,11 @@ fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Runni
 /// Puts a result into the form that the caller wants.
 fn returned<F: RemoteBody>(result: Result<F::Output, Failure>, kind: ArgumentsKind, wants: Wants) -> Ended {
     let returned = result.and_then(|value| match wants {
-        Wants::Value if kind == ArgumentsKind::Bytes => Returned::passed(&value, F::traits()),
+        Wants::Value | Wants::Submitted if kind == ArgumentsKind::Bytes => {
+            Returned::passed(&value, F::traits())
+        }
         Wants::Value => Returned::new(value, kind, F::traits()),
-        Wants::Kept => Ok(Returned::Kept(ObjectValue::new(value, F::traits()))),
+        Wants::Kept | Wants::Submitted => Ok(Returned::Kept(ObjectValue::new(value, F::traits()))),
         Wants::End | Wants::Nothing => Returned::new((), kind, const { &Traits::WIRE }),
     });
     returned.map_err(FunctionFault::Failed)

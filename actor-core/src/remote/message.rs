@@ -11,6 +11,7 @@ use crate::failure::{Failure, FailureReport};
 use crate::hub::post::Letter;
 use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionId, Wants};
+use crate::task::options::Submission;
 
 /// The service of calls.
 pub(crate) const CALLS: Service = Service(16);
@@ -36,6 +37,14 @@ pub(crate) enum CallMessage {
     Fault { call: CallId },
     /// The caller does not want the answer. No body.
     Cancel { call: CallId },
+    /// A submitted call waits for something, and others may have its cpus for the time; or it goes on. No body.
+    Blocked { call: CallId, is_blocked: bool },
+    /// Submits a call to the process that schedules. Body: the arguments.
+    Submit {
+        submission: Submission,
+        /// The reference to the value, and then those in the arguments.
+        parcels: Vec<Parcel>,
+    },
 }
 
 /// The reason that a function gave no value, as plain data.
@@ -73,6 +82,9 @@ impl CallMessage {
         match self {
             CallMessage::Call { call, .. } | CallMessage::Cancel { call } => call.0 << 1,
             CallMessage::Value { call, .. } | CallMessage::Fault { call } => call.0 << 1 | 1,
+            // Before the answer of the call, which has the same stream.
+            CallMessage::Blocked { call, .. } => call.0 << 1 | 1,
+            CallMessage::Submit { submission, .. } => submission.call.0 << 1,
         }
     }
 

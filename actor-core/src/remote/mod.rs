@@ -49,7 +49,7 @@ pub(crate) mod threads;
 mod turns;
 pub(crate) mod unreachable;
 pub(crate) mod verbs;
-mod waiter;
+pub(crate) mod waiter;
 
 #[cfg(test)]
 mod tests;

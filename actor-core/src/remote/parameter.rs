@@ -6,9 +6,14 @@ use std::sync::Arc;
 use selvedge_channels::Wire;
 
 use crate::failure::Failure;
+use crate::reference::handle::Handle;
 use crate::reference::{FetchError, NamedRef, Ref};
 use crate::remote::argument::Argument;
 use crate::remote::here::ValueHere;
+
+/// A reference whose value is an argument.
+#[derive(Clone, Debug)]
+pub struct InputRef(pub(crate) Arc<Handle>);
 
 /// The argument that a remote function takes: a value that may cross processes, or one that stays where it lives, [`ValueHere`].
 #[diagnostic::on_unimplemented(
@@ -28,6 +33,11 @@ pub trait Parameter: Send + Sized + 'static {
     fn home(_: &Self::Passed) -> Option<NamedRef> {
         None
     }
+
+    /// The reference whose value is the argument.
+    fn input(_: &Self::Passed) -> Option<InputRef> {
+        None
+    }
 }
 
 #[diagnostic::do_not_recommend]
@@ -38,6 +48,13 @@ impl<T: Wire> Parameter for T {
         match passed {
             Argument::Value(value) => Ok(value),
             Argument::Reference(reference) => given((&reference).await).map(Arc::unwrap_or_clone),
+        }
+    }
+
+    fn input(passed: &Argument<T>) -> Option<InputRef> {
+        match passed {
+            Argument::Value(_) => None,
+            Argument::Reference(reference) => Some(InputRef(Arc::clone(reference.handle()))),
         }
     }
 }
@@ -87,6 +104,9 @@ pub trait ArgumentTuple: Send + Sized {
 
     /// The references whose owner the function has to run in.
     fn homes(passed: &Self::Passed) -> Vec<NamedRef>;
+
+    /// The references whose values are arguments.
+    fn inputs(passed: &Self::Passed) -> Vec<InputRef>;
 }
 
 macro_rules! tuples {
@@ -103,6 +123,11 @@ macro_rules! tuples {
             fn homes(($($name,)*): &Self::Passed) -> Vec<NamedRef> {
                 let homes: [Option<NamedRef>; _] = [$($name::home($name)),*];
                 homes.into_iter().flatten().collect()
+            }
+
+            fn inputs(($($name,)*): &Self::Passed) -> Vec<InputRef> {
+                let inputs: [Option<InputRef>; _] = [$($name::input($name)),*];
+                inputs.into_iter().flatten().collect()
             }
         }
     )* };

@@ -25,14 +25,14 @@ pub(crate) struct Request {
 
 /// Encoded arguments, and the references in them.
 #[derive(Clone)]
-pub(super) struct EncodedArguments {
-    pub(super) body: Body,
-    pub(super) handles: Vec<Arc<Handle>>,
+pub(crate) struct EncodedArguments {
+    pub(crate) body: Body,
+    pub(crate) handles: Vec<Arc<Handle>>,
 }
 
 impl Request {
     /// Whether the function may run in this process: all its `#[here]` values live there.
-    pub(super) fn check(&self, process: ProcessId) -> Result<(), RemoteError> {
+    pub(crate) fn check(&self, process: ProcessId) -> Result<(), RemoteError> {
         let mut homes = self.homes.iter().copied();
         let Some(first) = homes.next() else { return Ok(()) };
         if let Some(second) = homes.find(|other| other.id().owner != first.id().owner) {
@@ -47,13 +47,13 @@ impl Request {
         }
     }
 
-    pub(super) fn encode(&self) -> Result<EncodedArguments, RemoteError> {
+    pub(crate) fn encode(&self) -> Result<EncodedArguments, RemoteError> {
         let (body, handles) = self.function.encode(&self.arguments).map_err(refused)?;
         Ok(EncodedArguments { body, handles })
     }
 
     /// The invocation of a function of this process.
-    pub(super) fn here(self, wants: Wants) -> Result<Invocation, RemoteError> {
+    pub(crate) fn here(self, wants: Wants) -> Result<Invocation, RemoteError> {
         let (arguments, handles) = if self.is_copied {
             let (body, handles) = self.function.encode(&self.arguments).map_err(refused)?;
             (Arguments::Bytes(body), handles)

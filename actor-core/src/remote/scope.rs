@@ -33,7 +33,7 @@ impl<T> Scoped<T> {
 
 impl CallScope {
     /// Calls a remote function. The scope waits for its value.
-    pub fn call<T: Wire>(&self, call: RemoteCall<T>) -> Scoped<T> {
+    pub fn call<T: Wire, S>(&self, call: RemoteCall<T, S>) -> Scoped<T> {
         let call = self.runtime.call(call);
         let value = Arc::new(Mutex::new(None));
         let place = Arc::clone(&value);
@@ -45,7 +45,7 @@ impl CallScope {
     }
 
     /// Runs a remote function whose value nobody wants. The scope waits for its end, and has its error.
-    pub fn cast<T>(&self, call: RemoteCall<T>) {
+    pub fn cast<T, S>(&self, call: RemoteCall<T, S>) {
         let call: Call<()> = self
             .runtime
             .start(call, Wants::End, const { &Traits::<()>::WIRE });

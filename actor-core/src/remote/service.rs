@@ -7,6 +7,7 @@
 //! This file has the service itself, its start and its end; `asking` has the caller's side, and `serving` the other.
 
 use std::any::Any;
+use std::future::Future;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -41,11 +42,12 @@ use crate::remote::threads::Threads;
 use crate::remote::unreachable::Unreachable;
 use crate::remote::waiter::{Outcome, Waiter};
 use crate::remote_channel::service::RemoteChannels;
+use crate::task::tasks::Tasks;
 
 /// The service of calls of one process.
 pub(crate) struct Remote {
-    pub(super) post: Arc<dyn Post>,
-    pub(super) asked: Mutex<Asked<Arc<Waiter>>>,
+    pub(crate) post: Arc<dyn Post>,
+    pub(crate) asked: Mutex<Asked<Arc<Waiter>>>,
     pub(super) served: Mutex<Served<Arc<CallCancel>>>,
     pub(crate) references: Arc<References>,
     pub(super) channels: Arc<RemoteChannels>,
@@ -55,6 +57,8 @@ pub(crate) struct Remote {
     /// The processes that live or have lived, as far as this process had to do with them: a call to one that is gone fails
     /// by its death, also before the death is announced.
     pub(super) seen: Mutex<IdSet<ProcessId>>,
+    /// The submitted calls of this process.
+    pub(super) tasks: Arc<Tasks>,
     /// The processes that this one cannot reach.
     pub(crate) unreachable: Unreachable,
     /// The names of processes in errors.
@@ -99,7 +103,8 @@ impl Remote {
         let references = References::new(Arc::clone(&post), Arc::clone(&helpers), clock);
         let channels = RemoteChannels::new(Arc::clone(&post), &references, helpers);
         let correspondences = Correspondences::new(Arc::clone(&post));
-        Arc::new_cyclic(|this| Remote {
+        let remote = Arc::new_cyclic(|this| Remote {
+            tasks: Tasks::new(post.me(), Weak::clone(this)),
             names: post.names(),
             post,
             correspondences,
@@ -119,7 +124,39 @@ impl Remote {
             threads,
             owner: OnceLock::new(),
             currents: OnceLock::new(),
-        })
+        });
+        let tasks = Arc::downgrade(&remote.tasks);
+        remote.references.on_freed(Box::new(move |id| {
+            if let Some(tasks) = tasks.upgrade() {
+                tasks.freed(id);
+            }
+        }));
+        remote
+    }
+
+    /// The submitted calls of this process.
+    pub(crate) fn tasks(&self) -> &Arc<Tasks> {
+        &self.tasks
+    }
+
+    /// The service itself, for callbacks.
+    pub(crate) fn this(&self) -> Weak<Remote> {
+        Weak::clone(&self.this)
+    }
+
+    /// Runs a future soon, on a thread that may run user code.
+    pub(crate) fn in_background<F: Future<Output = ()> + 'static>(
+        &self,
+        start: impl FnOnce() -> F + Send + 'static,
+    ) {
+        if self.background.ensure().is_ok() {
+            self.background.spawn(start);
+        }
+    }
+
+    /// Does something soon, on a thread that may run user code.
+    pub(crate) fn do_soon(&self, errand: impl FnOnce() + Send + 'static) {
+        self.references.do_soon(Box::new(errand));
     }
 
     /// The service as the receiver of letters about calls, fetches, references and channels.

@@ -22,6 +22,7 @@ use crate::remote::function::{FunctionEntry, FunctionId, Invocation, Wants, find
 use crate::remote::message::{CALLS, CallMessage, Fault};
 use crate::remote::service::Remote;
 use crate::remote::waiter::Outcome;
+use crate::task::blocking::Scheduled;
 
 /// A call of another process.
 #[derive(Clone, Copy)]
@@ -64,6 +65,10 @@ impl Receiver for Remote {
                     cancel.cancel();
                 }
             }
+            Some(CallMessage::Blocked { call, is_blocked }) => self.tasks.blocked_at(from, call, is_blocked),
+            Some(CallMessage::Submit { submission, parcels }) => {
+                self.tasks.received(from, submission, parcels, letter.body);
+            }
             // A build with other messages: whoever asked has its deadline.
             None => {}
         }
@@ -78,6 +83,7 @@ impl Receiver for Remote {
             let no_link = self.unreachable.of(peer);
             self.settle(&waiter, Err(no_link.unwrap_or(RemoteError::Died { ran })));
         }
+        self.tasks.worker_died(peer);
         let orphans = self.served.lock().died(peer);
         orphans.iter().for_each(|cancel| cancel.cancel());
     }
@@ -105,7 +111,7 @@ impl Remote {
 
     fn serve(&self, from: Peer, asked: PeerCall, parcels: Vec<Parcel>, body: Body) {
         let cancel = Arc::<CallCancel>::default();
-        let answers = matches!(asked.wants, Wants::Value | Wants::End);
+        let answers = matches!(asked.wants, Wants::Value | Wants::Submitted | Wants::End);
         if answers && !self.served.lock().begin(from, asked.call, Arc::clone(&cancel)) {
             return;
         }
@@ -137,7 +143,13 @@ impl Remote {
                 wants: asked.wants,
             };
             let reply = Box::new(move |outcome| reply(Some(function), outcome));
-            this.run(function, invocation, cancel, reply);
+            match asked.wants {
+                Wants::Submitted => {
+                    let by = Scheduled::By(from, asked.call);
+                    this.run_submitted(function, invocation, cancel, by, reply);
+                }
+                _ => this.run(function, invocation, cancel, reply),
+            }
         });
     }
 
@@ -153,8 +165,12 @@ impl Remote {
             let Some(this) = this.upgrade() else { return };
             let PeerCall { call, wants, .. } = asked;
             match (wants, outcome, kept) {
-                (Wants::Value | Wants::End, Ok(returned), _) => this.succeed(from, call, returned),
-                (Wants::Value | Wants::End, Err(error), _) => this.fail(from, call, error.into()),
+                (Wants::Value | Wants::Submitted | Wants::End, Ok(returned), _) => {
+                    this.succeed(from, call, returned)
+                }
+                (Wants::Value | Wants::Submitted | Wants::End, Err(error), _) => {
+                    this.fail(from, call, error.into())
+                }
                 (Wants::Kept, outcome, Some(id)) => this.fill(id, this.content(function, outcome)),
                 (Wants::Kept | Wants::Nothing, outcome, _) => {
                     if let Some(function) = function {

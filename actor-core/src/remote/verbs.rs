@@ -56,25 +56,16 @@ impl Runtime {
     /// }
     /// # Ok::<(), selvedge::CallError>(())
     /// ```
-    pub fn call<T: Wire>(&self, call: RemoteCall<T>) -> Call<T> {
+    pub fn call<T: Wire, S>(&self, call: RemoteCall<T, S>) -> Call<T> {
         self.start(call, Wants::Value, const { &Traits::WIRE })
     }
 
     /// Runs a remote function in a process that keeps the value, and returns a reference to it at once. The value needs no
     /// serde, unless it is fetched from another process. An error of the function is the error of every fetch.
-    pub fn keep<T: Payload>(&self, call: RemoteCall<T>) -> Ref<T> {
+    pub fn keep<T: Payload, S>(&self, call: RemoteCall<T, S>) -> Ref<T> {
         let remote = self.remote();
         let process = remote.choose(call.destination, &call.homes);
         Ref::of(remote.keep(process, request(call)))
-    }
-
-    /// Submits a remote function: it runs in the next worker in turn, and the reference to its value is there at once. A call
-    /// that takes other such references starts when their values are made, and holds no thread until then. The value stays
-    /// where it was made, and `fetch` gets it from there.
-    ///
-    /// An error of the function is the error of every fetch. A function that returns a `Ref<T>` gives a `Ref<Ref<T>>`.
-    pub fn submit<T: Wire>(&self, call: RemoteCall<T>) -> Ref<T> {
-        self.keep(call)
     }
 
     /// Creates a reference without a value, which lives in this process: [`Worker::unset`].
@@ -109,7 +100,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`CallError::Remote`] if the call was not accepted.
-    pub fn cast<T>(&self, call: RemoteCall<T>) -> Result<(), CallError> {
+    pub fn cast<T, S>(&self, call: RemoteCall<T, S>) -> Result<(), CallError> {
         let function = call.function;
         let remote = self.remote();
         let process = remote.choose(call.destination, &call.homes);
@@ -125,7 +116,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Composite`], with the errors of all calls that failed.
-    pub fn everywhere<T: Wire>(&self, call: RemoteCall<T>) -> Result<Vec<T>, Composite> {
+    pub fn everywhere<T: Wire, S>(&self, call: RemoteCall<T, S>) -> Result<Vec<T>, Composite> {
         let (function, deadline, remote) = (call.function, call.deadline, self.remote());
         // Asked for first, so that a function that must not wait calls nobody; one that may has given its place back until all
         // calls have ended.
@@ -162,9 +153,9 @@ impl Runtime {
     }
 
     /// Starts a call of which `wants` is wanted, a `T`.
-    pub(super) fn start<T: Payload, U>(
+    pub(super) fn start<T: Payload, U, S>(
         &self,
-        call: RemoteCall<U>,
+        call: RemoteCall<U, S>,
         wants: Wants,
         traits: &'static Traits<T>,
     ) -> Call<T> {
@@ -182,7 +173,7 @@ impl Runtime {
 
 impl Worker {
     /// Runs a remote function in this worker, which keeps the value: [`Runtime::keep`], with this worker as the place.
-    pub fn keep<T: Payload>(&self, call: RemoteCall<T>) -> Ref<T> {
+    pub fn keep<T: Payload, S>(&self, call: RemoteCall<T, S>) -> Ref<T> {
         self.runtime().keep(call.on(self))
     }
 
@@ -193,7 +184,7 @@ impl Worker {
     }
 }
 
-pub(super) fn request<T>(call: RemoteCall<T>) -> Request {
+pub(crate) fn request<T, S>(call: RemoteCall<T, S>) -> Request {
     Request {
         function: call.function,
         arguments: call.arguments,

@@ -26,7 +26,7 @@ mod tests;
 mod worker;
 
 pub use resources::Resources;
-pub(crate) use scheduler::{CallStart, Infeasible, Scheduler};
+pub(crate) use scheduler::{Infeasible, Scheduler};
 
 /// The number of times that a ready call is passed over by younger ones.
 pub(crate) const PASSES_MAX: u64 = 64;

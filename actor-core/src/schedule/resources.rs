@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Numbers of cpus, gpus and things with a name. A call needs some while it runs, and a worker offers some.
 ///
 /// ```
@@ -12,7 +14,7 @@ use std::fmt;
 /// assert!(offered.covers(&Resources::cpus(2).and("licence", 1)));
 /// assert!(!offered.covers(&Resources::cpus(1).gpus(2)));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Resources {
     cpus: u32,
     gpus: u32,

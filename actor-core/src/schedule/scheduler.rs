@@ -16,12 +16,8 @@ pub(crate) struct CallStart {
 }
 
 /// No worker offers what a call needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Infeasible {
-    pub(crate) needs: Resources,
-    /// What each worker offers.
-    pub(crate) offered: Vec<Resources>,
-}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Infeasible;
 
 #[derive(Clone, Debug)]
 struct ScheduledCall {
@@ -71,14 +67,28 @@ impl Scheduler {
         (lost, self.hopeless())
     }
 
-    /// Whether the worker is here.
-    pub(crate) fn has_worker(&self, worker: Peer) -> bool {
-        self.workers.contains_key(&worker)
+    /// A worker gets nothing more; what runs there goes on. Returns the calls that nobody can run any more.
+    pub(crate) fn close_worker(&mut self, worker: Peer) -> Vec<u64> {
+        if let Some(load) = self.workers.get_mut(&worker) {
+            load.close();
+        }
+        self.hopeless()
     }
 
-    /// The number of workers.
-    pub(crate) fn worker_count(&self) -> usize {
-        self.workers.len()
+    /// Whether the worker is here, and gets calls.
+    pub(crate) fn is_open(&self, worker: Peer) -> bool {
+        self.workers.get(&worker).is_some_and(|load| !load.is_closed())
+    }
+
+    /// The workers that get calls.
+    fn open(&self) -> impl Iterator<Item = &WorkerLoad> {
+        self.workers.values().filter(|load| !load.is_closed())
+    }
+
+    /// What the workers offer, for errors.
+    pub(crate) fn offered(&self) -> String {
+        let offers: Vec<String> = self.open().map(|load| load.offers().to_string()).collect();
+        offers.join("; ")
     }
 
     /// Submits a call, of whose inputs this number is missing. Numbers of calls are higher the later they are submitted.
@@ -102,19 +112,12 @@ impl Scheduler {
     ///
     /// # Errors
     /// [`Infeasible`].
-    pub(crate) fn check(&self, needs: &Resources) -> Result<(), Infeasible> {
-        let mut offers = self.workers.values().map(WorkerLoad::offers);
-        if self.workers.is_empty() || offers.any(|offers| offers.covers(needs)) {
-            return Ok(());
+    fn check(&self, needs: &Resources) -> Result<(), Infeasible> {
+        let mut offers = self.open().map(WorkerLoad::offers).peekable();
+        match offers.peek().is_none() || offers.any(|offers| offers.covers(needs)) {
+            true => Ok(()),
+            false => Err(Infeasible),
         }
-        Err(Infeasible {
-            needs: needs.clone(),
-            offered: self
-                .workers
-                .values()
-                .map(|worker| worker.offers().clone())
-                .collect(),
-        })
     }
 
     /// An input of a call is there.
@@ -227,10 +230,10 @@ impl Scheduler {
 
     /// Takes out the ready calls that no worker offers enough for. Those whose inputs are missing are looked at as well.
     fn hopeless(&mut self) -> Vec<u64> {
-        if self.workers.is_empty() {
+        let offers: Vec<Resources> = self.open().map(|load| load.offers().clone()).collect();
+        if offers.is_empty() {
             return Vec::new();
         }
-        let offers: Vec<Resources> = self.workers.values().map(|load| load.offers().clone()).collect();
         let may = |needs: &Resources| offers.iter().any(|offers| offers.covers(needs));
         let mut hopeless = self.ready.extract(may);
         for call in &hopeless {

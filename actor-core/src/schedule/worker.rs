@@ -23,6 +23,8 @@ pub(super) struct WorkerLoad {
     ahead: VecDeque<u64>,
     /// The resources that the calls which run and do not wait use.
     used: Resources,
+    /// Whether it gets nothing more.
+    is_closed: bool,
     /// The number of calls that the scheduler had started before the last one of this worker.
     pub(super) last_turn: u64,
 }
@@ -34,6 +36,7 @@ impl WorkerLoad {
             running: IdMap::new(),
             ahead: VecDeque::new(),
             used: Resources::default(),
+            is_closed: false,
             last_turn: 0,
         }
     }
@@ -45,6 +48,16 @@ impl WorkerLoad {
     /// Offers something else from now on; what runs goes on.
     pub(super) fn offer(&mut self, offers: Resources) {
         self.offers = offers;
+        self.is_closed = false;
+    }
+
+    /// Gets nothing more; what runs goes on.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
     }
 
     /// The resources that are used.
@@ -57,13 +70,13 @@ impl WorkerLoad {
     pub(super) fn fits(&self, needs: &Resources) -> bool {
         let mut sum = self.used.clone();
         sum.add(needs);
-        self.ahead.is_empty() && self.offers.covers(&sum)
+        !self.is_closed && self.ahead.is_empty() && self.offers.covers(&sum)
     }
 
     /// Whether a call may be pushed ahead (`SCHEDULE-5`).
     pub(super) fn has_room_ahead(&self, needs: &Resources) -> bool {
         let is_plain = needs.is_one_cpu() && self.running.values().all(|running| running.needs.is_one_cpu());
-        is_plain && self.ahead.len() < AHEAD_MAX && self.offers.cpu_count() > 0
+        is_plain && !self.is_closed && self.ahead.len() < AHEAD_MAX && self.offers.cpu_count() > 0
     }
 
     pub(super) fn ahead(&self) -> usize {

@@ -9,6 +9,7 @@ use syn::{
     parse_quote,
 };
 
+use super::facts::submitted;
 use super::function::{described, item, read, strip};
 use crate::edge_type::help;
 use crate::entry::argument::variables;
@@ -102,6 +103,7 @@ fn expanded(captures: &[Capture], closure: &ExprClosure) -> syn::Result<TokenStr
         taken.iter().map(Param::described).collect::<Vec<_>>(),
     );
     let (name, result) = (&read.signature.ident, &read.result);
+    let submitted = submitted(result);
     let mut plain = function.clone();
     strip(&mut plain.sig);
     Ok(quote! {
@@ -116,7 +118,7 @@ fn expanded(captures: &[Capture], closure: &ExprClosure) -> syn::Result<TokenStr
             #[allow(dead_code)]
             impl __SelvedgeCaptures {
                 /// Describes a call with these arguments.
-                fn remote(&self, #(#arguments: impl #of_arguments),*) -> ::selvedge::RemoteCall<#result> {
+                fn remote(&self, #(#arguments: impl #of_arguments),*) -> ::selvedge::RemoteCall<#result, #submitted> {
                     #name::remote(#(::std::clone::Clone::clone(&self.#fields),)* #(#arguments),*)
                 }
             }
@@ -126,7 +128,7 @@ fn expanded(captures: &[Capture], closure: &ExprClosure) -> syn::Result<TokenStr
                 type Output = #result;
 
                 fn describe(&self, (#(#arguments,)*): Self::Arguments) -> ::selvedge::RemoteCall<#result> {
-                    #name::remote(#(::std::clone::Clone::clone(&self.#fields),)* #(#arguments),*)
+                    #name::remote(#(::std::clone::Clone::clone(&self.#fields),)* #(#arguments),*).plain()
                 }
             }
 

@@ -11,6 +11,7 @@ use crate::edge_type::{Pass, help, probes, result_type, traits};
 use crate::entry::argument::{passed, variables};
 use crate::entry::place;
 use crate::parse::Param;
+use crate::remote::facts::{Facts, submitted};
 use crate::remote::parameter::remote_params;
 
 /// A remote function that has been read.
@@ -24,6 +25,7 @@ pub(super) struct Function<'a> {
     pub(super) fallible: bool,
     /// The path under which the function is registered, as an expression.
     pub(super) path: TokenStream,
+    pub(super) facts: Facts,
 }
 
 /// Expands `#[remote]`.
@@ -40,14 +42,10 @@ pub(crate) fn attribute(arguments: TokenStream, item: TokenStream) -> TokenStrea
     };
     let name = function.sig.ident.to_string();
     let path = quote!(::std::concat!(::std::module_path!(), "::", #name));
-    let mistake = (!arguments.is_empty()).then(|| {
-        help(
-            arguments,
-            "`#[remote]` takes no arguments",
-            "write `#[remote]` alone; options belong to the call",
-        )
+    let read = syn::parse2(arguments).and_then(|facts| {
+        let read = read(&function, path)?;
+        Ok(Function { facts, ..read })
     });
-    let read = mistake.map_or_else(|| read(&function, path), Err);
     match read {
         Ok(read) => {
             let described = described(&read);
@@ -92,6 +90,7 @@ pub(super) fn read(function: &ItemFn, path: TokenStream) -> syn::Result<Function
         result,
         fallible,
         path,
+        facts: Facts::default(),
     })
 }
 
@@ -145,7 +144,7 @@ pub(super) fn described(function: &Function<'_>) -> TokenStream {
         .iter()
         .zip(&variables)
         .map(|(param, name)| param.of_described(name));
-    let (body, entry, probes) = (body(function), entry(function), probes());
+    let (body, entry, probes, submitted) = (body(function), entry(function), probes(), submitted(result));
     quote! {
         #(#attributes)*
         #[doc = #shown]
@@ -166,7 +165,7 @@ pub(super) fn described(function: &Function<'_>) -> TokenStream {
             #[allow(dead_code)]
             impl #name {
                 /// Describes a call with these arguments.
-                #visibility fn remote(#(#names: impl #taken),*) -> ::selvedge::RemoteCall<#result> {
+                #visibility fn remote(#(#names: impl #taken),*) -> ::selvedge::RemoteCall<#result, #submitted> {
                     ::selvedge::RemoteCall::new(&__SELVEDGE_ENTRY, (#(#converted,)*))
                 }
             }
@@ -198,12 +197,13 @@ fn names(params: &[Param]) -> Vec<&Ident> {
 fn entry(function: &Function<'_>) -> TokenStream {
     let (signature, name, path) = (function.signature, &function.signature.ident, &function.path);
     let (text, place, error) = (quote!(#signature).to_string(), place(), error(function));
+    let facts = function.facts.expression();
     let edges = function.params.iter().map(|param| &param.edge);
     let on_their_way = function.params.iter().map(Param::on_its_way);
     // An argument that cannot be sent is an error at the parameters.
     let of = quote_spanned!(signature.paren_token.span.join()=> ::selvedge::__private::TypedEntry::of::<#name>(#path, #text, #place, #error));
     quote! {
-        static __SELVEDGE_ENTRY: ::selvedge::__private::TypedEntry<(#(#edges,)*), (#(#on_their_way,)*)> = #of;
+        static __SELVEDGE_ENTRY: ::selvedge::__private::TypedEntry<(#(#edges,)*), (#(#on_their_way,)*)> = #of.with(#facts);
 
         #[::selvedge::__private::linkme::distributed_slice(::selvedge::__private::FUNCTIONS)]
         #[linkme(crate = ::selvedge::__private::linkme)]

@@ -4,6 +4,7 @@
 //! of `#[worker_init]`.
 
 mod closure;
+mod facts;
 mod function;
 mod init;
 mod parameter;

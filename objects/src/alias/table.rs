@@ -216,8 +216,9 @@ impl AliasTable {
         }
     }
 
-    /// A reference and everything that stands for it, the reference first. A work list.
-    fn descent(&self, root: RefId) -> Vec<RefId> {
+    /// A reference and everything of this owner that stands for it, the reference first. A work list.
+    #[must_use]
+    pub fn descent(&self, root: RefId) -> Vec<RefId> {
         let mut found = vec![root];
         let mut at = 0;
         while let Some(id) = found.get(at) {

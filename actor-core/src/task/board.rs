@@ -1,0 +1,179 @@
+//! All submitted calls of this process, with the scheduler, the lineage and the aliases: plain data behind one lock.
+
+use std::sync::Arc;
+
+use selvedge_cluster::id_map::{IdMap, IdSet};
+use selvedge_cluster::peer::{Peer, ProcessId};
+use selvedge_objects::alias::AliasTable;
+use selvedge_objects::refs::RefId;
+
+use super::options::TaskOptions;
+use crate::cancel::CallCancel;
+use crate::lineage::{CallDigest, Lineage};
+use crate::reference::content::{Content, ObjectValue};
+use crate::reference::handle::Handle;
+use crate::remote::calls::CallId;
+use crate::remote::function::FunctionEntry;
+use crate::remote::request::{EncodedArguments, Request};
+use crate::remote::waiter::Outcome;
+use crate::schedule::{Resources, Scheduler};
+
+/// The bytes of specs that are kept of calls that have ended. Their values lie with their owner, this process, and are not lost
+/// as long as it lives: so no spec is needed then.
+const KEPT_BYTES_MAX: usize = 0;
+
+/// The arguments of a submitted call.
+pub(super) enum TaskArguments {
+    /// For this process, as they are.
+    Here(Box<Request>),
+    /// For any process.
+    Encoded(EncodedArguments),
+    /// The call will not run again.
+    Dropped,
+}
+
+/// Takes the reference out of a value that is one.
+pub(super) type ReferenceOf = fn(&ObjectValue) -> Option<Arc<Handle>>;
+
+/// A call to be submitted.
+pub(crate) struct NewTask {
+    pub(super) function: &'static FunctionEntry,
+    pub(super) object: RefId,
+    pub(super) arguments: TaskArguments,
+    pub(super) inputs: Vec<Arc<Handle>>,
+    pub(super) options: TaskOptions,
+    pub(super) pinned: Option<ProcessId>,
+    /// For a function that returns a reference.
+    pub(super) alias: Option<ReferenceOf>,
+    pub(super) digest: CallDigest,
+}
+
+/// The life of a submitted call.
+#[derive(Clone)]
+pub(super) enum TaskLife {
+    /// Its inputs are not there, or no worker has room.
+    Queued,
+    /// It was sent to a worker.
+    Runs {
+        worker: Peer,
+        cancel: Arc<CallCancel>,
+        /// The number of the letter's call, unless it runs in this process.
+        asked: Option<CallId>,
+    },
+    /// The function has returned a reference whose value is not there yet.
+    Stands,
+    Ended {
+        is_failed: bool,
+    },
+}
+
+/// A submitted call whose value, or the value to come, somebody holds.
+pub(super) struct Task {
+    pub(super) new: NewTask,
+    pub(super) life: TaskLife,
+    /// Whether nobody holds the value any more. The call goes on all the same.
+    pub(super) is_released: bool,
+    /// The reference that the value stands for. The object of an alias holds one handle on its target.
+    pub(super) target: Option<Arc<Handle>>,
+}
+
+/// Something that has happened to a submitted call, or to a worker.
+pub(super) enum TaskEvent {
+    Submitted(Box<NewTask>),
+    /// An input that was not submitted itself is there.
+    InputMade {
+        call: u64,
+    },
+    Sent {
+        call: u64,
+        attempt: u32,
+        worker: Peer,
+        cancel: Arc<CallCancel>,
+        asked: Option<CallId>,
+    },
+    /// The arguments were encoded after all, for another process.
+    Encoded {
+        call: u64,
+        arguments: EncodedArguments,
+    },
+    Ended {
+        call: u64,
+        attempt: u32,
+        worker: Peer,
+        outcome: Outcome,
+    },
+    /// The value of the reference that the call has returned is there.
+    TargetMade {
+        call: u64,
+        content: Content,
+    },
+    Blocked {
+        by: BlockedCall,
+        is_blocked: bool,
+    },
+    Freed(RefId),
+    Cancelled(RefId),
+    WorkerDied(Peer),
+    /// A worker offers something else from now on.
+    Offers(Peer, Resources),
+}
+
+/// The name of a call that waits.
+pub(super) enum BlockedCall {
+    Here(u64),
+    At(Peer, CallId),
+}
+
+/// Something that has to be done, without the lock.
+pub(super) enum TaskEffect {
+    Run {
+        call: u64,
+        attempt: u32,
+        worker: Peer,
+    },
+    Fill(RefId, Content),
+    Cancel(Arc<CallCancel>),
+    /// Tell when this input is there.
+    Watch(u64, Arc<Handle>),
+    /// Tell when the value of the reference that the call has returned is there.
+    Follow(u64, Arc<Handle>),
+    /// Drop this: some of it may be user code.
+    Drop(Box<Task>),
+    DropArguments(TaskArguments),
+    DropHandles(Vec<Arc<Handle>>),
+    DropOutcome(Outcome),
+}
+
+/// All submitted calls.
+pub(super) struct Board {
+    pub(super) me: Peer,
+    pub(super) scheduler: Scheduler,
+    pub(super) lineage: Lineage,
+    pub(super) aliases: AliasTable,
+    pub(super) tasks: IdMap<u64, Task>,
+    pub(super) objects: IdMap<RefId, u64>,
+    /// The calls that wait at other processes, by the number of the letter's call there.
+    pub(super) asked: IdMap<CallId, u64>,
+    /// The offers that users have set.
+    pub(super) offers: IdMap<Peer, Resources>,
+    /// The lives of processes that have ended.
+    pub(super) dead: IdSet<Peer>,
+    pub(super) numbers: u64,
+}
+
+impl Board {
+    pub(super) fn new(me: Peer) -> Self {
+        Board {
+            me,
+            scheduler: Scheduler::default(),
+            lineage: Lineage::new(KEPT_BYTES_MAX),
+            aliases: AliasTable::new(me),
+            tasks: IdMap::new(),
+            objects: IdMap::new(),
+            asked: IdMap::new(),
+            offers: IdMap::new(),
+            dead: IdSet::new(),
+            numbers: 0,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The submitted calls of a process, and its functions, to look at.
+
+use selvedge_cluster::peer::ProcessId;
+
+use super::board::TaskLife;
+use super::tasks::Tasks;
+use crate::lineage::CallDigest;
+use crate::remote::function::FUNCTIONS;
+use crate::runtime::Runtime;
+use crate::schedule::Resources;
+
+/// A submitted call whose value somebody holds, or that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallInfo {
+    /// The call's name, the same on every run of it.
+    pub digest: CallDigest,
+    /// The path of the function.
+    pub function: &'static str,
+    /// The state of the call.
+    pub state: CallState,
+    /// The resources that it needs while it runs.
+    pub needs: Resources,
+    /// The number of times that it was begun, or is to be begun.
+    pub attempts: u32,
+}
+
+/// The state of a submitted call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallState {
+    /// Inputs are missing, or no worker has room.
+    Queued,
+    /// The call is at this process: it runs, or starts when another one ends.
+    Running(ProcessId),
+    /// The function has returned a reference whose value is not there yet.
+    Alias,
+    /// The value is there.
+    Made,
+    /// The call has failed, or its value is lost.
+    Failed,
+}
+
+/// A remote function of this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FunctionInfo {
+    /// The number by which processes find it, a hash of path and signature.
+    pub id: u64,
+    /// The path.
+    pub path: &'static str,
+    /// The text of the signature.
+    pub signature: &'static str,
+    /// The times that a call may run again; `None` if the function is not pure.
+    pub retries: Option<u32>,
+}
+
+impl Runtime {
+    /// The submitted calls that this process schedules, in the order of their submission: those that have not ended, and those
+    /// whose value somebody holds.
+    #[must_use]
+    pub fn calls(&self) -> Vec<CallInfo> {
+        self.remote().tasks().listed()
+    }
+
+    /// The remote functions of the program, in the order of their paths. All processes of a runtime have the same.
+    #[must_use]
+    pub fn functions(&self) -> Vec<FunctionInfo> {
+        let functions = FUNCTIONS.iter().map(|function| FunctionInfo {
+            id: function.id().0,
+            path: function.path,
+            signature: function.signature,
+            retries: function.facts.retries,
+        });
+        let mut functions: Vec<_> = functions.collect();
+        functions.sort_unstable_by_key(|function| (function.path, function.signature));
+        functions
+    }
+}
+
+impl Tasks {
+    fn listed(&self) -> Vec<CallInfo> {
+        let board = self.board.lock();
+        let calls = board.tasks.iter().map(|(call, task)| CallInfo {
+            digest: task.new.digest,
+            function: task.new.function.path,
+            state: match &task.life {
+                TaskLife::Queued => CallState::Queued,
+                TaskLife::Runs { worker, .. } => CallState::Running(worker.process),
+                TaskLife::Stands => CallState::Alias,
+                TaskLife::Ended { is_failed: false } => CallState::Made,
+                TaskLife::Ended { is_failed: true } => CallState::Failed,
+            },
+            needs: task.new.options.needs.clone(),
+            attempts: board.lineage.attempt(*call),
+        });
+        calls.collect()
+    }
+}

@@ -1,0 +1,186 @@
+//! What is done when something has happened to submitted calls, without the lock.
+
+use std::sync::Arc;
+
+use selvedge_channels::dispose;
+use selvedge_cluster::peer::Peer;
+
+use super::blocking::Scheduled;
+use super::board::{TaskArguments, TaskEffect, TaskEvent, TaskLife};
+use super::tasks::Tasks;
+use crate::actor::arguments::Arguments;
+use crate::cancel::CallCancel;
+use crate::reference::Ref;
+use crate::reference::handle::Handle;
+use crate::remote::function::{FunctionEntry, Invocation, Wants};
+use crate::remote::request::{EncodedArguments, Request};
+use crate::remote::service::Remote;
+use crate::remote::waiter::Outcome;
+
+impl Tasks {
+    pub(super) fn perform(self: &Arc<Self>, remote: &Remote, effect: TaskEffect) {
+        match effect {
+            TaskEffect::Run {
+                call,
+                attempt,
+                worker,
+            } => self.run(remote, call, attempt, worker),
+            TaskEffect::Fill(object, content) => remote.fill(object, content),
+            TaskEffect::Cancel(cancel) => cancel.cancel(),
+            TaskEffect::Watch(call, input) => self.watch(remote, call, input),
+            TaskEffect::Follow(call, target) => self.follow(remote, call, target),
+            TaskEffect::Drop(task) => remote.do_soon(move || dispose(task)),
+            TaskEffect::DropArguments(TaskArguments::Here(request)) => {
+                remote.do_soon(move || dispose(request));
+            }
+            TaskEffect::DropArguments(arguments) => drop(arguments),
+            TaskEffect::DropHandles(handles) => drop(handles),
+            TaskEffect::DropOutcome(outcome) => remote.do_soon(move || dispose(outcome)),
+        }
+    }
+
+    /// Has a call run at a worker.
+    fn run(self: &Arc<Self>, remote: &Remote, call: u64, attempt: u32, worker: Peer) {
+        let mut board = self.board.lock();
+        let Some(task) = board.tasks.get_mut(&call) else {
+            return;
+        };
+        if !matches!(task.life, TaskLife::Queued) {
+            return;
+        }
+        let (function, is_here) = (task.new.function, worker.process == self.me.process);
+        let arguments = match &task.new.arguments {
+            TaskArguments::Encoded(encoded) => TaskArguments::Encoded(encoded.clone()),
+            _ => std::mem::replace(&mut task.new.arguments, TaskArguments::Dropped),
+        };
+        drop(board);
+        let run = Attempt {
+            call,
+            attempt,
+            worker,
+            function,
+        };
+        match (arguments, is_here) {
+            (TaskArguments::Dropped, _) => {}
+            (TaskArguments::Here(request), true) => {
+                self.run_here(remote, run, request.here(Wants::Submitted))
+            }
+            (TaskArguments::Encoded(encoded), true) => {
+                let invocation = Invocation {
+                    arguments: Arguments::Bytes(encoded.body),
+                    handles: encoded.handles,
+                    wants: Wants::Submitted,
+                };
+                self.run_here(remote, run, Ok(invocation));
+            }
+            (TaskArguments::Encoded(encoded), false) => self.send(remote, run, encoded),
+            (TaskArguments::Here(request), false) => self.encode_and_send(remote, run, request),
+        }
+    }
+
+    /// There was no worker when the call was submitted, and there is one now: the arguments are encoded by user code.
+    fn encode_and_send(self: &Arc<Self>, remote: &Remote, run: Attempt, request: Box<Request>) {
+        let tasks = Arc::clone(self);
+        remote.do_soon(move || {
+            let encoded = request.encode();
+            dispose(request);
+            match (encoded, tasks.remote.upgrade()) {
+                (Ok(arguments), Some(remote)) => {
+                    let call = run.call;
+                    let encoded = arguments.clone();
+                    tasks.event(TaskEvent::Encoded { call, arguments });
+                    tasks.send(&remote, run, encoded);
+                }
+                (Err(error), _) => tasks.told(run)(Err(error)),
+                (Ok(_), None) => {}
+            }
+        });
+    }
+
+    fn run_here(
+        self: &Arc<Self>,
+        remote: &Remote,
+        run: Attempt,
+        invocation: Result<Invocation, crate::call::remote_error::RemoteError>,
+    ) {
+        let told = self.told(run);
+        let invocation = match invocation {
+            Ok(invocation) => invocation,
+            Err(error) => return told(Err(error)),
+        };
+        let cancel = Arc::<CallCancel>::default();
+        self.sent(run, &cancel, None);
+        remote.run_submitted(run.function, invocation, cancel, Scheduled::Here(run.call), told);
+    }
+
+    fn send(self: &Arc<Self>, remote: &Remote, mut run: Attempt, encoded: EncodedArguments) {
+        // A call that is for one process names no life of it.
+        match remote.find(run.worker.process) {
+            Ok(peer) => run.worker = peer,
+            Err(error) => return self.told(run)(Err(error)),
+        }
+        let told = self.told(run);
+        let (asked, cancel) = remote.ask_submitted(run.worker, run.function, encoded, told);
+        self.sent(run, &cancel, Some(asked));
+    }
+
+    fn sent(
+        self: &Arc<Self>,
+        run: Attempt,
+        cancel: &Arc<CallCancel>,
+        asked: Option<crate::remote::calls::CallId>,
+    ) {
+        self.event(TaskEvent::Sent {
+            call: run.call,
+            attempt: run.attempt,
+            worker: run.worker,
+            cancel: Arc::clone(cancel),
+            asked,
+        });
+    }
+
+    /// The way for the outcome of an attempt.
+    fn told(self: &Arc<Self>, run: Attempt) -> Box<dyn FnOnce(Outcome) + Send> {
+        let tasks = Arc::clone(self);
+        Box::new(move |outcome| {
+            tasks.event(TaskEvent::Ended {
+                call: run.call,
+                attempt: run.attempt,
+                worker: run.worker,
+                outcome,
+            });
+        })
+    }
+
+    /// Tells when an input is there that was not submitted here.
+    fn watch(self: &Arc<Self>, remote: &Remote, call: u64, input: Arc<Handle>) {
+        let tasks = Arc::downgrade(self);
+        remote.in_background(move || async move {
+            // The call gets the error itself when it fetches the value.
+            let _ = Ref::<()>::of(input).until_ready().await;
+            if let Some(tasks) = tasks.upgrade() {
+                tasks.event(TaskEvent::InputMade { call });
+            }
+        });
+    }
+
+    /// Tells when the value is there for which a call's value stands.
+    fn follow(self: &Arc<Self>, remote: &Remote, call: u64, target: Arc<Handle>) {
+        let tasks = Arc::downgrade(self);
+        remote.in_background(move || async move {
+            let content = Ref::<()>::of(target).content().await;
+            if let Some(tasks) = tasks.upgrade() {
+                tasks.event(TaskEvent::TargetMade { call, content });
+            }
+        });
+    }
+}
+
+/// One run of a call.
+#[derive(Clone, Copy)]
+pub(super) struct Attempt {
+    call: u64,
+    attempt: u32,
+    worker: Peer,
+    function: &'static FunctionEntry,
+}

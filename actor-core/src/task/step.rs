@@ -1,0 +1,464 @@
+//! What happens to submitted calls, and what has to be done in consequence. Nothing here runs user code.
+
+use std::sync::Arc;
+
+use selvedge_channels::Traits;
+use selvedge_cluster::peer::Peer;
+use selvedge_objects::alias::{AliasError, Target};
+use selvedge_objects::refs::RefId;
+
+use super::board::{BlockedCall, Board, NewTask, Task, TaskArguments, TaskEffect, TaskEvent, TaskLife};
+use crate::actor::arguments::Returned;
+use crate::call::remote_error::{Ran, RemoteError};
+use crate::cores::core_count;
+use crate::failure::{Failure, FunctionPlace};
+use crate::lineage::{Lost, Spec, Step};
+use crate::reference::Ref;
+use crate::reference::content::Content;
+use crate::reference::handle::Handle;
+use crate::reference::set_value::SetValue;
+use crate::reference::transit::{Beside, arriving};
+use crate::remote::waiter::Outcome;
+use crate::schedule::{Infeasible, Resources};
+
+/// The error of a submitted call that was cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cancelled: `Runtime::cancel` was called for it")]
+pub struct CallCancelled;
+
+impl Board {
+    /// Takes note of an event. `workers` are the living processes besides this one.
+    pub(super) fn step(&mut self, event: TaskEvent, workers: &[Peer]) -> Vec<TaskEffect> {
+        let mut effects = Vec::new();
+        self.meet(workers, &mut effects);
+        match event {
+            TaskEvent::Submitted(new) => self.submitted(*new, &mut effects),
+            TaskEvent::InputMade { call } => self.scheduler.input_made(call),
+            TaskEvent::Sent {
+                call,
+                attempt,
+                worker,
+                cancel,
+                asked,
+            } => {
+                let counts = self.lineage.attempt(call) == attempt;
+                match self.tasks.get_mut(&call).filter(|_| counts) {
+                    Some(task) if matches!(task.life, TaskLife::Queued) => {
+                        self.asked.extend(asked.map(|asked| (asked, call)));
+                        task.life = TaskLife::Runs {
+                            worker,
+                            cancel,
+                            asked,
+                        };
+                    }
+                    // It was cancelled meanwhile, or has ended.
+                    _ => effects.push(TaskEffect::Cancel(cancel)),
+                }
+            }
+            TaskEvent::Encoded { call, arguments } => {
+                if let Some(task) = self.tasks.get_mut(&call) {
+                    task.new.arguments = TaskArguments::Encoded(arguments);
+                }
+            }
+            TaskEvent::Ended {
+                call,
+                attempt,
+                worker,
+                outcome,
+            } => self.ended(call, attempt, worker, outcome, &mut effects),
+            TaskEvent::TargetMade { call, content } => self.finish(call, content, &mut effects),
+            TaskEvent::Blocked { by, is_blocked } => {
+                let call = match by {
+                    BlockedCall::Here(call) => Some(call),
+                    BlockedCall::At(peer, asked) => self.asked_of(peer, asked),
+                };
+                call.into_iter()
+                    .for_each(|call| self.scheduler.set_blocked(call, is_blocked));
+            }
+            TaskEvent::Freed(object) => self.freed(object, &mut effects),
+            TaskEvent::Cancelled(object) => self.cancelled(object, &mut effects),
+            TaskEvent::WorkerDied(worker) => {
+                self.offers.remove(&worker);
+                self.dead.insert(worker);
+                // Each of its calls is told by itself, and goes on as lost.
+                let (_, hopeless) = self.scheduler.remove_worker(worker);
+                self.infeasible(hopeless, &mut effects);
+            }
+            TaskEvent::Offers(worker, offers) => {
+                self.offers.insert(worker, offers.clone());
+                if self.scheduler.is_open(worker) {
+                    let hopeless = self.scheduler.add_worker(worker, offers);
+                    self.infeasible(hopeless, &mut effects);
+                }
+            }
+        }
+        // A worker may have gone.
+        self.meet(workers, &mut effects);
+        self.start(&mut effects);
+        effects
+    }
+
+    /// The call that a process names, if it is there.
+    fn asked_of(&self, peer: Peer, asked: crate::remote::calls::CallId) -> Option<u64> {
+        let call = *self.asked.get(&asked)?;
+        match &self.tasks.get(&call)?.life {
+            TaskLife::Runs { worker, .. } if *worker == peer => Some(call),
+            _ => None,
+        }
+    }
+
+    /// Notes which workers there are. Without any, this process is the worker.
+    fn meet(&mut self, workers: &[Peer], effects: &mut Vec<TaskEffect>) {
+        let mut workers: Vec<Peer> = workers.to_vec();
+        workers.retain(|worker| !self.dead.contains(worker));
+        if workers.is_empty() {
+            workers.push(self.me);
+        }
+        for worker in &workers {
+            if !self.scheduler.is_open(*worker) {
+                let cores = u32::try_from(core_count()).unwrap_or(u32::MAX);
+                let offers = self.offers.get(worker).cloned();
+                let offers = offers.unwrap_or_else(|| Resources::cpus(cores));
+                let hopeless = self.scheduler.add_worker(*worker, offers);
+                self.infeasible(hopeless, effects);
+            }
+        }
+        if !workers.contains(&self.me) && self.scheduler.is_open(self.me) {
+            let hopeless = self.scheduler.close_worker(self.me);
+            self.infeasible(hopeless, effects);
+        }
+    }
+
+    fn submitted(&mut self, new: NewTask, effects: &mut Vec<TaskEffect>) {
+        self.numbers += 1;
+        let call = self.numbers;
+        let (object, needs) = (new.object, new.options.needs.clone());
+        let known = new
+            .inputs
+            .iter()
+            .map(|input| self.objects.get(&input.id()).copied());
+        let inputs: Vec<u64> = known.clone().flatten().collect();
+        let strangers = new.inputs.iter().zip(known).filter(|(_, known)| known.is_none());
+        let strangers: Vec<Arc<Handle>> = strangers.map(|(input, _)| Arc::clone(input)).collect();
+        let bytes = match &new.arguments {
+            TaskArguments::Encoded(arguments) => arguments.body.len(),
+            TaskArguments::Here(_) | TaskArguments::Dropped => 0,
+        };
+        let pinned = new.pinned;
+        let spec = Spec {
+            inputs,
+            retries: new.options.retries.filter(|_| pinned.is_none()),
+            bytes: bytes + std::mem::size_of::<Task>(),
+        };
+        self.objects.insert(object, call);
+        self.aliases.register(object);
+        let missing = self.lineage.submit(call, spec) + strangers.len();
+        let task = Task {
+            new,
+            life: TaskLife::Queued,
+            is_released: false,
+            target: None,
+        };
+        self.tasks.insert(call, task);
+        match pinned {
+            // It waits for its inputs there, and for nothing else.
+            Some(process) => effects.push(TaskEffect::Run {
+                call,
+                attempt: 1,
+                worker: Peer {
+                    process,
+                    incarnation: self.me.incarnation,
+                },
+            }),
+            None => {
+                let submitted = self.scheduler.submit(call, needs, missing);
+                if let Err(Infeasible { .. }) = submitted {
+                    return self.infeasible(vec![call], effects);
+                }
+                let watched = strangers.into_iter().map(|input| TaskEffect::Watch(call, input));
+                effects.extend(watched);
+            }
+        }
+    }
+
+    /// Starts what can start.
+    fn start(&mut self, effects: &mut Vec<TaskEffect>) {
+        for start in self.scheduler.starts() {
+            effects.push(TaskEffect::Run {
+                call: start.call,
+                attempt: self.lineage.attempt(start.call),
+                worker: start.worker,
+            });
+        }
+    }
+
+    /// Calls that no worker could run.
+    fn infeasible(&mut self, calls: Vec<u64>, effects: &mut Vec<TaskEffect>) {
+        for call in calls {
+            let Some(task) = self.tasks.get(&call) else {
+                continue;
+            };
+            let why = Lost::Infeasible {
+                needs: task.new.options.needs.to_string(),
+                offered: self.scheduler.offered(),
+            };
+            let content = self.lost(call, why);
+            self.finish(call, content, effects);
+        }
+    }
+
+    fn ended(
+        &mut self,
+        call: u64,
+        attempt: u32,
+        worker: Peer,
+        outcome: Outcome,
+        effects: &mut Vec<TaskEffect>,
+    ) {
+        let counts = self.lineage.attempt(call) == attempt;
+        let task = self.tasks.get_mut(&call).filter(|_| counts);
+        let Some(task) = task else {
+            return effects.push(TaskEffect::DropOutcome(outcome));
+        };
+        if let TaskLife::Runs {
+            asked: Some(asked), ..
+        } = task.life
+        {
+            self.asked.remove(&asked);
+        }
+        if matches!(task.life, TaskLife::Ended { .. }) {
+            return effects.push(TaskEffect::DropOutcome(outcome));
+        }
+        task.life = TaskLife::Queued;
+        self.scheduler.end(call);
+        match outcome {
+            Err(RemoteError::Died { ran }) => self.died(call, attempt, worker, ran, effects),
+            Ok(returned) => self.returned(call, returned, effects),
+            Err(error) => {
+                let content = Err(self.unmade(call, worker, error));
+                self.finish(call, content, effects);
+            }
+        }
+    }
+
+    /// The worker of a call has died.
+    fn died(&mut self, call: u64, attempt: u32, worker: Peer, ran: Ran, effects: &mut Vec<TaskEffect>) {
+        let process = worker.process;
+        let Some(task) = self.tasks.get(&call) else { return };
+        if task.new.pinned.is_some() {
+            let content = self.lost(call, Lost::Pinned { process });
+            return self.finish(call, content, effects);
+        }
+        if task.is_released {
+            // Nobody would see that it has run again.
+            let content = self.lost(call, Lost::NotPure { process });
+            return self.finish(call, content, effects);
+        }
+        // The scheduler must not give the worker anything more.
+        self.dead.insert(worker);
+        let (_, hopeless) = self.scheduler.remove_worker(worker);
+        self.infeasible(hopeless, effects);
+        let steps = self.lineage.died(call, attempt, process, ran == Ran::Unknown);
+        self.perform(steps, effects);
+    }
+
+    /// A function has returned.
+    fn returned(&mut self, call: u64, returned: Returned, effects: &mut Vec<TaskEffect>) {
+        let Some(task) = self.tasks.get(&call) else { return };
+        let made = match (returned, task.new.alias) {
+            (Returned::Kept(value), None) => Ok(value),
+            (Returned::Kept(value), Some(reference)) => match reference(&value) {
+                Some(target) => return self.stands_for(call, target, effects),
+                None => Err("a reference of another type"),
+            },
+            (Returned::Bytes(body), None) => Ok(SetValue::new(body.to_bytes(), Vec::new()).into_object()),
+            (Returned::Passed(body, Beside(handles)), None) => {
+                Ok(SetValue::new(body.to_bytes(), handles).into_object())
+            }
+            (Returned::Passed(body, Beside(handles)), Some(_)) => {
+                // A reference is decoded by code of ours alone.
+                let decode = || body.decoded::<Ref<()>>(const { &Traits::WIRE });
+                match arriving(handles, decode) {
+                    Ok(target) => return self.stands_for(call, Arc::clone(target.handle()), effects),
+                    Err(_) => Err("a reference that cannot be read"),
+                }
+            }
+            (Returned::Bytes(_) | Returned::Local(_), _) => Err("a value in a form that nobody asked for"),
+        };
+        let content = made.map_err(|text| Arc::new(Failure::Internal(text.to_owned())));
+        self.finish(call, content, effects);
+    }
+
+    /// A function has returned a reference: the value of the call is its value.
+    fn stands_for(&mut self, call: u64, target: Arc<Handle>, effects: &mut Vec<TaskEffect>) {
+        let Some(task) = self.tasks.get_mut(&call) else {
+            return;
+        };
+        let (object, id) = (task.new.object, target.id());
+        task.life = TaskLife::Stands;
+        task.target = Some(Arc::clone(&target));
+        if !self.objects.contains_key(&id) {
+            return effects.push(TaskEffect::Follow(call, target));
+        }
+        match self.aliases.alias(object, id) {
+            // The class has a value already: the target's.
+            Ok(members) if !members.is_empty() => effects.push(TaskEffect::Follow(call, target)),
+            Ok(_) => {}
+            Err(error) => self.refused(call, error, effects),
+        }
+    }
+
+    fn refused(&mut self, call: u64, error: AliasError, effects: &mut Vec<TaskEffect>) {
+        if let Some(task) = self.tasks.get_mut(&call) {
+            let target = task.target.take();
+            effects.push(TaskEffect::DropHandles(target.into_iter().collect()));
+            let failure = Failure::from_error(error).unmade(self.place(call));
+            self.finish(call, Err(Arc::new(failure)), effects);
+        }
+    }
+
+    /// The value of a call is there, or its failure: and with it those of all that stand for it.
+    fn finish(&mut self, call: u64, content: Content, effects: &mut Vec<TaskEffect>) {
+        let Some(task) = self.tasks.get(&call) else { return };
+        let object = task.new.object;
+        let members = match self.aliases.target(object) {
+            Some(Target::Alias(_)) => self.aliases.descent(object),
+            _ => self.aliases.ready(object).unwrap_or_else(|_| vec![object]),
+        };
+        for member in members {
+            self.fill(member, content.clone(), effects);
+        }
+    }
+
+    fn fill(&mut self, object: RefId, content: Content, effects: &mut Vec<TaskEffect>) {
+        let Some(call) = self.objects.get(&object).copied() else {
+            return;
+        };
+        let Some(task) = self.tasks.get_mut(&call) else {
+            return;
+        };
+        if matches!(task.life, TaskLife::Ended { .. }) {
+            return;
+        }
+        let is_failed = content.is_err();
+        task.life = TaskLife::Ended { is_failed };
+        let is_released = task.is_released;
+        self.scheduler.end(call);
+        let arguments = std::mem::replace(&mut task.new.arguments, TaskArguments::Dropped);
+        effects.push(TaskEffect::DropArguments(arguments));
+        effects.push(TaskEffect::DropHandles(std::mem::take(&mut task.new.inputs)));
+        effects.push(TaskEffect::Fill(object, content));
+        let attempt = self.lineage.attempt(call);
+        let steps = match is_failed {
+            true => self.lineage.failed(call, attempt),
+            false => self.lineage.made(call, attempt),
+        };
+        self.perform(steps.unwrap_or_default(), effects);
+        if is_released {
+            let steps = self.lineage.released(call);
+            self.perform(steps, effects);
+        }
+    }
+
+    fn perform(&mut self, steps: Vec<Step>, effects: &mut Vec<TaskEffect>) {
+        for step in steps {
+            match step {
+                Step::Run { call, missing, .. } => {
+                    let Some(task) = self.tasks.get_mut(&call) else {
+                        continue;
+                    };
+                    task.life = TaskLife::Queued;
+                    let needs = task.new.options.needs.clone();
+                    if self.scheduler.submit(call, needs, missing).is_err() {
+                        self.infeasible(vec![call], effects);
+                    }
+                }
+                Step::InputMade { call } => self.scheduler.input_made(call),
+                Step::InputLost { call } => self.scheduler.input_lost(call),
+                Step::Fail { call, why } => {
+                    let content = self.lost(call, why);
+                    self.finish(call, content, effects);
+                }
+                // Values are dropped by the count of references, and arguments with the end of their call.
+                Step::Drop { .. } | Step::DropSpec { .. } => {}
+                Step::Forget { call } => self.forget(call, effects),
+            }
+        }
+    }
+
+    fn forget(&mut self, call: u64, effects: &mut Vec<TaskEffect>) {
+        self.scheduler.end(call);
+        let Some(task) = self.tasks.remove(&call) else {
+            return;
+        };
+        let object = task.new.object;
+        self.objects.remove(&object);
+        // What stands for it holds it, so nothing does.
+        let _ = self.aliases.remove(object);
+        effects.push(TaskEffect::Drop(Box::new(task)));
+    }
+
+    /// Nobody holds the object any more.
+    fn freed(&mut self, object: RefId, effects: &mut Vec<TaskEffect>) {
+        let Some(call) = self.objects.get(&object).copied() else {
+            return;
+        };
+        let Some(task) = self.tasks.get_mut(&call) else {
+            return;
+        };
+        task.is_released = true;
+        if matches!(task.life, TaskLife::Ended { .. }) {
+            let steps = self.lineage.released(call);
+            self.perform(steps, effects);
+        }
+    }
+
+    fn cancelled(&mut self, object: RefId, effects: &mut Vec<TaskEffect>) {
+        let Some(call) = self.objects.get(&object).copied() else {
+            return;
+        };
+        let Some(task) = self.tasks.get_mut(&call) else {
+            return;
+        };
+        if let TaskLife::Runs { cancel, asked, .. } = &task.life {
+            effects.push(TaskEffect::Cancel(Arc::clone(cancel)));
+            if let Some(asked) = asked {
+                self.asked.remove(asked);
+            }
+        }
+        let failure = Failure::from_error(CallCancelled).unmade(self.place(call));
+        self.finish(call, Err(Arc::new(failure)), effects);
+    }
+
+    /// The content of a value that is lost.
+    fn lost(&self, call: u64, why: Lost) -> Content {
+        let failure = Failure::from_error(why).unmade(self.place(call));
+        Err(Arc::new(failure))
+    }
+
+    /// The failure of a call that a process has not run, or whose function has failed there.
+    fn unmade(&self, call: u64, worker: Peer, error: RemoteError) -> Arc<Failure> {
+        let failure = match error {
+            RemoteError::Failed(failure) => failure,
+            other => Failure::from_error(other),
+        };
+        let place = FunctionPlace {
+            process: worker.process,
+            ..self.place(call)
+        };
+        Arc::new(failure.unmade(place))
+    }
+
+    /// The function of a call, for its failure.
+    fn place(&self, call: u64) -> FunctionPlace {
+        let task = self.tasks.get(&call);
+        let process = match task.map(|task| &task.life) {
+            Some(TaskLife::Runs { worker, .. }) => worker.process,
+            _ => self.me.process,
+        };
+        FunctionPlace {
+            path: task.map_or_else(String::new, |task| task.new.function.path.to_owned()),
+            process,
+        }
+    }
+}

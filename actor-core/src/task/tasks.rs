@@ -1,0 +1,204 @@
+//! The submitted calls of a process: events come in on any thread, and one thread after the other steps the board.
+//!
+//! Whoever has an event puts it into the inbox. If no other thread is at it, the thread takes all events that are there, one after the
+//! other: it steps the board under its lock, and then does what has to be done, without the lock. So effects happen in the order of
+//! the events, whatever they cause by themselves, and nothing recurses.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use selvedge_cluster::peer::Peer;
+use selvedge_objects::refs::{Parcel, RefId};
+
+use super::board::{BlockedCall, Board, NewTask, ReferenceOf, TaskArguments, TaskEvent};
+use super::options::Submission;
+use crate::body::Body;
+use crate::call::remote_error::RemoteError;
+use crate::failure::Failure;
+use crate::hub::delivering::delivering;
+use crate::lineage::CallDigest;
+use crate::reference::handle::Handle;
+use crate::remote::calls::CallId;
+use crate::remote::function::{find_function, known_functions};
+use crate::remote::request::EncodedArguments;
+use crate::remote::service::Remote;
+use crate::schedule::Resources;
+
+/// The submitted calls of a process.
+pub(crate) struct Tasks {
+    pub(super) me: Peer,
+    pub(super) remote: Weak<Remote>,
+    pub(super) board: Mutex<Board>,
+    inbox: Mutex<Inbox>,
+    /// The number of calls that the program has submitted.
+    submitted: AtomicU64,
+}
+
+#[derive(Default)]
+struct Inbox {
+    events: VecDeque<TaskEvent>,
+    /// Whether a thread is at it.
+    is_served: bool,
+    /// Whether the process has ever scheduled: before that, the end of an object is nobody's business here.
+    is_used: bool,
+}
+
+impl Tasks {
+    pub(crate) fn new(me: Peer, remote: Weak<Remote>) -> Arc<Self> {
+        Arc::new(Tasks {
+            me,
+            remote,
+            board: Mutex::new(Board::new(me)),
+            inbox: Mutex::default(),
+            submitted: AtomicU64::new(0),
+        })
+    }
+
+    /// The place of the next call among those of the program.
+    pub(super) fn next_index(&self) -> u64 {
+        // Relaxed: the places only have to differ.
+        self.submitted.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Submits a call to this process.
+    pub(super) fn submit(self: &Arc<Self>, new: NewTask) {
+        self.inbox.lock().is_used = true;
+        self.event(TaskEvent::Submitted(Box::new(new)));
+    }
+
+    /// An object of this process was freed.
+    pub(crate) fn freed(self: &Arc<Self>, object: RefId) {
+        if self.is_used() {
+            self.event(TaskEvent::Freed(object));
+        }
+    }
+
+    fn is_used(&self) -> bool {
+        self.inbox.lock().is_used
+    }
+
+    /// A process is dead. The calls that it had are told one by one, by their answers.
+    pub(crate) fn worker_died(self: &Arc<Self>, worker: Peer) {
+        if self.is_used() {
+            self.event(TaskEvent::WorkerDied(worker));
+        }
+    }
+
+    /// A call of this process waits, or goes on.
+    pub(crate) fn blocked(self: &Arc<Self>, call: u64, is_blocked: bool) {
+        let by = BlockedCall::Here(call);
+        self.event(TaskEvent::Blocked { by, is_blocked });
+    }
+
+    /// A call waits at another process, or goes on there.
+    pub(crate) fn blocked_at(self: &Arc<Self>, worker: Peer, call: CallId, is_blocked: bool) {
+        let by = BlockedCall::At(worker, call);
+        self.event(TaskEvent::Blocked { by, is_blocked });
+    }
+
+    /// Cancels the call that makes an object of this process, if it has not ended.
+    pub(super) fn cancel(self: &Arc<Self>, object: RefId) {
+        self.event(TaskEvent::Cancelled(object));
+    }
+
+    /// Says what a worker offers.
+    pub(super) fn offer(self: &Arc<Self>, worker: Peer, offers: Resources) {
+        self.inbox.lock().is_used = true;
+        self.event(TaskEvent::Offers(worker, offers));
+    }
+
+    pub(super) fn event(self: &Arc<Self>, event: TaskEvent) {
+        let mut inbox = self.inbox.lock();
+        inbox.events.push_back(event);
+        if inbox.is_served {
+            return;
+        }
+        inbox.is_served = true;
+        while let Some(event) = inbox.events.pop_front() {
+            drop(inbox);
+            // As a letter is delivered: user code goes to threads of its own.
+            delivering(|| self.serve(event));
+            inbox = self.inbox.lock();
+        }
+        inbox.is_served = false;
+    }
+
+    fn serve(self: &Arc<Self>, event: TaskEvent) {
+        let Some(remote) = self.remote.upgrade() else {
+            return;
+        };
+        let workers: Vec<Peer> = remote.post.peers();
+        let effects = self.board.lock().step(event, &workers);
+        for effect in effects {
+            self.perform(&remote, effect);
+        }
+    }
+
+    /// Another process submits a call to this one.
+    pub(crate) fn received(
+        self: &Arc<Self>,
+        from: Peer,
+        submission: Submission,
+        parcels: Vec<Parcel>,
+        body: Body,
+    ) {
+        let Some(remote) = self.remote.upgrade() else {
+            return;
+        };
+        let Some(Parcel::Keep { id: object }) = parcels.first().copied() else {
+            let why = "it submits a call without a reference to its value".to_owned();
+            return remote.post.cut(from, why);
+        };
+        let tasks = Arc::clone(self);
+        remote.references.arrived(from, parcels, move |handles| {
+            let accepted = match (find_function(submission.function), handles) {
+                (Some(function), Ok(handles)) => Ok((function, handles)),
+                (None, _) => {
+                    let near = known_functions();
+                    Err(Failure::from_error(RemoteError::UnknownFunction { near }))
+                }
+                (_, Err(error)) => Err(Failure::from_error(error)),
+            };
+            match accepted {
+                Ok((function, handles)) => {
+                    let inputs = inputs(&handles, &submission.inputs);
+                    let references = handles.iter().map(|handle| handle.id()).chain([object]);
+                    let digest = CallDigest::of(
+                        (CallDigest::PROGRAM, submission.call.0),
+                        submission.function.0,
+                        body.segments().map(|segment| segment.as_ref()),
+                        references,
+                    );
+                    tasks.submit(NewTask {
+                        function,
+                        object,
+                        arguments: TaskArguments::Encoded(EncodedArguments { body, handles }),
+                        inputs,
+                        options: submission.options,
+                        pinned: submission.pinned,
+                        alias: submission.is_alias.then_some((|_| None) as ReferenceOf),
+                        digest,
+                    });
+                }
+                Err(failure) => {
+                    if let Some(remote) = tasks.remote.upgrade() {
+                        remote.fill(object, Err(Arc::new(failure)));
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// The references whose values are arguments, each once.
+fn inputs(handles: &[Arc<Handle>], ids: &[RefId]) -> Vec<Arc<Handle>> {
+    let mut inputs: Vec<Arc<Handle>> = Vec::new();
+    for handle in handles.iter().filter(|handle| ids.contains(&handle.id())) {
+        if inputs.iter().all(|input| input.id() != handle.id()) {
+            inputs.push(Arc::clone(handle));
+        }
+    }
+    inputs
+}

@@ -1,0 +1,192 @@
+//! What users call.
+
+use std::sync::Arc;
+
+use selvedge_channels::Wire;
+use selvedge_cluster::peer::ProcessId;
+
+use super::board::{NewTask, ReferenceOf, TaskArguments};
+use super::options::Submission;
+use crate::body::Body;
+use crate::call::remote_error::RemoteError;
+use crate::home::handles::Worker;
+use crate::lineage::CallDigest;
+use crate::reference::Ref;
+use crate::reference::content::ObjectValue;
+use crate::reference::handle::Handle;
+use crate::remote::asking::not_passed;
+use crate::remote::message::CallMessage;
+use crate::remote::remote_call::{Destination, RemoteCall};
+use crate::remote::request::{EncodedArguments, Request};
+use crate::remote::service::Remote;
+use crate::remote::verbs::request;
+use crate::runtime::Runtime;
+use crate::schedule::Resources;
+
+impl Runtime {
+    /// Submits a remote function, and returns a reference to its value at once. The call is scheduled by the driver's process,
+    /// which owns the value: it starts when its inputs are there and a worker has the cpus that it needs, in the order of
+    /// submission. Until then it holds no thread.
+    ///
+    /// If the worker dies, a call of a pure function runs again, at another worker. Any other call is lost: the error of every
+    /// fetch is then a [`Lost`](crate::Lost), which [`FetchError::downcast_ref`](crate::FetchError::downcast_ref) finds. An error
+    /// of the function is the error of every fetch as well.
+    ///
+    /// A function that returns a `Ref<S>` gives a `Ref<S>`: the reference stands for the one that the function returns.
+    ///
+    /// A call with [`on`](RemoteCall::on), or with a `#[here]` value, goes to its process at once, whatever that has to do.
+    pub fn submit<T: Wire, S: Wire>(&self, call: RemoteCall<T, S>) -> Ref<S> {
+        let remote = self.remote();
+        let pinned = match (call.destination, call.homes.first()) {
+            (Destination::Process(process), _) => Some(process),
+            (Destination::Any, Some(home)) => Some(home.id().owner.process),
+            (Destination::Any, None) => None,
+        };
+        let is_alias = std::any::TypeId::of::<T>() != std::any::TypeId::of::<S>();
+        let alias: Option<ReferenceOf> = is_alias.then_some(reference_of::<S>);
+        let (mut inputs, options) = (call.inputs.clone(), call.options.clone());
+        inputs.dedup_by_key(|input| input.0.id());
+        let inputs = inputs.into_iter().map(|input| input.0).collect();
+        let submitted = Submitted {
+            request: request(call),
+            inputs,
+            options,
+            pinned,
+            alias,
+        };
+        let handle = match self.is_open() {
+            true if remote.me() == ProcessId::HEAD => remote.submit(submitted),
+            true => remote.submit_to_head(submitted),
+            false => remote.not_submitted(&submitted.request, RemoteError::Shutdown),
+        };
+        Ref::of(handle)
+    }
+
+    /// Cancels a submitted call that has not ended: the error of every fetch is a [`CallCancelled`](crate::CallCancelled). A function
+    /// that runs is asked to end, as that of a dropped [`Call`](crate::Call) is. Only the process that has scheduled the call can
+    /// cancel it: elsewhere, and for a value that is there, this has no effect.
+    pub fn cancel<T>(&self, reference: &Ref<T>) {
+        self.remote().tasks().cancel(reference.id());
+    }
+}
+
+impl Worker {
+    /// Says what submitted calls this worker has room for. By default a worker offers as many cpus as this machine has cores, and
+    /// nothing else. Calls that run already go on.
+    pub fn offers(&self, resources: Resources) {
+        let remote = self.runtime().remote();
+        if let Some(peer) = remote.post.peer(self.process()) {
+            remote.tasks().offer(peer, resources);
+        }
+    }
+}
+
+/// Takes the reference out of a value that is one.
+fn reference_of<S: 'static>(value: &ObjectValue) -> Option<Arc<Handle>> {
+    Some(Arc::clone(value.get::<Ref<S>>()?.handle()))
+}
+
+struct Submitted {
+    request: Request,
+    inputs: Vec<Arc<Handle>>,
+    options: super::options::TaskOptions,
+    pinned: Option<ProcessId>,
+    alias: Option<ReferenceOf>,
+}
+
+impl Remote {
+    fn submit(&self, submitted: Submitted) -> Arc<Handle> {
+        let Submitted {
+            request,
+            inputs,
+            options,
+            pinned,
+            alias,
+        } = submitted;
+        let function = request.function;
+        if let Some(error) = pinned.and_then(|pinned| request.check(pinned).err()) {
+            return self.not_submitted(&request, error);
+        }
+        let stays = match pinned {
+            Some(process) => process == self.me(),
+            None => self.post.peers().is_empty(),
+        };
+        let arguments = match stays {
+            true => TaskArguments::Here(Box::new(request)),
+            false => match request.encode() {
+                Ok(encoded) => TaskArguments::Encoded(encoded),
+                Err(error) => return self.not_submitted(&request, error),
+            },
+        };
+        let handle = self.references.create();
+        let index = self.tasks().next_index();
+        self.tasks().submit(NewTask {
+            digest: digest(index, function.id().0, &arguments, &inputs),
+            function,
+            object: handle.id(),
+            arguments,
+            inputs,
+            options,
+            pinned,
+            alias,
+        });
+        handle
+    }
+
+    /// Submits a call to the process that schedules.
+    fn submit_to_head(&self, submitted: Submitted) -> Arc<Handle> {
+        let request = &submitted.request;
+        let checked = submitted.pinned.map_or(Ok(()), |pinned| request.check(pinned));
+        let sent = checked
+            .and_then(|()| self.find(ProcessId::HEAD))
+            .and_then(|head| {
+                let EncodedArguments { body, handles } = request.encode()?;
+                let (handle, parcel) = self.references.keep(head).map_err(not_passed)?;
+                let mut parcels = vec![parcel];
+                parcels.extend(self.references.pass(&handles, head).map_err(not_passed)?);
+                let submission = Submission {
+                    call: self.asked.lock().number(),
+                    function: request.function.id(),
+                    inputs: submitted.inputs.iter().map(|input| input.id()).collect(),
+                    options: submitted.options.clone(),
+                    pinned: submitted.pinned,
+                    is_alias: submitted.alias.is_some(),
+                    hops: 0,
+                };
+                let message = CallMessage::Submit {
+                    submission,
+                    parcels: parcels.clone(),
+                };
+                let sent = self.post.send(head, message.letter(body));
+                sent.map_err(|error| {
+                    self.references.not_sent(head, &parcels);
+                    self.unsent(error)
+                })?;
+                Ok(handle)
+            });
+        sent.unwrap_or_else(|error| self.not_submitted(request, error))
+    }
+
+    /// A reference to the failure of a call that was not submitted.
+    fn not_submitted(&self, request: &Request, error: RemoteError) -> Arc<Handle> {
+        let handle = self.references.create();
+        let failure = self.kept_nothing(request.function, self.me(), error);
+        self.fill(handle.id(), Err(failure));
+        handle
+    }
+}
+
+/// The name of a call that the program submits.
+fn digest(index: u64, function: u64, arguments: &TaskArguments, inputs: &[Arc<Handle>]) -> CallDigest {
+    let none = Body::EMPTY;
+    let (body, handles) = match arguments {
+        TaskArguments::Encoded(encoded) => (&encoded.body, encoded.handles.as_slice()),
+        TaskArguments::Here(_) | TaskArguments::Dropped => (&none, inputs),
+    };
+    CallDigest::of(
+        (CallDigest::PROGRAM, index),
+        function,
+        body.segments().map(|segment| segment.as_ref()),
+        handles.iter().map(|handle| handle.id()),
+    )
+}
