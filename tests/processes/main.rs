@@ -24,4 +24,5 @@ mod lending;
 mod memory;
 mod no_leak;
 mod shortage;
+mod submitted;
 mod undumpable;

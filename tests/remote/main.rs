@@ -21,4 +21,5 @@ mod here_attribute;
 mod misuse;
 mod stores;
 mod submit;
+mod tasks;
 mod workers;

@@ -1,0 +1,441 @@
+//! Submitted calls: schedules, resources, aliases, retries and losses.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge::prelude::*;
+use selvedge::{CallCancelled, CallState, FetchError, Lost, Resources, Worker};
+
+use super::channels::kill;
+use super::gate::{Gate, wait_at};
+
+const SOON: Duration = Duration::from_millis(1);
+
+#[remote]
+fn one_of(x: u64) -> u64 {
+    x
+}
+
+#[remote]
+fn sum(x: u64, y: u64) -> u64 {
+    x + y
+}
+
+#[remote]
+fn array() -> Vec<u64> {
+    vec![1, 2, 3]
+}
+
+/// Submits, and returns the reference.
+#[remote]
+fn g() -> Result<Ref<Vec<u64>>> {
+    Ok(Runtime::current()?.submit(array::remote()))
+}
+
+#[remote]
+fn h() -> Result<Ref<Vec<u64>>> {
+    Ok(Runtime::current()?.submit(g::remote()))
+}
+
+#[remote]
+fn pick(left: Ref<u64>, right: Ref<u64>, is_left: bool) -> Ref<u64> {
+    if is_left { left } else { right }
+}
+
+#[remote]
+fn at_gate(gate: &str, x: u64) -> u64 {
+    wait_at(gate);
+    x
+}
+
+#[remote(pure)]
+fn pure_at_gate(gate: &str) -> u32 {
+    wait_at(gate);
+    std::process::id()
+}
+
+/// Notes its run, and dies with its process as long as there are fewer notes than `lives`.
+#[remote(pure, retries = 2)]
+fn mortal(path: &str, lives: usize) -> usize {
+    noted(path, lives)
+}
+
+#[remote]
+fn mortal_once(path: &str, lives: usize) -> usize {
+    noted(path, lives)
+}
+
+fn noted(path: &str, lives: usize) -> usize {
+    use std::io::Write;
+    let mut file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .unwrap();
+    file.write_all(b"x").unwrap();
+    let runs = std::fs::metadata(path).unwrap().len() as usize;
+    if runs < lives {
+        kill(std::process::id());
+    }
+    runs
+}
+
+/// A file that does not exist, and will not be left behind.
+struct Notes(String);
+
+impl Notes {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("selvedge-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        Notes(path.into_os_string().into_string().unwrap())
+    }
+
+    fn runs(&self) -> usize {
+        std::fs::metadata(&self.0).map_or(0, |file| file.len() as usize)
+    }
+}
+
+impl Drop for Notes {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn with_workers<const N: usize>(runtime: &Runtime) -> [Worker; N] {
+    std::array::from_fn(|at| runtime.worker(&format!("w{at}")).unwrap())
+}
+
+fn lost(error: &FetchError) -> &Lost {
+    error.downcast_ref().unwrap_or_else(|| panic!("{error}"))
+}
+
+#[test]
+fn alias_01_alias_02_alias_03_references_that_functions_return_stand_for_one_object() {
+    let runtime = Runtime::new();
+    let _workers = with_workers::<2>(&runtime);
+    let ref_h: Ref<Vec<u64>> = runtime.submit(h::remote());
+    let first = ref_h.fetch().unwrap();
+    assert_eq!(*first, [1, 2, 3]);
+    assert!(Arc::ptr_eq(&first, &ref_h.fetch().unwrap()));
+    assert_eq!(runtime.references().owned, 3, "h, g and f: each holds the next");
+    ref_h.release();
+    while runtime.references().owned > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(runtime.calls(), []);
+}
+
+#[test]
+fn alias_18_alias_19_a_reference_by_value_is_passed_on_and_several_may_stand_for_it() {
+    let runtime = Runtime::new();
+    let _workers = with_workers::<2>(&runtime);
+    let gate = Gate::closed("alias-tree");
+    let (left, right) = (
+        runtime.submit(at_gate::remote(&gate.path, 7)),
+        runtime.submit(one_of::remote(8)),
+    );
+    let picks: Vec<Ref<u64>> = [true, true, false]
+        .map(|is| runtime.submit(pick::remote(&left, &right, is)))
+        .into();
+    let further: Ref<u64> = runtime.submit(pick::remote(&picks[0], &picks[2], true));
+    let after: Ref<u64> = runtime.submit(sum::remote(&further, &picks[2]));
+    assert_eq!(*picks[2].fetch().unwrap(), 8);
+    while runtime
+        .calls()
+        .iter()
+        .filter(|call| call.state == CallState::Alias)
+        .count()
+        < 3
+    {
+        std::thread::yield_now();
+    }
+    assert!(!further.is_ready().unwrap() && !after.is_ready().unwrap());
+    drop(gate);
+    assert_eq!(*after.fetch().unwrap(), 15);
+    let value = left.fetch().unwrap();
+    for alias in [&picks[0], &picks[1], &further] {
+        assert!(Arc::ptr_eq(&value, &alias.fetch().unwrap()));
+    }
+}
+
+#[test]
+fn an_alias_of_a_kept_value_and_of_one_that_is_set_has_their_values() {
+    let runtime = Runtime::new();
+    let [a, _b] = with_workers(&runtime);
+    let (kept, unset) = (a.keep(one_of::remote(4)), runtime.unset::<u64>());
+    let of_kept: Ref<u64> = runtime.submit(pick::remote(&kept, &unset, true));
+    let of_unset: Ref<u64> = runtime.submit(pick::remote(&kept, &unset, false));
+    let both: Ref<u64> = runtime.submit(sum::remote(&of_kept, &unset));
+    assert_eq!(*of_kept.fetch().unwrap(), 4);
+    assert!(!of_unset.is_ready().unwrap());
+    unset.set(5).unwrap();
+    assert_eq!((*of_unset.fetch().unwrap(), *both.fetch().unwrap()), (5, 9));
+}
+
+#[test]
+fn rft_11_a_pure_call_runs_again_when_its_worker_dies_and_any_other_is_lost() {
+    let runtime = Runtime::new();
+    let workers = with_workers::<4>(&runtime);
+    let notes = Notes::new("mortal");
+    assert_eq!(*runtime.submit(mortal::remote(&notes.0, 3)).fetch().unwrap(), 3);
+    let notes = Notes::new("mortal-once");
+    let error = runtime
+        .submit(mortal_once::remote(&notes.0, 2))
+        .fetch()
+        .unwrap_err();
+    assert!(matches!(lost(&error), Lost::NotPure { .. }), "{error}");
+    assert!(error.to_string().contains("mortal_once"), "{error}");
+    assert_eq!(notes.runs(), 1);
+    drop(workers);
+}
+
+#[test]
+fn rft_11_retries_are_counted_and_the_error_says_how_many() {
+    let runtime = Runtime::new();
+    let _workers = with_workers::<8>(&runtime);
+    let notes = Notes::new("spent");
+    let error = runtime.submit(mortal::remote(&notes.0, 99)).fetch().unwrap_err();
+    assert!(
+        matches!(
+            lost(&error),
+            Lost::RetriesSpent {
+                attempts: 3,
+                deaths: 3,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(notes.runs(), 3);
+    let notes = Notes::new("spent-at-once");
+    let error = runtime
+        .submit(mortal::remote(&notes.0, 99).retries(0))
+        .fetch()
+        .unwrap_err();
+    assert!(
+        matches!(lost(&error), Lost::RetriesSpent { attempts: 1, .. }),
+        "{error}"
+    );
+    let notes = Notes::new("allowed");
+    let once_more = mortal_once::remote(&notes.0, 2).retries(1);
+    assert_eq!(*runtime.submit(once_more).fetch().unwrap(), 2);
+}
+
+#[test]
+fn a_call_for_one_worker_is_lost_with_it_and_goes_there_whatever_it_has_to_do() {
+    let runtime = Runtime::new();
+    let [a, b] = with_workers(&runtime);
+    a.offers(Resources::cpus(0));
+    let gate = Gate::closed("pinned");
+    let here: Ref<u32> = runtime.submit(pure_at_gate::remote(&gate.path).on(&a));
+    kill_when_running(&runtime, &a);
+    let error = here.fetch().unwrap_err();
+    assert!(matches!(lost(&error), Lost::Pinned { .. }), "{error}");
+    let error = runtime.submit(one_of::remote(1).on(&a)).fetch().unwrap_err();
+    assert!(matches!(lost(&error), Lost::Pinned { .. }), "{error}");
+    drop((gate, b));
+}
+
+fn kill_when_running(runtime: &Runtime, worker: &Worker) {
+    let process = worker.process();
+    while !runtime
+        .calls()
+        .iter()
+        .any(|call| call.state == CallState::Running(process))
+    {
+        std::thread::yield_now();
+    }
+    kill(worker.pid().unwrap());
+}
+
+/// Waits for a call that it submits, `depth` of them in each other.
+#[remote]
+fn nested(depth: u64) -> Result<u64> {
+    match depth {
+        0 => Ok(0),
+        depth => Ok(1 + *Runtime::current()?.submit(nested::remote(depth - 1)).fetch()?),
+    }
+}
+
+#[test]
+fn nested_calls_that_wait_end_with_one_cpu_in_all() {
+    let runtime = Runtime::new();
+    let [worker] = with_workers(&runtime);
+    worker.offers(Resources::cpus(1));
+    assert_eq!(*runtime.submit(nested::remote(20)).fetch().unwrap(), 20);
+    // And in the driver's process alone.
+    let alone = Runtime::new();
+    assert_eq!(*alone.submit(nested::remote(20)).fetch().unwrap(), 20);
+}
+
+#[test]
+fn rtask_08_named_resources_are_never_overcommitted() {
+    let runtime = Runtime::new();
+    let workers = with_workers::<2>(&runtime);
+    for worker in &workers {
+        worker.offers(Resources::cpus(4).and("licence", 1));
+    }
+    let gate = Gate::closed("licences");
+    let calls: Vec<Ref<u64>> = (0..6)
+        .map(|x| runtime.submit(at_gate::remote(&gate.path, x).needs("licence", 1)))
+        .collect();
+    let others: Vec<Ref<u64>> = (0..6).map(|x| runtime.submit(one_of::remote(x))).collect();
+    for other in &others {
+        other.ready().unwrap();
+    }
+    let running = |call: &selvedge::CallInfo| matches!(call.state, CallState::Running(_));
+    assert_eq!(runtime.calls().iter().filter(|call| running(call)).count(), 2);
+    drop(gate);
+    assert_eq!(calls.iter().map(|call| *call.fetch().unwrap()).sum::<u64>(), 15);
+}
+
+#[test]
+fn rtask_12_what_no_worker_offers_is_told_at_once() {
+    let runtime = Runtime::new();
+    let [worker] = with_workers(&runtime);
+    worker.offers(Resources::cpus(2));
+    let error = runtime.submit(one_of::remote(1).gpus(1)).fetch().unwrap_err();
+    assert!(matches!(lost(&error), Lost::Infeasible { .. }), "{error}");
+    assert!(
+        error.to_string().contains("1 cpus, 1 gpus") && error.to_string().contains("offer 2 cpus"),
+        "{error}"
+    );
+    worker.offers(Resources::cpus(2).gpus(1));
+    assert_eq!(*runtime.submit(one_of::remote(1).gpus(1)).fetch().unwrap(), 1);
+}
+
+#[test]
+fn a_cancelled_call_gives_its_error_and_one_that_waits_does_not_run() {
+    let runtime = Runtime::new();
+    let [worker] = with_workers(&runtime);
+    worker.offers(Resources::cpus(1));
+    let gate = Gate::closed("cancelled");
+    let notes = Notes::new("cancelled");
+    let calls: Vec<Ref<u64>> = (0..3)
+        .map(|x| runtime.submit(at_gate::remote(&gate.path, x)))
+        .collect();
+    let waiting: Ref<usize> = runtime.submit(mortal::remote(&notes.0, 0));
+    let after: Ref<u64> = runtime.submit(sum::remote(1, &calls[0]));
+    runtime.cancel(&waiting);
+    runtime.cancel(&calls[0]);
+    for error in [
+        waiting.fetch().unwrap_err(),
+        calls[0].fetch().unwrap_err(),
+        after.fetch().unwrap_err(),
+    ] {
+        assert!(error.to_string().contains("cancel"), "{error}");
+    }
+    assert!(
+        waiting
+            .fetch()
+            .unwrap_err()
+            .downcast_ref::<CallCancelled>()
+            .is_some()
+    );
+    drop(gate);
+    assert_eq!(*calls[2].fetch().unwrap(), 2);
+    runtime.cancel(&calls[2]);
+    assert_eq!((*calls[2].fetch().unwrap(), notes.runs()), (2, 0));
+}
+
+#[test]
+fn a_call_whose_reference_was_dropped_runs_all_the_same_and_leaves_nothing() {
+    let runtime = Runtime::new();
+    let _workers = with_workers::<2>(&runtime);
+    let notes = Notes::new("dropped");
+    drop(runtime.submit(mortal::remote(&notes.0, 0)));
+    while notes.runs() == 0 || !runtime.calls().is_empty() {
+        std::thread::yield_now();
+    }
+    assert_eq!(runtime.references().owned, 0);
+}
+
+#[test]
+fn wait_tells_which_values_are_there() {
+    let runtime = Runtime::new();
+    let [a, _b] = with_workers(&runtime);
+    let gate = Gate::closed("wait");
+    let mut references: Vec<Ref<u64>> = vec![runtime.submit(at_gate::remote(&gate.path, 0))];
+    references.extend((1..4).map(|x| runtime.submit(one_of::remote(x))));
+    references.push(a.keep(one_of::remote(4)));
+    let long = Duration::from_secs(60);
+    let (done, left) = runtime.wait(references, 4, long).unwrap();
+    assert_eq!(
+        done.iter().map(|done| *done.fetch().unwrap()).collect::<Vec<_>>(),
+        [1, 2, 3, 4]
+    );
+    let (none, left) = runtime.wait(left, 1, SOON).unwrap();
+    assert_eq!((none.len(), left.len()), (0, 1));
+    let waiting = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| runtime.wait(left, 9, long).unwrap());
+        drop(gate);
+        waiting.join().unwrap()
+    });
+    assert_eq!((waiting.0.len(), waiting.1.len()), (1, 0));
+    let (done, left) = runtime.wait(Vec::<Ref<u64>>::new(), 1, long).unwrap();
+    assert!(done.is_empty() && left.is_empty());
+}
+
+#[test]
+fn rfn_04_rtask_06_functions_and_calls_can_be_looked_at() {
+    let runtime = Runtime::new();
+    let functions = runtime.functions();
+    let mortal = functions
+        .iter()
+        .find(|function| function.path.ends_with("::mortal"))
+        .unwrap();
+    assert_eq!(
+        (mortal.retries, mortal.signature.contains("lives")),
+        (Some(2), true)
+    );
+    assert!(
+        functions
+            .iter()
+            .any(|function| function.path.ends_with("::one_of") && function.retries.is_none())
+    );
+    let [_a] = with_workers(&runtime);
+    let gate = Gate::closed("listed");
+    let running: Ref<u64> = runtime.submit(at_gate::remote(&gate.path, 1));
+    let after: Ref<u64> = runtime.submit(sum::remote(&running, 1).cpus(2));
+    let calls = runtime.calls();
+    let listed: Vec<_> = calls
+        .iter()
+        .map(|call| (call.state, call.attempts, call.needs.clone()))
+        .collect();
+    assert!(matches!(listed[0].0, CallState::Running(_)), "{listed:?}");
+    assert_eq!(listed[1], (CallState::Queued, 1, Resources::cpus(2)));
+    assert_ne!(calls[0].digest, calls[1].digest);
+    drop(gate);
+    assert_eq!(*after.fetch().unwrap(), 2);
+    assert_eq!(runtime.calls()[1].state, CallState::Made);
+}
+
+/// Waits for a reference that stands for the call itself.
+#[remote]
+fn returns(own: Ref<Ref<u64>>) -> Result<Ref<u64>> {
+    Ok((*own.fetch()?).clone())
+}
+
+#[test]
+fn alias_21_a_function_that_returns_its_own_reference_fails_and_nobody_waits() {
+    let runtime = Runtime::new();
+    let _workers = with_workers::<2>(&runtime);
+    let own = runtime.unset::<Ref<u64>>();
+    let itself: Ref<u64> = runtime.submit(returns::remote(&own.clone()));
+    own.set(itself.clone()).unwrap();
+    let error = itself.fetch().unwrap_err();
+    assert!(error.to_string().contains("cannot stand for itself"), "{error}");
+    let (a, b) = (runtime.unset::<Ref<u64>>(), runtime.unset::<Ref<u64>>());
+    let (x, y): (Ref<u64>, Ref<u64>) = (
+        runtime.submit(returns::remote(&a)),
+        runtime.submit(returns::remote(&b)),
+    );
+    a.set(y.clone()).unwrap();
+    b.set(x.clone()).unwrap();
+    for error in [x.fetch().unwrap_err(), y.fetch().unwrap_err()] {
+        assert!(
+            error.to_string().contains("neither would have a value"),
+            "{error}"
+        );
+    }
+}
