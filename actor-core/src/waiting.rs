@@ -108,8 +108,8 @@ pub(crate) fn wait_for<T>(
 }
 
 /// Something that is told once.
-pub(crate) trait Told {
-    /// Whether it was told.
+pub(crate) trait ToldOnce {
+    /// Whether the word was given.
     fn is_told(&self) -> bool;
 
     /// Has the word wake this thread. Returns whether it is still to come.
@@ -119,7 +119,7 @@ pub(crate) trait Told {
     fn sleeper(&self) -> Arc<Sleeper>;
 }
 
-impl<T> Told for Answer<T> {
+impl<T> ToldOnce for Answer<T> {
     fn is_told(&self) -> bool {
         !self.is_open()
     }
@@ -135,7 +135,7 @@ impl<T> Told for Answer<T> {
 
 /// Waits at most `timeout` until `count` of these were told. Returns for each of them whether it was.
 pub(crate) fn wait_for_some(
-    words: &[Box<dyn Told>],
+    words: &[Box<dyn ToldOnce>],
     count: usize,
     timeout: Duration,
 ) -> Result<Vec<bool>, Unanswered> {

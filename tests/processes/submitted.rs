@@ -33,16 +33,16 @@ fn note(path: &str, call: u64) {
 }
 
 #[remote(pure, retries = 1000)]
-fn mix(path: &str, call: u64, x: u64, y: u64) -> u64 {
+fn mix(path: &str, ms: u64, call: u64, x: u64, y: u64) -> u64 {
     note(path, call);
-    std::thread::sleep(Duration::from_millis(3));
+    std::thread::sleep(Duration::from_millis(ms));
     mixed(x, y, call)
 }
 
 #[remote]
-fn mix_once(path: &str, call: u64, x: u64, y: u64) -> u64 {
+fn mix_once(path: &str, ms: u64, call: u64, x: u64, y: u64) -> u64 {
     note(path, call);
-    std::thread::sleep(Duration::from_millis(3));
+    std::thread::sleep(Duration::from_millis(ms));
     mixed(x, y, call)
 }
 
@@ -81,13 +81,15 @@ fn rft_02_rft_04_a_graph_of_pure_calls_has_the_right_answer_although_workers_are
         std::fs::write(&path, "").unwrap();
         let path = path.to_str().unwrap();
         let runtime = Runtime::new();
+        // Long enough for that many kills.
+        let ms = 3 + kills() as u64 / 6;
         let mut random = Random(0x5eed);
         let mut workers: Vec<Worker> = Vec::new();
         for name in 0..3 {
             workers.push(runtime.worker(&format!("w{name}"))?);
         }
         let (mut values, mut calls): (Vec<u64>, Vec<Ref<u64>>) =
-            (vec![1], vec![runtime.submit(mix::remote(path, 0, 0, 0))]);
+            (vec![1], vec![runtime.submit(mix::remote(path, ms, 0, 0, 0))]);
         values[0] = mixed(0, 0, 0);
         let mut once: Vec<(u64, u64, Ref<u64>)> = Vec::new();
         for call in 1..CALLS {
@@ -95,11 +97,11 @@ fn rft_02_rft_04_a_graph_of_pure_calls_has_the_right_answer_although_workers_are
             let [x, y] = [0; 2].map(|_: u8| (call - 1 - random.below(call.min(12))) as usize);
             if call % 10 == 0 {
                 let value = mixed(values[x], values[y], CALLS + call);
-                let lossy = runtime.submit(mix_once::remote(path, CALLS + call, &calls[x], &calls[y]));
+                let lossy = runtime.submit(mix_once::remote(path, ms, CALLS + call, &calls[x], &calls[y]));
                 once.push((CALLS + call, value, lossy));
             }
             values.push(mixed(values[x], values[y], call));
-            calls.push(runtime.submit(mix::remote(path, call, &calls[x], &calls[y])));
+            calls.push(runtime.submit(mix::remote(path, ms, call, &calls[x], &calls[y])));
         }
         let mut killed = 0;
         while killed < kills() {

@@ -28,7 +28,7 @@ mod model;
 
 pub use call_digest::CallDigest;
 pub use lost::Lost;
-pub(crate) use table::{Lineage, Spec, Step};
+pub(crate) use table::{Lineage, LineageStep, Spec};
 
 /// The times that a pure call is run again by default.
 pub(crate) const RETRIES: u32 = 4;

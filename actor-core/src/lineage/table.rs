@@ -19,7 +19,7 @@ pub(crate) struct Spec {
 
 /// Something that the owner has to do, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum LineageStep {
     /// Run the call again, as soon as its inputs are there. `missing` of them are not.
     Run { call: u64, attempt: u32, missing: usize },
     /// An input of a call that is to run is there.
@@ -42,14 +42,14 @@ enum ResultState {
     /// An attempt waits or runs.
     Pending,
     Here,
-    /// Nobody needed it, or it was lost and nobody needs it yet.
+    /// The value was dropped since nobody needed it, or it is lost and nobody needs it yet.
     Gone,
-    /// Its failure is there.
+    /// The failure is there.
     Failed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Record {
+struct SpecRecord {
     spec: Spec,
     state: ResultState,
     attempts: u32,
@@ -65,7 +65,7 @@ struct Record {
     is_dropped: bool,
 }
 
-impl Record {
+impl SpecRecord {
     /// Whether the value is needed (`LINEAGE-4`).
     fn is_needed(&self) -> bool {
         self.is_held || self.pending_readers > 0
@@ -89,7 +89,7 @@ impl Record {
 /// The specs of an owner's submitted calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lineage {
-    records: IdMap<u64, Record>,
+    records: IdMap<u64, SpecRecord>,
     /// The pure calls that have ended and whose specs are kept, and the bytes of these.
     kept: IdSet<u64>,
     kept_bytes: usize,
@@ -109,7 +109,8 @@ impl Lineage {
     }
 
     /// The number of calls that are known.
-    pub(crate) fn len(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
         self.records.len()
     }
 
@@ -131,7 +132,7 @@ impl Lineage {
                 missing += usize::from(input.state == ResultState::Pending);
             }
         }
-        let record = Record {
+        let record = SpecRecord {
             spec,
             state: ResultState::Pending,
             attempts: 1,
@@ -173,16 +174,16 @@ impl Lineage {
     }
 
     /// An attempt of a call has made the value. Returns `None` if it is not the one that counts (`LINEAGE-2`).
-    pub(crate) fn made(&mut self, call: u64, attempt: u32) -> Option<Vec<Step>> {
+    pub(crate) fn made(&mut self, call: u64, attempt: u32) -> Option<Vec<LineageStep>> {
         self.ended(call, attempt, ResultState::Here)
     }
 
     /// An attempt of a call has failed by itself, which is its result.
-    pub(crate) fn failed(&mut self, call: u64, attempt: u32) -> Option<Vec<Step>> {
+    pub(crate) fn failed(&mut self, call: u64, attempt: u32) -> Option<Vec<LineageStep>> {
         self.ended(call, attempt, ResultState::Failed)
     }
 
-    fn ended(&mut self, call: u64, attempt: u32, state: ResultState) -> Option<Vec<Step>> {
+    fn ended(&mut self, call: u64, attempt: u32, state: ResultState) -> Option<Vec<LineageStep>> {
         let record = self.records.get(&call)?;
         let counts = record.state == ResultState::Pending && record.attempts == attempt;
         if !counts && self.mutant != LineageMutant::TakesStale {
@@ -194,13 +195,13 @@ impl Lineage {
     }
 
     /// A call has ended: its readers may go on, and its inputs may be needed no more.
-    fn end(&mut self, call: u64, state: ResultState, steps: &mut Vec<Step>) {
+    fn end(&mut self, call: u64, state: ResultState, steps: &mut Vec<LineageStep>) {
         self.set_state(call, state);
         let Some(record) = self.records.get(&call) else {
             return;
         };
         let readers = record.readers.iter().filter(|reader| self.is_pending(**reader));
-        steps.extend(readers.map(|call| Step::InputMade { call: *call }));
+        steps.extend(readers.map(|call| LineageStep::InputMade { call: *call }));
         let mut looked_at = match record.spec.retries {
             Some(_) => record.spec.inputs.clone(),
             None => self.unlink(call),
@@ -231,7 +232,7 @@ impl Lineage {
     }
 
     /// Drops values that nobody needs, and forgets calls whose values nobody can need: a work list.
-    fn look_at(&mut self, mut calls: Vec<u64>, steps: &mut Vec<Step>) {
+    fn look_at(&mut self, mut calls: Vec<u64>, steps: &mut Vec<LineageStep>) {
         while let Some(call) = calls.pop() {
             let Some(record) = self.records.get(&call) else {
                 continue;
@@ -242,7 +243,7 @@ impl Lineage {
             // A call that reads the value may run again, and has to know if this one cannot.
             let is_read = !record.readers.is_empty() && self.mutant != LineageMutant::ForgetsSpecs;
             if record.state == ResultState::Here {
-                steps.push(Step::Drop { call });
+                steps.push(LineageStep::Drop { call });
                 self.set_state(call, ResultState::Gone);
             }
             if !is_read {
@@ -252,20 +253,20 @@ impl Lineage {
     }
 
     /// Forgets a call; returns its inputs.
-    fn forget(&mut self, call: u64, steps: &mut Vec<Step>) -> Vec<u64> {
+    fn forget(&mut self, call: u64, steps: &mut Vec<LineageStep>) -> Vec<u64> {
         let inputs = self.unlink(call);
         if let Some(record) = self.records.remove(&call) {
             if self.kept.remove(&call) {
                 self.kept_bytes -= record.spec.bytes;
             }
-            steps.push(Step::Forget { call });
+            steps.push(LineageStep::Forget { call });
         }
         inputs
     }
 
-    /// Nobody holds a reference to the value any more. A call that has not ended goes on if others read its value; otherwise
-    /// [`Step::Forget`] tells to give it up.
-    pub(crate) fn released(&mut self, call: u64) -> Vec<Step> {
+    /// The last reference to the value was dropped. A call that has not ended goes on if others read its value; otherwise
+    /// [`LineageStep::Forget`] tells to give it up.
+    pub(crate) fn released(&mut self, call: u64) -> Vec<LineageStep> {
         let mut steps = Vec::new();
         let Some(record) = self.records.get_mut(&call) else {
             return steps;
@@ -281,7 +282,13 @@ impl Lineage {
     }
 
     /// The worker of an attempt has died. `has_run` says that the function may have begun.
-    pub(crate) fn died(&mut self, call: u64, attempt: u32, worker: ProcessId, has_run: bool) -> Vec<Step> {
+    pub(crate) fn died(
+        &mut self,
+        call: u64,
+        attempt: u32,
+        worker: ProcessId,
+        has_run: bool,
+    ) -> Vec<LineageStep> {
         let mut steps = Vec::new();
         let Some(record) = self.records.get_mut(&call) else {
             return steps;
@@ -301,7 +308,14 @@ impl Lineage {
     }
 
     /// Every copy of a value was lost with this process. If somebody needs the value, it is made again.
-    pub(crate) fn lost(&mut self, call: u64, worker: ProcessId) -> Vec<Step> {
+    #[cfg_attr(
+        not(test),
+        expect(
+            dead_code,
+            reason = "values lie with their owner, who loses none as long as it lives"
+        )
+    )]
+    pub(crate) fn lost(&mut self, call: u64, worker: ProcessId) -> Vec<LineageStep> {
         let mut steps = Vec::new();
         let Some(record) = self.records.get_mut(&call) else {
             return steps;
@@ -314,7 +328,7 @@ impl Lineage {
         let (is_needed, readers) = (record.is_needed(), record.readers.clone());
         self.set_state(call, ResultState::Gone);
         let waiting = readers.iter().filter(|reader| self.is_pending(**reader));
-        steps.extend(waiting.map(|call| Step::InputLost { call: *call }));
+        steps.extend(waiting.map(|call| LineageStep::InputLost { call: *call }));
         match is_needed {
             true => self.remake(call, worker, &mut steps),
             false => self.look_at(vec![call], &mut steps),
@@ -323,7 +337,7 @@ impl Lineage {
     }
 
     /// Makes a value again that is gone, after those of its inputs that are gone: a work list.
-    fn remake(&mut self, call: u64, worker: ProcessId, steps: &mut Vec<Step>) {
+    fn remake(&mut self, call: u64, worker: ProcessId, steps: &mut Vec<LineageStep>) {
         let (mut wanted, mut order) = (vec![call], Vec::new());
         while let Some(wanted_call) = wanted.pop() {
             let Some(record) = self.records.get(&wanted_call) else {
@@ -352,7 +366,7 @@ impl Lineage {
             .for_each(|call| self.run_again(call, steps));
     }
 
-    fn run_again(&mut self, call: u64, steps: &mut Vec<Step>) {
+    fn run_again(&mut self, call: u64, steps: &mut Vec<LineageStep>) {
         let Some(record) = self.records.get_mut(&call) else {
             return;
         };
@@ -360,7 +374,7 @@ impl Lineage {
         let attempt = record.attempts;
         let inputs = record.spec.inputs.clone();
         let missing = inputs.into_iter().filter(|input| self.is_pending(*input)).count();
-        steps.push(Step::Run {
+        steps.push(LineageStep::Run {
             call,
             attempt,
             missing,
@@ -368,13 +382,13 @@ impl Lineage {
     }
 
     /// A value will not be made: its failure is its result, which its readers get as any other.
-    fn give_up(&mut self, call: u64, why: Lost, steps: &mut Vec<Step>) {
-        steps.push(Step::Fail { call, why });
+    fn give_up(&mut self, call: u64, why: Lost, steps: &mut Vec<LineageStep>) {
+        steps.push(LineageStep::Fail { call, why });
         self.end(call, ResultState::Failed, steps);
     }
 
     /// Drops the specs of the oldest calls that have ended until the others take no more than the limit (`LINEAGE-5`).
-    fn keep_in_bounds(&mut self, steps: &mut Vec<Step>) {
+    fn keep_in_bounds(&mut self, steps: &mut Vec<LineageStep>) {
         while self.kept_bytes > self.kept_bytes_max {
             let Some(oldest) = self.kept.first().copied() else {
                 return;
@@ -384,7 +398,7 @@ impl Lineage {
                 record.is_dropped = true;
                 self.kept_bytes -= record.spec.bytes;
             }
-            steps.push(Step::DropSpec { call: oldest });
+            steps.push(LineageStep::DropSpec { call: oldest });
             let mut looked_at = self.unlink(oldest);
             looked_at.push(oldest);
             self.look_at(looked_at, steps);

@@ -8,7 +8,7 @@ use super::fetch::{Fetched, Wish};
 use super::ref_type::Ref;
 use crate::call::request::CALL_TIMEOUT;
 use crate::promise::{Answer, NoAnswer};
-use crate::waiting::Told;
+use crate::waiting::ToldOnce;
 
 /// The source of the word that a value is made.
 enum Word {
@@ -74,7 +74,7 @@ impl<T> Ref<T> {
     }
 
     /// The word that the value is made, or a failure in its place; it wakes the thread that listens.
-    pub(crate) fn told_when_ready(&self) -> Box<dyn Told> {
+    pub(crate) fn told_when_ready(&self) -> Box<dyn ToldOnce> {
         match self.word() {
             Word::Here(answer) => Box::new(answer),
             Word::Fetched => Box::new(Answer::ready(())),

@@ -37,6 +37,23 @@ pub(crate) struct Asking {
     pub(crate) cancel: Arc<CallCancel>,
 }
 
+/// A submitted call that is listed, and is to be sent.
+pub(crate) struct SubmittedAsking {
+    peer: Peer,
+    call: CallId,
+    waiter: Arc<Waiter>,
+}
+
+impl SubmittedAsking {
+    pub(crate) fn call(&self) -> CallId {
+        self.call
+    }
+
+    pub(crate) fn cancel(&self) -> &Arc<CallCancel> {
+        &self.waiter.cancel
+    }
+}
+
 impl Asking {
     /// A call that has failed already.
     pub(crate) fn failed(process: ProcessId, error: RemoteError) -> Self {
@@ -368,25 +385,37 @@ impl Remote {
         }
     }
 
-    /// Sends a submitted call. `told` gets its outcome, on any thread; it must not run user code. Returns the call's number and the
-    /// means to cancel it.
-    pub(crate) fn ask_submitted(
+    /// Lists a submitted call that is about to be sent. `told` gets its outcome, on any thread; it must not run user code.
+    pub(crate) fn begin_submitted(
         &self,
         peer: Peer,
-        function: &'static FunctionEntry,
-        encoded: EncodedArguments,
         told: Box<dyn FnOnce(Outcome) + Send>,
-    ) -> (CallId, Arc<CallCancel>) {
+    ) -> SubmittedAsking {
         let waiter = Waiter::of_callback(told);
         let call = self.list(peer, &waiter);
-        match self.send_call(peer, call, (function, Wants::Submitted), encoded, None) {
-            Ok(number) => self.asked.lock().sent(call, number),
+        SubmittedAsking { peer, call, waiter }
+    }
+
+    /// Sends a submitted call.
+    pub(crate) fn send_submitted(
+        &self,
+        asking: &SubmittedAsking,
+        function: &'static FunctionEntry,
+        encoded: EncodedArguments,
+    ) {
+        let SubmittedAsking { peer, call, waiter } = asking;
+        match self.send_call(*peer, *call, (function, Wants::Submitted), encoded, None) {
+            Ok(number) => self.asked.lock().sent(*call, number),
             Err(error) => {
-                let _ = self.asked.lock().abandon(call);
-                self.settle(&waiter, Err(error));
+                self.end_submitted(asking);
+                self.settle(waiter, Err(error));
             }
         }
-        (call, Arc::clone(&waiter.cancel))
+    }
+
+    /// Takes a submitted call off the list, which is not sent.
+    pub(crate) fn end_submitted(&self, asking: &SubmittedAsking) {
+        let _ = self.asked.lock().abandon(asking.call);
     }
 
     /// Lists a call of a peer, whose cancellation is told to the peer.

@@ -67,14 +67,14 @@ pub struct FunctionEntry {
     pub place: &'static str,
     /// The codec of the function's errors, if serde knows their type.
     pub error: fn() -> Option<&'static ErrorCodec>,
-    /// What `#[remote(..)]` says about the function.
+    /// The facts that `#[remote(..)]` tells.
     pub facts: FunctionFacts,
     is_async: bool,
     encode: fn(&Arguments) -> Result<Body, Failure>,
     run: fn(Invocation) -> Running,
 }
 
-/// What `#[remote(..)]` says about a function.
+/// The facts that `#[remote(..)]` tells about a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunctionFacts {
     /// The times that a call may run again; `None` for a function that is not pure.
@@ -203,7 +203,7 @@ impl<A: ArgumentTuple<Passed = P>, P: Wire> TypedEntry<A, P> {
 }
 
 impl<A, P> TypedEntry<A, P> {
-    /// The same function, with these facts.
+    /// Sets the facts.
     #[must_use]
     pub const fn with(mut self, facts: FunctionFacts) -> Self {
         self.entry.facts = facts;

@@ -34,7 +34,7 @@ pub struct RemoteCall<T, S = T> {
     pub(crate) destination: Destination,
     pub(crate) deadline: Option<Duration>,
     pub(crate) is_copied: bool,
-    /// What the scheduler has to know if the call is submitted.
+    /// The options for the scheduler, if the call is submitted.
     pub(crate) options: TaskOptions,
     value: PhantomData<fn() -> (T, S)>,
 }
@@ -75,7 +75,7 @@ impl<T, S> RemoteCall<T, S> {
         }
     }
 
-    /// The same call, of which a submission gives a reference to what the function returns, also if that is a reference.
+    /// Makes no alias of a submission: its value is what the function returns, also if that is a reference.
     #[doc(hidden)] // for functions as values
     pub fn plain(self) -> RemoteCall<T> {
         let RemoteCall {

@@ -42,7 +42,7 @@ use crate::remote::threads::Threads;
 use crate::remote::unreachable::Unreachable;
 use crate::remote::waiter::{Outcome, Waiter};
 use crate::remote_channel::service::RemoteChannels;
-use crate::task::tasks::Tasks;
+use crate::task::tasks::{TaskHost, Tasks};
 
 /// The service of calls of one process.
 pub(crate) struct Remote {
@@ -104,7 +104,7 @@ impl Remote {
         let channels = RemoteChannels::new(Arc::clone(&post), &references, helpers);
         let correspondences = Correspondences::new(Arc::clone(&post));
         let remote = Arc::new_cyclic(|this| Remote {
-            tasks: Tasks::new(post.me(), Weak::clone(this)),
+            tasks: Tasks::new(post.me(), Weak::clone(this) as Weak<dyn TaskHost>),
             names: post.names(),
             post,
             correspondences,

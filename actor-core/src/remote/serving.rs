@@ -67,7 +67,7 @@ impl Receiver for Remote {
             }
             Some(CallMessage::Blocked { call, is_blocked }) => self.tasks.blocked_at(from, call, is_blocked),
             Some(CallMessage::Submit { submission, parcels }) => {
-                self.tasks.received(from, submission, parcels, letter.body);
+                self.submission_arrived(from, submission, parcels, letter.body);
             }
             // A build with other messages: whoever asked has its deadline.
             None => {}

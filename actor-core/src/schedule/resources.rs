@@ -22,7 +22,7 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// This number of cpus and nothing else.
+    /// Creates this number of cpus and nothing else.
     #[must_use]
     pub fn cpus(cpus: u32) -> Self {
         Resources {
@@ -31,13 +31,13 @@ impl Resources {
         }
     }
 
-    /// The same with this number of gpus.
+    /// Sets the number of gpus.
     #[must_use]
     pub fn gpus(self, gpus: u32) -> Self {
         Resources { gpus, ..self }
     }
 
-    /// The same with this number of things with a name. A number of 0 is none.
+    /// Sets the number of things with this name. A number of 0 is none.
     #[must_use]
     pub fn and(mut self, name: &str, number: u32) -> Self {
         match number {
@@ -59,7 +59,7 @@ impl Resources {
         self.cpus
     }
 
-    /// The same with another number of cpus.
+    /// Sets the number of cpus.
     pub(crate) fn with_cpus(self, cpus: u32) -> Self {
         Resources { cpus, ..self }
     }

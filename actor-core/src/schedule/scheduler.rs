@@ -27,7 +27,7 @@ struct ScheduledCall {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CallPlace {
-    /// This number of inputs is missing.
+    /// A number of inputs is missing.
     Waits(usize),
     Ready,
     At(Peer),
@@ -85,7 +85,7 @@ impl Scheduler {
         self.workers.values().filter(|load| !load.is_closed())
     }
 
-    /// What the workers offer, for errors.
+    /// The offers of the workers, for errors.
     pub(crate) fn offered(&self) -> String {
         let offers: Vec<String> = self.open().map(|load| load.offers().to_string()).collect();
         offers.join("; ")

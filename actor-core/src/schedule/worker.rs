@@ -11,7 +11,7 @@ use super::resources::Resources;
 #[derive(Clone, Debug)]
 struct RunningCall {
     needs: Resources,
-    /// Whether it waits, and has given its cpus back.
+    /// Whether the call waits, and has given its cpus back.
     is_blocked: bool,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct WorkerLoad {
     ahead: VecDeque<u64>,
     /// The resources that the calls which run and do not wait use.
     used: Resources,
-    /// Whether it gets nothing more.
+    /// Whether the worker gets nothing more.
     is_closed: bool,
     /// The number of calls that the scheduler had started before the last one of this worker.
     pub(super) last_turn: u64,
@@ -101,6 +101,12 @@ impl WorkerLoad {
 
     /// A call waits (true), or goes on.
     pub(super) fn set_blocked(&mut self, call: u64, is_blocked: bool) {
+        // The worker begins what was pushed ahead as soon as a thread is free, and may say that this call waits before it has said
+        // why the thread was free.
+        if let Some(place) = self.ahead.iter().position(|ahead| *ahead == call) {
+            self.ahead.remove(place);
+            self.run(call, Resources::cpus(1));
+        }
         let Some(running) = self.running.get_mut(&call) else {
             return;
         };
@@ -135,7 +141,7 @@ impl WorkerLoad {
         true
     }
 
-    /// What was pushed ahead runs as soon as it fits: the worker has begun it already.
+    /// Calls that were pushed ahead run as soon as they fit: the worker has begun them already.
     fn promote(&mut self) {
         let one = Resources::cpus(1);
         while self.used.cpu_count() < self.offers.cpu_count() {

@@ -10,12 +10,12 @@ use crate::remote::calls::CallId;
 use crate::remote::message::CallMessage;
 use crate::remote::service::Remote;
 
-/// Who is told that a submitted call waits.
+/// The process that is told when a submitted call waits.
 #[derive(Clone, Copy)]
 pub(crate) enum Scheduled {
     /// The process that has sent it, under this number.
     By(Peer, CallId),
-    /// This process.
+    /// The process itself.
     Here(u64),
 }
 

@@ -51,9 +51,9 @@ pub(crate) struct NewTask {
 /// The life of a submitted call.
 #[derive(Clone)]
 pub(super) enum TaskLife {
-    /// Its inputs are not there, or no worker has room.
+    /// Inputs are missing, or no worker has room.
     Queued,
-    /// It was sent to a worker.
+    /// The call was sent to a worker.
     Runs {
         worker: Peer,
         cancel: Arc<CallCancel>,
@@ -78,18 +78,11 @@ pub(super) struct Task {
 }
 
 /// Something that has happened to a submitted call, or to a worker.
-pub(super) enum TaskEvent {
+pub(crate) enum TaskEvent {
     Submitted(Box<NewTask>),
     /// An input that was not submitted itself is there.
     InputMade {
         call: u64,
-    },
-    Sent {
-        call: u64,
-        attempt: u32,
-        worker: Peer,
-        cancel: Arc<CallCancel>,
-        asked: Option<CallId>,
     },
     /// The arguments were encoded after all, for another process.
     Encoded {
@@ -119,7 +112,7 @@ pub(super) enum TaskEvent {
 }
 
 /// The name of a call that waits.
-pub(super) enum BlockedCall {
+pub(crate) enum BlockedCall {
     Here(u64),
     At(Peer, CallId),
 }

@@ -2,10 +2,11 @@
 //!
 //! The [README](https://github.com/selvedge-rs/selvedge/tree/main/actor-core/src/task) of this folder has the life of a submitted call.
 //!
-//! - `options`: what the scheduler has to know of a call, and how a call is submitted by letter;
+//! - `options`: the options of a call for the scheduler, and how a call is submitted by letter;
 //! - `board`: all submitted calls of this process, with the scheduler, the lineage and the aliases, plain data; `step`: what happens to
 //!   one, and what has to be done in consequence;
 //! - `tasks`: events come in, one thread after the other steps the board; `perform`: what is done in consequence;
+//! - `receiving`: a call that another process submits;
 //! - `blocking`: a submitted call that waits gives its cpus back;
 //! - `verbs`: what users call; `wait`: the wait for some of many values; `listing`: the calls and functions, to look at.
 
@@ -14,6 +15,7 @@ mod board;
 pub(crate) mod listing;
 pub(crate) mod options;
 mod perform;
+mod receiving;
 pub(crate) mod step;
 pub(crate) mod tasks;
 mod verbs;

@@ -1,4 +1,4 @@
-//! What the scheduler has to know of a call.
+//! Options of a call for the scheduler.
 
 use selvedge_objects::refs::RefId;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionEntry, FunctionId};
 use crate::schedule::Resources;
 
-/// What the scheduler has to know of a call.
+/// The options of a call for the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TaskOptions {
     /// The times that the call may run again; `None` if it may not, because its function is not pure.

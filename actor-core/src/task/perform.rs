@@ -1,4 +1,4 @@
-//! What is done when something has happened to submitted calls, without the lock.
+//! Effects: the work that follows when something has happened to submitted calls, without the lock.
 
 use std::sync::Arc;
 
@@ -7,18 +7,27 @@ use selvedge_cluster::peer::Peer;
 
 use super::blocking::Scheduled;
 use super::board::{TaskArguments, TaskEffect, TaskEvent, TaskLife};
-use super::tasks::Tasks;
+use super::tasks::{TaskHost, Tasks};
 use crate::actor::arguments::Arguments;
 use crate::cancel::CallCancel;
 use crate::reference::Ref;
 use crate::reference::handle::Handle;
+use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionEntry, Invocation, Wants};
 use crate::remote::request::{EncodedArguments, Request};
 use crate::remote::service::Remote;
 use crate::remote::waiter::Outcome;
 
+impl TaskHost for Remote {
+    fn serve(&self, tasks: &Arc<Tasks>, event: TaskEvent) {
+        let workers: Vec<Peer> = self.post.peers();
+        let effects = tasks.board.lock().step(event, &workers);
+        effects.into_iter().for_each(|effect| tasks.perform(self, effect));
+    }
+}
+
 impl Tasks {
-    pub(super) fn perform(self: &Arc<Self>, remote: &Remote, effect: TaskEffect) {
+    fn perform(self: &Arc<Self>, remote: &Remote, effect: TaskEffect) {
         match effect {
             TaskEffect::Run {
                 call,
@@ -78,13 +87,13 @@ impl Tasks {
         }
     }
 
-    /// There was no worker when the call was submitted, and there is one now: the arguments are encoded by user code.
+    /// Encodes the arguments, by user code, and sends the call: a worker has come since the call was submitted.
     fn encode_and_send(self: &Arc<Self>, remote: &Remote, run: Attempt, request: Box<Request>) {
-        let tasks = Arc::clone(self);
+        let (tasks, remote_again) = (Arc::clone(self), remote.this());
         remote.do_soon(move || {
             let encoded = request.encode();
             dispose(request);
-            match (encoded, tasks.remote.upgrade()) {
+            match (encoded, remote_again.upgrade()) {
                 (Ok(arguments), Some(remote)) => {
                     let call = run.call;
                     let encoded = arguments.clone();
@@ -109,7 +118,9 @@ impl Tasks {
             Err(error) => return told(Err(error)),
         };
         let cancel = Arc::<CallCancel>::default();
-        self.sent(run, &cancel, None);
+        if !self.sent(run, &cancel, None) {
+            return remote.do_soon(move || dispose(invocation));
+        }
         remote.run_submitted(run.function, invocation, cancel, Scheduled::Here(run.call), told);
     }
 
@@ -119,24 +130,18 @@ impl Tasks {
             Ok(peer) => run.worker = peer,
             Err(error) => return self.told(run)(Err(error)),
         }
-        let told = self.told(run);
-        let (asked, cancel) = remote.ask_submitted(run.worker, run.function, encoded, told);
-        self.sent(run, &cancel, Some(asked));
+        let asking = remote.begin_submitted(run.worker, self.told(run));
+        // Noted before the letter is sent: the worker may say at once that the call waits.
+        match self.sent(run, asking.cancel(), Some(asking.call())) {
+            true => remote.send_submitted(&asking, run.function, encoded),
+            false => remote.end_submitted(&asking),
+        }
     }
 
-    fn sent(
-        self: &Arc<Self>,
-        run: Attempt,
-        cancel: &Arc<CallCancel>,
-        asked: Option<crate::remote::calls::CallId>,
-    ) {
-        self.event(TaskEvent::Sent {
-            call: run.call,
-            attempt: run.attempt,
-            worker: run.worker,
-            cancel: Arc::clone(cancel),
-            asked,
-        });
+    /// Notes an attempt that begins; false if it is not wanted any more.
+    fn sent(&self, run: Attempt, cancel: &Arc<CallCancel>, asked: Option<CallId>) -> bool {
+        let mut board = self.board.lock();
+        board.sent((run.call, run.attempt), run.worker, cancel, asked)
     }
 
     /// The way for the outcome of an attempt.

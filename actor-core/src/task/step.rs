@@ -1,4 +1,4 @@
-//! What happens to submitted calls, and what has to be done in consequence. Nothing here runs user code.
+//! The steps of submitted calls: an event comes in, and effects come out. Nothing here runs user code.
 
 use std::sync::Arc;
 
@@ -10,14 +10,16 @@ use selvedge_objects::refs::RefId;
 use super::board::{BlockedCall, Board, NewTask, Task, TaskArguments, TaskEffect, TaskEvent, TaskLife};
 use crate::actor::arguments::Returned;
 use crate::call::remote_error::{Ran, RemoteError};
+use crate::cancel::CallCancel;
 use crate::cores::core_count;
 use crate::failure::{Failure, FunctionPlace};
-use crate::lineage::{Lost, Spec, Step};
+use crate::lineage::{LineageStep, Lost, Spec};
 use crate::reference::Ref;
 use crate::reference::content::Content;
 use crate::reference::handle::Handle;
 use crate::reference::set_value::SetValue;
 use crate::reference::transit::{Beside, arriving};
+use crate::remote::calls::CallId;
 use crate::remote::waiter::Outcome;
 use crate::schedule::{Infeasible, Resources};
 
@@ -34,27 +36,6 @@ impl Board {
         match event {
             TaskEvent::Submitted(new) => self.submitted(*new, &mut effects),
             TaskEvent::InputMade { call } => self.scheduler.input_made(call),
-            TaskEvent::Sent {
-                call,
-                attempt,
-                worker,
-                cancel,
-                asked,
-            } => {
-                let counts = self.lineage.attempt(call) == attempt;
-                match self.tasks.get_mut(&call).filter(|_| counts) {
-                    Some(task) if matches!(task.life, TaskLife::Queued) => {
-                        self.asked.extend(asked.map(|asked| (asked, call)));
-                        task.life = TaskLife::Runs {
-                            worker,
-                            cancel,
-                            asked,
-                        };
-                    }
-                    // It was cancelled meanwhile, or has ended.
-                    _ => effects.push(TaskEffect::Cancel(cancel)),
-                }
-            }
             TaskEvent::Encoded { call, arguments } => {
                 if let Some(task) = self.tasks.get_mut(&call) {
                     task.new.arguments = TaskArguments::Encoded(arguments);
@@ -98,8 +79,31 @@ impl Board {
         effects
     }
 
+    /// An attempt of a call is about to be sent to a worker, or to run here. Returns false if it is not wanted any more.
+    pub(super) fn sent(
+        &mut self,
+        (call, attempt): (u64, u32),
+        worker: Peer,
+        cancel: &Arc<CallCancel>,
+        asked: Option<CallId>,
+    ) -> bool {
+        let counts = self.lineage.attempt(call) == attempt;
+        let task = self.tasks.get_mut(&call).filter(|_| counts);
+        let Some(task) = task.filter(|task| matches!(task.life, TaskLife::Queued)) else {
+            return false;
+        };
+        self.asked.extend(asked.map(|asked| (asked, call)));
+        let cancel = Arc::clone(cancel);
+        task.life = TaskLife::Runs {
+            worker,
+            cancel,
+            asked,
+        };
+        true
+    }
+
     /// The call that a process names, if it is there.
-    fn asked_of(&self, peer: Peer, asked: crate::remote::calls::CallId) -> Option<u64> {
+    fn asked_of(&self, peer: Peer, asked: CallId) -> Option<u64> {
         let call = *self.asked.get(&asked)?;
         match &self.tasks.get(&call)?.life {
             TaskLife::Runs { worker, .. } if *worker == peer => Some(call),
@@ -360,10 +364,10 @@ impl Board {
         }
     }
 
-    fn perform(&mut self, steps: Vec<Step>, effects: &mut Vec<TaskEffect>) {
+    fn perform(&mut self, steps: Vec<LineageStep>, effects: &mut Vec<TaskEffect>) {
         for step in steps {
             match step {
-                Step::Run { call, missing, .. } => {
+                LineageStep::Run { call, missing, .. } => {
                     let Some(task) = self.tasks.get_mut(&call) else {
                         continue;
                     };
@@ -373,15 +377,15 @@ impl Board {
                         self.infeasible(vec![call], effects);
                     }
                 }
-                Step::InputMade { call } => self.scheduler.input_made(call),
-                Step::InputLost { call } => self.scheduler.input_lost(call),
-                Step::Fail { call, why } => {
+                LineageStep::InputMade { call } => self.scheduler.input_made(call),
+                LineageStep::InputLost { call } => self.scheduler.input_lost(call),
+                LineageStep::Fail { call, why } => {
                     let content = self.lost(call, why);
                     self.finish(call, content, effects);
                 }
                 // Values are dropped by the count of references, and arguments with the end of their call.
-                Step::Drop { .. } | Step::DropSpec { .. } => {}
-                Step::Forget { call } => self.forget(call, effects),
+                LineageStep::Drop { .. } | LineageStep::DropSpec { .. } => {}
+                LineageStep::Forget { call } => self.forget(call, effects),
             }
         }
     }
@@ -398,7 +402,7 @@ impl Board {
         effects.push(TaskEffect::Drop(Box::new(task)));
     }
 
-    /// Nobody holds the object any more.
+    /// The last reference to the object was dropped.
     fn freed(&mut self, object: RefId, effects: &mut Vec<TaskEffect>) {
         let Some(call) = self.objects.get(&object).copied() else {
             return;

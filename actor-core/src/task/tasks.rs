@@ -10,26 +10,23 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use selvedge_cluster::peer::Peer;
-use selvedge_objects::refs::{Parcel, RefId};
+use selvedge_objects::refs::RefId;
 
-use super::board::{BlockedCall, Board, NewTask, ReferenceOf, TaskArguments, TaskEvent};
-use super::options::Submission;
-use crate::body::Body;
-use crate::call::remote_error::RemoteError;
-use crate::failure::Failure;
+use super::board::{BlockedCall, Board, NewTask, TaskEvent};
 use crate::hub::delivering::delivering;
-use crate::lineage::CallDigest;
-use crate::reference::handle::Handle;
 use crate::remote::calls::CallId;
-use crate::remote::function::{find_function, known_functions};
-use crate::remote::request::EncodedArguments;
-use crate::remote::service::Remote;
 use crate::schedule::Resources;
+
+/// The service that has calls sent and run.
+pub(crate) trait TaskHost: Send + Sync {
+    /// Steps the board, and does what has to be done in consequence.
+    fn serve(&self, tasks: &Arc<Tasks>, event: TaskEvent);
+}
 
 /// The submitted calls of a process.
 pub(crate) struct Tasks {
     pub(super) me: Peer,
-    pub(super) remote: Weak<Remote>,
+    host: Weak<dyn TaskHost>,
     pub(super) board: Mutex<Board>,
     inbox: Mutex<Inbox>,
     /// The number of calls that the program has submitted.
@@ -46,10 +43,10 @@ struct Inbox {
 }
 
 impl Tasks {
-    pub(crate) fn new(me: Peer, remote: Weak<Remote>) -> Arc<Self> {
+    pub(crate) fn new(me: Peer, host: Weak<dyn TaskHost>) -> Arc<Self> {
         Arc::new(Tasks {
             me,
-            remote,
+            host,
             board: Mutex::new(Board::new(me)),
             inbox: Mutex::default(),
             submitted: AtomicU64::new(0),
@@ -126,79 +123,8 @@ impl Tasks {
     }
 
     fn serve(self: &Arc<Self>, event: TaskEvent) {
-        let Some(remote) = self.remote.upgrade() else {
-            return;
-        };
-        let workers: Vec<Peer> = remote.post.peers();
-        let effects = self.board.lock().step(event, &workers);
-        for effect in effects {
-            self.perform(&remote, effect);
+        if let Some(host) = self.host.upgrade() {
+            host.serve(self, event);
         }
     }
-
-    /// Another process submits a call to this one.
-    pub(crate) fn received(
-        self: &Arc<Self>,
-        from: Peer,
-        submission: Submission,
-        parcels: Vec<Parcel>,
-        body: Body,
-    ) {
-        let Some(remote) = self.remote.upgrade() else {
-            return;
-        };
-        let Some(Parcel::Keep { id: object }) = parcels.first().copied() else {
-            let why = "it submits a call without a reference to its value".to_owned();
-            return remote.post.cut(from, why);
-        };
-        let tasks = Arc::clone(self);
-        remote.references.arrived(from, parcels, move |handles| {
-            let accepted = match (find_function(submission.function), handles) {
-                (Some(function), Ok(handles)) => Ok((function, handles)),
-                (None, _) => {
-                    let near = known_functions();
-                    Err(Failure::from_error(RemoteError::UnknownFunction { near }))
-                }
-                (_, Err(error)) => Err(Failure::from_error(error)),
-            };
-            match accepted {
-                Ok((function, handles)) => {
-                    let inputs = inputs(&handles, &submission.inputs);
-                    let references = handles.iter().map(|handle| handle.id()).chain([object]);
-                    let digest = CallDigest::of(
-                        (CallDigest::PROGRAM, submission.call.0),
-                        submission.function.0,
-                        body.segments().map(|segment| segment.as_ref()),
-                        references,
-                    );
-                    tasks.submit(NewTask {
-                        function,
-                        object,
-                        arguments: TaskArguments::Encoded(EncodedArguments { body, handles }),
-                        inputs,
-                        options: submission.options,
-                        pinned: submission.pinned,
-                        alias: submission.is_alias.then_some((|_| None) as ReferenceOf),
-                        digest,
-                    });
-                }
-                Err(failure) => {
-                    if let Some(remote) = tasks.remote.upgrade() {
-                        remote.fill(object, Err(Arc::new(failure)));
-                    }
-                }
-            }
-        });
-    }
-}
-
-/// The references whose values are arguments, each once.
-fn inputs(handles: &[Arc<Handle>], ids: &[RefId]) -> Vec<Arc<Handle>> {
-    let mut inputs: Vec<Arc<Handle>> = Vec::new();
-    for handle in handles.iter().filter(|handle| ids.contains(&handle.id())) {
-        if inputs.iter().all(|input| input.id() != handle.id()) {
-            inputs.push(Arc::clone(handle));
-        }
-    }
-    inputs
 }

@@ -1,4 +1,4 @@
-//! What users call.
+//! The verbs: `submit`, `cancel`, `offers`.
 
 use std::sync::Arc;
 

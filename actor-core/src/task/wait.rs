@@ -13,6 +13,7 @@ impl Runtime {
     /// # Errors
     /// [`FetchError`]: a remote function must not wait, because it is an `async fn` or because too many wait already, or its call was
     /// cancelled. The end of the time is no error.
+    #[expect(clippy::type_complexity, reason = "two lists of references need no name")]
     pub fn wait<T>(
         &self,
         references: Vec<Ref<T>>,

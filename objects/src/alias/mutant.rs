@@ -13,10 +13,10 @@ pub(super) enum AliasMutant {
     ForgetsAliases,
     /// An alias counts as decided before the owner of its target has answered.
     DecidesEarly,
-    /// Whoever finds a circle gives way, so that two that meet both do.
+    /// Every alias that finds a circle gives way, so two that meet both do.
     BothGiveWay,
-    /// Whoever finds a circle of undecided aliases stays.
+    /// An alias that finds a circle of undecided ones is made.
     NobodyGivesWay,
-    /// Those who wait for an alias to be decided are not told.
+    /// The aliases that wait for another one to be decided are not told.
     TellsNobody,
 }

@@ -38,7 +38,7 @@ pub enum AliasMessage {
         origin: RefId,
         /// The number of the chase.
         attempt: u32,
-        /// What it has found.
+        /// The outcome.
         verdict: Verdict,
     },
     /// An alias that the chase of `origin` has passed was undecided then, and is not any more.
@@ -48,7 +48,7 @@ pub enum AliasMessage {
     },
 }
 
-/// What an owner knows about a chase.
+/// The knowledge of an owner about a chase.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Verdict {
     /// The chain ends at a reference without a target.

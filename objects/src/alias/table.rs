@@ -25,7 +25,7 @@ pub enum Resolution {
     Canonical(RefId),
     /// The value is not made: this reference has neither a value nor a target.
     Undecided(RefId),
-    /// This reference lives at another owner, who knows more.
+    /// The chain goes on at another owner, at this reference.
     Foreign(RefId),
 }
 

@@ -19,7 +19,7 @@ use selvedge_cluster::peer::ProcessId;
 use stateright::{Checker, Model, Property};
 
 use super::mutant::LineageMutant;
-use super::{Lineage, Lost, Spec, Step};
+use super::{Lineage, LineageStep, Lost, Spec};
 
 #[derive(Clone, Debug)]
 struct Graph {
@@ -36,16 +36,16 @@ struct Graph {
 const WORKERS: u32 = 2;
 
 /// An attempt of a call at a worker in one of its lives.
-type Attempt = (u64, u32, (u32, u32));
+type TriedCall = (u64, u32, (u32, u32));
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Host {
+struct LineageHost {
     lineage: Lineage,
     /// Calls that are to run, with the attempt and the number of missing inputs.
     queued: BTreeMap<u64, (u32, usize)>,
-    running: BTreeSet<Attempt>,
+    running: BTreeSet<TriedCall>,
     /// Attempts of workers that were declared dead, whose results may still come.
-    late: BTreeSet<Attempt>,
+    late: BTreeSet<TriedCall>,
     /// The values that are there, each with its worker.
     values: BTreeMap<u64, u32>,
     failures: BTreeMap<u64, Lost>,
@@ -57,10 +57,10 @@ struct Host {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Turn {
+enum LineageTurn {
     Start(u64, u32),
-    End(Attempt),
-    Late(Attempt),
+    End(TriedCall),
+    Late(TriedCall),
     Die(u32),
     Drop(u64),
 }
@@ -69,17 +69,17 @@ fn process(worker: u32) -> ProcessId {
     ProcessId::new(worker + 2).unwrap()
 }
 
-impl Host {
+impl LineageHost {
     fn expect(&mut self, holds: bool, property: &'static str) {
         if !holds {
             self.fault.get_or_insert(property);
         }
     }
 
-    fn perform(&mut self, steps: Vec<Step>) {
+    fn perform(&mut self, steps: Vec<LineageStep>) {
         for step in steps {
             match step {
-                Step::Run {
+                LineageStep::Run {
                     call,
                     attempt,
                     missing,
@@ -89,28 +89,28 @@ impl Host {
                     self.expect(is_idle && !runs, "once");
                     self.queued.insert(call, (attempt, missing));
                 }
-                Step::InputMade { call } => {
+                LineageStep::InputMade { call } => {
                     if let Some((_, missing)) = self.queued.get_mut(&call) {
                         let was = *missing;
                         *missing = was.saturating_sub(1);
                         self.expect(was > 0, "ready");
                     }
                 }
-                Step::InputLost { call } => {
+                LineageStep::InputLost { call } => {
                     if let Some((_, missing)) = self.queued.get_mut(&call) {
                         *missing += 1;
                     }
                 }
-                Step::Fail { call, why } => {
+                LineageStep::Fail { call, why } => {
                     self.queued.remove(&call);
                     self.failures.insert(call, why);
                 }
-                Step::Drop { call } => {
+                LineageStep::Drop { call } => {
                     let was_there = self.values.remove(&call).is_some();
                     self.expect(was_there && !self.held.contains(&call), "kept");
                 }
-                Step::DropSpec { .. } => {}
-                Step::Forget { call } => {
+                LineageStep::DropSpec { .. } => {}
+                LineageStep::Forget { call } => {
                     self.expect(!self.held.contains(&call), "kept");
                     self.queued.remove(&call);
                     self.failures.remove(&call);
@@ -120,7 +120,7 @@ impl Host {
         }
     }
 
-    fn end(&mut self, (call, attempt, (worker, _)): Attempt, is_late: bool) {
+    fn end(&mut self, (call, attempt, (worker, _)): TriedCall, is_late: bool) {
         let was_there = self.values.contains_key(&call);
         if let Some(steps) = self.lineage.made(call, attempt) {
             self.expect(!is_late && !was_there, "refused");
@@ -132,7 +132,7 @@ impl Host {
     fn die(&mut self, worker: u32, stale: bool) {
         self.deaths += 1;
         *self.lives.entry(worker).or_default() += 1;
-        let ended: Vec<Attempt> = self
+        let ended: Vec<TriedCall> = self
             .running
             .extract_if(.., |(.., (at, _))| *at == worker)
             .collect();
@@ -193,10 +193,10 @@ impl Host {
 }
 
 impl Model for Graph {
-    type State = Host;
-    type Action = Turn;
+    type State = LineageHost;
+    type Action = LineageTurn;
 
-    fn init_states(&self) -> Vec<Host> {
+    fn init_states(&self) -> Vec<LineageHost> {
         let mut lineage = Lineage::new(self.bytes_max);
         lineage.mutant = self.mutant;
         let mut queued = BTreeMap::new();
@@ -208,7 +208,7 @@ impl Model for Graph {
             };
             queued.insert(call, (1, lineage.submit(call, spec)));
         }
-        vec![Host {
+        vec![LineageHost {
             lineage,
             queued,
             running: BTreeSet::new(),
@@ -223,23 +223,23 @@ impl Model for Graph {
         }]
     }
 
-    fn actions(&self, state: &Host, turns: &mut Vec<Turn>) {
+    fn actions(&self, state: &LineageHost, turns: &mut Vec<LineageTurn>) {
         let ready = state.queued.iter().filter(|(_, (_, missing))| *missing == 0);
         for (call, _) in ready {
-            turns.extend((0..WORKERS).map(|worker| Turn::Start(*call, worker)));
+            turns.extend((0..WORKERS).map(|worker| LineageTurn::Start(*call, worker)));
         }
-        turns.extend(state.running.iter().map(|attempt| Turn::End(*attempt)));
-        turns.extend(state.late.iter().map(|attempt| Turn::Late(*attempt)));
+        turns.extend(state.running.iter().map(|attempt| LineageTurn::End(*attempt)));
+        turns.extend(state.late.iter().map(|attempt| LineageTurn::Late(*attempt)));
         if state.deaths < self.deaths {
-            turns.extend((0..WORKERS).map(Turn::Die));
+            turns.extend((0..WORKERS).map(LineageTurn::Die));
         }
-        turns.extend(state.held.iter().map(|call| Turn::Drop(*call)));
+        turns.extend(state.held.iter().map(|call| LineageTurn::Drop(*call)));
     }
 
-    fn next_state(&self, state: &Host, turn: Turn) -> Option<Host> {
+    fn next_state(&self, state: &LineageHost, turn: LineageTurn) -> Option<LineageHost> {
         let mut next = state.clone();
         match turn {
-            Turn::Start(call, worker) => {
+            LineageTurn::Start(call, worker) => {
                 let (attempt, _) = next.queued.remove(&call)?;
                 let life = *next.lives.entry(worker).or_default();
                 let inputs = self.calls[call as usize].0.iter();
@@ -250,16 +250,16 @@ impl Model for Graph {
                 *next.begun.entry(call).or_default() += 1;
                 next.running.insert((call, attempt, (worker, life)));
             }
-            Turn::End(attempt) => {
+            LineageTurn::End(attempt) => {
                 next.running.remove(&attempt);
                 next.end(attempt, false);
             }
-            Turn::Late(attempt) => {
+            LineageTurn::Late(attempt) => {
                 next.late.remove(&attempt);
                 next.end(attempt, true);
             }
-            Turn::Die(worker) => next.die(worker, self.stale),
-            Turn::Drop(call) => {
+            LineageTurn::Die(worker) => next.die(worker, self.stale),
+            LineageTurn::Drop(call) => {
                 next.held.remove(&call);
                 let steps = next.lineage.released(call);
                 next.perform(steps);
@@ -270,21 +270,21 @@ impl Model for Graph {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("refused", |_, state: &Host| state.fault != Some("refused")),
-            Property::always("once", |_, state: &Host| state.fault != Some("once")),
-            Property::always("ready", |_, state: &Host| state.fault != Some("ready")),
-            Property::always("kept", |_, state: &Host| {
+            Property::always("refused", |_, state: &LineageHost| state.fault != Some("refused")),
+            Property::always("once", |_, state: &LineageHost| state.fault != Some("once")),
+            Property::always("ready", |_, state: &LineageHost| state.fault != Some("ready")),
+            Property::always("kept", |_, state: &LineageHost| {
                 state.fault != Some("kept") && state.is_kept()
             }),
-            Property::always("counted", |graph: &Graph, state: &Host| {
+            Property::always("counted", |graph: &Graph, state: &LineageHost| {
                 let most = |call: u64| graph.calls[call as usize].1.map_or(1, |retries| retries + 1);
                 state.begun.iter().all(|(call, begun)| *begun <= most(*call))
             }),
-            Property::always("told", |graph: &Graph, state: &Host| state.is_told(graph)),
-            Property::always("nothing left", |_, state: &Host| {
+            Property::always("told", |graph: &Graph, state: &LineageHost| state.is_told(graph)),
+            Property::always("nothing left", |_, state: &LineageHost| {
                 !state.is_over() || state.values.is_empty() && state.lineage.len() == 0
             }),
-            Property::eventually("ends", |_, state: &Host| state.is_over()),
+            Property::eventually("ends", |_, state: &LineageHost| state.is_over()),
         ]
     }
 }

@@ -4,7 +4,7 @@ use selvedge_cluster::peer::ProcessId;
 
 use super::{Graph, faults};
 use crate::lineage::mutant::LineageMutant;
-use crate::lineage::{Lineage, Lost, Spec, Step};
+use crate::lineage::{Lineage, LineageStep, Lost, Spec};
 
 fn graph(calls: &[(&'static [u64], Option<u32>)], deaths: u32) -> Graph {
     Graph {
@@ -93,7 +93,7 @@ fn rft_02_a_lost_chain_of_100_000_calls_runs_again_inputs_first_without_recursio
         assert!(steps.len() <= 2, "{steps:?}");
     }
     let steps = lineage.lost(LENGTH - 1, ProcessId::HEAD);
-    let expected = (0..LENGTH).map(|call| Step::Run {
+    let expected = (0..LENGTH).map(|call| LineageStep::Run {
         call,
         attempt: 2,
         missing: usize::from(call > 0),
@@ -121,8 +121,11 @@ fn the_oldest_specs_are_dropped_at_the_limit_and_their_loss_says_so() {
     }
     let limit = 16;
     let why = Lost::LineageDropped { limit };
-    assert_eq!(lineage.lost(0, ProcessId::HEAD), [Step::Fail { call: 0, why }]);
-    let again = Step::Run {
+    assert_eq!(
+        lineage.lost(0, ProcessId::HEAD),
+        [LineageStep::Fail { call: 0, why }]
+    );
+    let again = LineageStep::Run {
         call: 1,
         attempt: 2,
         missing: 0,
@@ -135,7 +138,7 @@ fn rft_11_a_call_is_run_again_four_times_by_default_and_the_error_counts() {
     let mut lineage = Lineage::new(1000);
     lineage.submit(7, spec(Vec::new()));
     for attempt in 1..=4 {
-        let again = Step::Run {
+        let again = LineageStep::Run {
             call: 7,
             attempt: attempt + 1,
             missing: 0,
@@ -153,6 +156,6 @@ fn rft_11_a_call_is_run_again_four_times_by_default_and_the_error_counts() {
     let why = Lost::RetriesSpent { attempts, deaths };
     assert_eq!(
         lineage.died(7, 6, ProcessId::HEAD, true),
-        [Step::Fail { call: 7, why }]
+        [LineageStep::Fail { call: 7, why }]
     );
 }

@@ -43,10 +43,10 @@ pub(super) struct Classes {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct World {
+pub(super) struct ClassWorld {
     table: AliasTable,
     handles: BTreeMap<RefId, u32>,
-    calls: BTreeSet<Call>,
+    calls: BTreeSet<AliasCall>,
     /// The targets that workers hold, by alias.
     held: BTreeMap<RefId, RefId>,
     acknowledged: BTreeSet<RefId>,
@@ -58,15 +58,15 @@ pub(super) struct World {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Call {
+pub(super) enum AliasCall {
     Alias(RefId, RefId),
     Again(RefId, RefId),
     Ready(RefId),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Turn {
-    Call(Call),
+pub(super) enum ClassTurn {
+    Call(AliasCall),
     Release(RefId),
     Pull(RefId),
     Drop(RefId),
@@ -76,11 +76,11 @@ fn id(number: u64) -> RefId {
     reference(1, number)
 }
 
-impl World {
-    fn call(&mut self, call: Call, careless: Carelessness) {
+impl ClassWorld {
+    fn call(&mut self, call: AliasCall, careless: Carelessness) {
         self.calls.remove(&call);
         match call {
-            Call::Alias(alias, target) => {
+            AliasCall::Alias(alias, target) => {
                 self.expect(self.handles.contains_key(&target), "alive");
                 if self.table.alias(alias, target).is_ok() {
                     *self.handles.entry(target).or_default() += 1;
@@ -89,11 +89,11 @@ impl World {
                     self.returned(alias, careless);
                 }
             }
-            Call::Again(alias, target) => {
+            AliasCall::Again(alias, target) => {
                 let is_refused = self.table.alias(alias, target).is_err();
                 self.expect(is_refused, "once");
             }
-            Call::Ready(id) => {
+            AliasCall::Ready(id) => {
                 let is_ready = self.table.ready(id).is_ok();
                 self.expect(is_ready, "counted");
                 self.returned(id, careless);
@@ -132,7 +132,7 @@ impl World {
     }
 }
 
-impl World {
+impl ClassWorld {
     fn is_over(&self) -> bool {
         let nothing_left = self.handles.is_empty() && self.table.is_empty();
         nothing_left && self.calls.is_empty() && self.held.is_empty() && self.users.is_empty()
@@ -147,10 +147,10 @@ impl Classes {
 }
 
 impl Model for Classes {
-    type State = World;
-    type Action = Turn;
+    type State = ClassWorld;
+    type Action = ClassTurn;
 
-    fn init_states(&self) -> Vec<World> {
+    fn init_states(&self) -> Vec<ClassWorld> {
         let mut table = AliasTable::new(peer(1));
         table.mutant = self.mutant;
         let mut handles: BTreeMap<RefId, u32> = BTreeMap::new();
@@ -171,16 +171,16 @@ impl Model for Classes {
         for id in held.values().chain(&users) {
             *handles.entry(*id).or_default() += 1;
         }
-        let mut calls: BTreeSet<Call> = held
+        let mut calls: BTreeSet<AliasCall> = held
             .iter()
-            .map(|(alias, target)| Call::Alias(*alias, *target))
+            .map(|(alias, target)| AliasCall::Alias(*alias, *target))
             .collect();
         calls.extend(
             self.again
-                .map(|(alias, target)| Call::Again(id(alias), id(target))),
+                .map(|(alias, target)| AliasCall::Again(id(alias), id(target))),
         );
-        calls.insert(Call::Ready(id(OBJECT)));
-        vec![World {
+        calls.insert(AliasCall::Ready(id(OBJECT)));
+        vec![ClassWorld {
             table,
             handles,
             calls,
@@ -193,36 +193,36 @@ impl Model for Classes {
         }]
     }
 
-    fn actions(&self, state: &World, turns: &mut Vec<Turn>) {
+    fn actions(&self, state: &ClassWorld, turns: &mut Vec<ClassTurn>) {
         for call in &state.calls {
             match call {
                 // The call that has to be refused comes after the others.
-                Call::Again(..) if state.decided.len() < self.aliases.len() => {}
-                call => turns.push(Turn::Call(*call)),
+                AliasCall::Again(..) if state.decided.len() < self.aliases.len() => {}
+                call => turns.push(ClassTurn::Call(*call)),
             }
         }
         for alias in state.held.keys() {
             if state.acknowledged.contains(alias) || self.careless == Carelessness::NoAck {
-                turns.push(Turn::Release(*alias));
+                turns.push(ClassTurn::Release(*alias));
             }
         }
         for user in &state.users {
             if !state.pulls.contains(user) {
-                turns.push(Turn::Pull(*user));
+                turns.push(ClassTurn::Pull(*user));
             }
-            turns.push(Turn::Drop(*user));
+            turns.push(ClassTurn::Drop(*user));
         }
     }
 
-    fn next_state(&self, state: &World, turn: Turn) -> Option<World> {
+    fn next_state(&self, state: &ClassWorld, turn: ClassTurn) -> Option<ClassWorld> {
         let mut next = state.clone();
         match turn {
-            Turn::Call(call) => next.call(call, self.careless),
-            Turn::Release(alias) => {
+            ClassTurn::Call(call) => next.call(call, self.careless),
+            ClassTurn::Release(alias) => {
                 let target = next.held.remove(&alias)?;
                 next.release(target);
             }
-            Turn::Pull(id) => match next.table.resolve(id) {
+            ClassTurn::Pull(id) => match next.table.resolve(id) {
                 Ok(Resolution::Canonical(end)) => {
                     next.expect(next.handles.contains_key(&end), "alive");
                     next.pulls.insert(id);
@@ -230,7 +230,7 @@ impl Model for Classes {
                 Ok(_) => return None,
                 Err(_) => next.expect(false, "alive"),
             },
-            Turn::Drop(id) => {
+            ClassTurn::Drop(id) => {
                 next.users.remove(&id);
                 next.release(id);
             }
@@ -240,11 +240,11 @@ impl Model for Classes {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("alive", |_, state: &World| state.fault != Some("alive")),
-            Property::always("counted", |_, state: &World| state.fault != Some("counted")),
-            Property::always("once", |_, state: &World| state.fault != Some("once")),
-            Property::always("sound", |_, state: &World| state.table.is_sound()),
-            Property::always("alike", |classes: &Classes, state: &World| {
+            Property::always("alive", |_, state: &ClassWorld| state.fault != Some("alive")),
+            Property::always("counted", |_, state: &ClassWorld| state.fault != Some("counted")),
+            Property::always("once", |_, state: &ClassWorld| state.fault != Some("once")),
+            Property::always("sound", |_, state: &ClassWorld| state.table.is_sound()),
+            Property::always("alike", |classes: &Classes, state: &ClassWorld| {
                 let mut table = state.table.clone();
                 let mut stands = |id: &RefId| match table.resolve(*id) {
                     Ok(Resolution::Canonical(end)) => end == self::id(OBJECT),
@@ -252,14 +252,14 @@ impl Model for Classes {
                 };
                 !state.calls.is_empty() || classes.references().iter().all(&mut stands)
             }),
-            Property::always("targets", |_, state: &World| {
+            Property::always("targets", |_, state: &ClassWorld| {
                 let of = |(alias, target): (&RefId, &RefId)| {
                     let is = state.table.target(*alias);
                     is.is_none_or(|is| is == Target::Alias(*target))
                 };
                 state.decided.iter().all(of)
             }),
-            Property::eventually("ends", |_, state: &World| state.is_over()),
+            Property::eventually("ends", |_, state: &ClassWorld| state.is_over()),
         ]
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct Race {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Move {
+pub(super) enum RaceMove {
     Claim(usize),
     Deliver(u32, AliasMessage),
     Die,
@@ -96,7 +96,7 @@ impl Owners {
 
 impl Model for Owners {
     type State = Race;
-    type Action = Move;
+    type Action = RaceMove;
 
     fn init_states(&self) -> Vec<Race> {
         let mut owners: BTreeMap<u32, AliasTable> = BTreeMap::new();
@@ -121,21 +121,21 @@ impl Model for Owners {
         }]
     }
 
-    fn actions(&self, state: &Race, moves: &mut Vec<Move>) {
-        moves.extend(state.open.iter().map(|claim| Move::Claim(*claim)));
+    fn actions(&self, state: &Race, moves: &mut Vec<RaceMove>) {
+        moves.extend(state.open.iter().map(|claim| RaceMove::Claim(*claim)));
         let messages = state.net.iter();
-        moves.extend(messages.map(|(to, message)| Move::Deliver(*to, message.clone())));
+        moves.extend(messages.map(|(to, message)| RaceMove::Deliver(*to, message.clone())));
         if self.mortal.is_some() && !state.has_died {
-            moves.push(Move::Die);
+            moves.push(RaceMove::Die);
         }
-        moves.extend(state.unaware.iter().map(|owner| Move::Learn(*owner)));
+        moves.extend(state.unaware.iter().map(|owner| RaceMove::Learn(*owner)));
     }
 
-    fn next_state(&self, state: &Race, turn: Move) -> Option<Race> {
+    fn next_state(&self, state: &Race, turn: RaceMove) -> Option<Race> {
         let mut next = state.clone();
         let dead = self.dead(state);
         match turn {
-            Move::Claim(claim) => {
+            RaceMove::Claim(claim) => {
                 next.open.remove(&claim);
                 let (alias, target) = self.claims[claim];
                 let owner = alias.owner.process.number();
@@ -144,12 +144,12 @@ impl Model for Owners {
                     Err(error) => next.note(alias, Err(error)),
                 }
             }
-            Move::Deliver(to, message) => {
+            RaceMove::Deliver(to, message) => {
                 next.net.remove(&(to, message.clone()));
                 let actions = next.owners.get_mut(&to)?.hear(message);
                 next.perform(to, actions, dead);
             }
-            Move::Die => {
+            RaceMove::Die => {
                 let mortal = self.mortal?;
                 next.has_died = true;
                 next.owners.remove(&mortal);
@@ -158,7 +158,7 @@ impl Model for Owners {
                     .retain(|claim| self.claims[*claim].0.owner != peer(mortal));
                 next.unaware = next.owners.keys().copied().collect();
             }
-            Move::Learn(owner) => {
+            RaceMove::Learn(owner) => {
                 next.unaware.remove(&owner);
                 let actions = next.owners.get_mut(&owner)?.died(peer(self.mortal?));
                 next.perform(owner, actions, dead);

@@ -21,13 +21,13 @@ fn table(references: u64) -> AliasTable {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Call {
+enum Announced {
     Alias(u64, u64),
     Ready(u64),
 }
 
 /// All orders of these calls.
-fn orders(calls: &[Call]) -> Vec<Vec<Call>> {
+fn orders(calls: &[Announced]) -> Vec<Vec<Announced>> {
     if calls.is_empty() {
         return vec![Vec::new()];
     }
@@ -43,12 +43,12 @@ fn orders(calls: &[Call]) -> Vec<Vec<Call>> {
 }
 
 /// Makes the calls in this order. Every reference is announced to have a value exactly once.
-fn performed(order: &[Call], references: u64) -> AliasTable {
+fn performed(order: &[Announced], references: u64) -> AliasTable {
     let (mut table, mut told) = (table(references), Vec::new());
     for call in order {
         told.extend(match call {
-            Call::Alias(alias, target) => table.alias(id(*alias), id(*target)).unwrap(),
-            Call::Ready(number) => table.ready(id(*number)).unwrap(),
+            Announced::Alias(alias, target) => table.alias(id(*alias), id(*target)).unwrap(),
+            Announced::Ready(number) => table.ready(id(*number)).unwrap(),
         });
     }
     told.sort_unstable();
@@ -56,7 +56,7 @@ fn performed(order: &[Call], references: u64) -> AliasTable {
     table
 }
 
-fn end_alike(calls: &[Call], references: u64, count: usize) {
+fn end_alike(calls: &[Announced], references: u64, count: usize) {
     let orders = orders(calls);
     assert_eq!(orders.len(), count);
     let mut ends: Vec<AliasTable> = orders.iter().map(|order| performed(order, references)).collect();
@@ -71,16 +71,24 @@ fn end_alike(calls: &[Call], references: u64, count: usize) {
 
 #[test]
 fn alias_05_all_six_orders_end_alike() {
-    end_alike(&[Call::Alias(3, 2), Call::Alias(2, 1), Call::Ready(1)], 3, 6);
+    end_alike(
+        &[
+            Announced::Alias(3, 2),
+            Announced::Alias(2, 1),
+            Announced::Ready(1),
+        ],
+        3,
+        6,
+    );
 }
 
 #[test]
 fn alias_19_all_24_orders_of_a_tree_end_alike() {
     let calls = [
-        Call::Alias(3, 2),
-        Call::Alias(4, 2),
-        Call::Alias(2, 1),
-        Call::Ready(1),
+        Announced::Alias(3, 2),
+        Announced::Alias(4, 2),
+        Announced::Alias(2, 1),
+        Announced::Ready(1),
     ];
     end_alike(&calls, 4, 24);
 }
@@ -100,10 +108,10 @@ fn alias_06_alias_07_a_reference_is_unknown_until_it_is_an_alias_or_has_a_value(
 fn alias_09_a_class_is_found_from_any_member_the_value_first() {
     let mut table = performed(
         &[
-            Call::Alias(3, 2),
-            Call::Alias(4, 2),
-            Call::Alias(2, 1),
-            Call::Ready(1),
+            Announced::Alias(3, 2),
+            Announced::Alias(4, 2),
+            Announced::Alias(2, 1),
+            Announced::Ready(1),
         ],
         4,
     );

@@ -1,0 +1,85 @@
+//! A call that another process submits to this one.
+
+use std::sync::Arc;
+
+use selvedge_cluster::peer::Peer;
+use selvedge_objects::refs::{Parcel, RefId};
+
+use super::board::{NewTask, ReferenceOf, TaskArguments};
+use super::options::Submission;
+use crate::body::Body;
+use crate::call::remote_error::RemoteError;
+use crate::failure::Failure;
+use crate::lineage::CallDigest;
+use crate::reference::handle::Handle;
+use crate::remote::function::{find_function, known_functions};
+use crate::remote::request::EncodedArguments;
+use crate::remote::service::Remote;
+use crate::schedule::{HOPS_MAX, forwarded};
+
+impl Remote {
+    /// Another process submits a call to this one.
+    pub(crate) fn submission_arrived(
+        &self,
+        from: Peer,
+        submission: Submission,
+        parcels: Vec<Parcel>,
+        body: Body,
+    ) {
+        let Some(Parcel::Keep { id: object }) = parcels.first().copied() else {
+            let why = "it submits a call without a reference to its value".to_owned();
+            return self.post.cut(from, why);
+        };
+        let this = self.this();
+        self.references.arrived(from, parcels, move |handles| {
+            let Some(this) = this.upgrade() else { return };
+            let may_stay = forwarded(submission.hops).is_some();
+            let accepted = match (find_function(submission.function), handles) {
+                _ if !may_stay => {
+                    let text = format!("the call has gone through more than {HOPS_MAX} processes");
+                    Err(Failure::Internal(text))
+                }
+                (Some(function), Ok(handles)) => Ok((function, handles)),
+                (None, _) => {
+                    let near = known_functions();
+                    Err(Failure::from_error(RemoteError::UnknownFunction { near }))
+                }
+                (_, Err(error)) => Err(Failure::from_error(error)),
+            };
+            match accepted {
+                Ok((function, handles)) => {
+                    let inputs = inputs(&handles, &submission.inputs);
+                    let references = handles.iter().map(|handle| handle.id()).chain([object]);
+                    let digest = CallDigest::of(
+                        (CallDigest::PROGRAM, submission.call.0),
+                        submission.function.0,
+                        body.segments().map(|segment| segment.as_ref()),
+                        references,
+                    );
+                    this.tasks().submit(NewTask {
+                        function,
+                        object,
+                        arguments: TaskArguments::Encoded(EncodedArguments { body, handles }),
+                        inputs,
+                        options: submission.options,
+                        pinned: submission.pinned,
+                        alias: submission.is_alias.then_some((|_| None) as ReferenceOf),
+                        digest,
+                    });
+                }
+                Err(failure) => this.fill(object, Err(Arc::new(failure))),
+            }
+        });
+    }
+}
+
+/// The references whose values are arguments, each once.
+fn inputs(handles: &[Arc<Handle>], ids: &[RefId]) -> Vec<Arc<Handle>> {
+    let mut inputs: Vec<Arc<Handle>> = Vec::new();
+    for handle in handles.iter().filter(|handle| ids.contains(&handle.id())) {
+        if inputs.iter().all(|input| input.id() != handle.id()) {
+            inputs.push(Arc::clone(handle));
+        }
+    }
+    inputs
+}
