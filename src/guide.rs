@@ -25,6 +25,12 @@ pub mod from_pytorch_rpc {}
 #[doc = include_str!("../docs/guide/from-julia.md")]
 pub mod from_julia {}
 
+#[doc = include_str!("../docs/guide/tasks.md")]
+pub mod tasks {}
+
+#[doc = include_str!("../docs/guide/from-ray.md")]
+pub mod from_ray {}
+
 #[doc = include_str!("../docs/guide/collectives.md")]
 pub mod collectives {}
 
