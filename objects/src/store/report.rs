@@ -1,0 +1,108 @@
+//! The contents of a store, for people.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_cluster::peer::Peer;
+use serde::{Deserialize, Serialize};
+
+use super::error::StoreHolder;
+use super::object::Place;
+use super::{LEAF_BYTES, Store, StoreId};
+
+/// The place of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ObjectPlace {
+    /// A process fills its memory.
+    Unsealed,
+    /// In memory.
+    Memory,
+    /// On its way to the file of spilled objects.
+    Leaving,
+    /// In that file alone.
+    File,
+    /// On its way back to memory.
+    Coming,
+}
+
+/// An object in a report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredObject {
+    /// The name of the object in the store.
+    pub object: StoreId,
+    /// The length.
+    pub bytes: u64,
+    /// The place.
+    pub place: ObjectPlace,
+    /// The processes that have views of it.
+    pub pinned_by: Vec<Peer>,
+    /// Whether views alone keep it: nobody holds a reference to it.
+    pub is_freed: bool,
+}
+
+/// The contents of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreReport {
+    /// The bytes of the whole store; 0 if it was not needed yet.
+    pub capacity_bytes: u64,
+    /// The bytes that objects have, each a multiple of [`LEAF_BYTES`].
+    pub used_bytes: u64,
+    /// The bytes that have pages of the system: those of objects, and free ones that are warm.
+    pub backed_bytes: u64,
+    /// The bytes of the file of spilled objects.
+    pub spilled_bytes: u64,
+    /// The questions that wait for memory.
+    pub waiting: usize,
+    /// The objects, in the order in which they were made.
+    pub objects: Vec<StoredObject>,
+}
+
+impl Store {
+    /// The contents of the store.
+    pub fn report(&self) -> StoreReport {
+        let leaves = self.settings.capacity_bytes / LEAF_BYTES;
+        let objects = self.objects.iter().map(|(id, object)| StoredObject {
+            object: *id,
+            bytes: object.bytes,
+            place: match object.place {
+                Place::Unsealed { .. } => ObjectPlace::Unsealed,
+                Place::Here(_) => ObjectPlace::Memory,
+                Place::Leaving { .. } => ObjectPlace::Leaving,
+                Place::Away => ObjectPlace::File,
+                Place::Coming { .. } => ObjectPlace::Coming,
+            },
+            pinned_by: {
+                let peers: BTreeSet<Peer> = object.pins.iter().map(|(peer, _)| *peer).collect();
+                peers.into_iter().collect()
+            },
+            is_freed: object.is_freed,
+        });
+        StoreReport {
+            capacity_bytes: leaves * LEAF_BYTES,
+            used_bytes: (leaves - self.memory.free_leaves()) * LEAF_BYTES,
+            backed_bytes: self.backed.leaves() * LEAF_BYTES,
+            spilled_bytes: (super::FILE_LEAVES - self.file.free_leaves()) * LEAF_BYTES,
+            waiting: self.wants.len(),
+            objects: objects.collect(),
+        }
+    }
+
+    /// The processes that hold memory, and how much.
+    pub(super) fn holders(&self) -> Vec<StoreHolder> {
+        let mut holders = BTreeMap::<Peer, (u64, u64)>::new();
+        for object in self.objects.values() {
+            if let Place::Unsealed { by, .. } = object.place {
+                holders.entry(by).or_default().1 += object.bytes;
+            }
+            let peers: BTreeSet<Peer> = object.pins.iter().map(|(peer, _)| *peer).collect();
+            for peer in peers {
+                holders.entry(peer).or_default().0 += object.bytes;
+            }
+        }
+        let holder = |(process, (pinned_bytes, unsealed_bytes))| StoreHolder {
+            process,
+            pinned_bytes,
+            unsealed_bytes,
+        };
+        holders.into_iter().map(holder).collect()
+    }
+}
