@@ -4,6 +4,7 @@
 //! - `clock`: the monotonic clock.
 //! - `cores`: the core that a thread runs on.
 //! - `deaths`, `process`: other processes, and their ends.
+//! - `extent_file`: memory that processes lend to each other in extents.
 //! - `error`: which errors of the system are shortages, and how to mend them.
 //! - `futex`: a thread sleeps on a word.
 //! - `mapped_file`: files whose bytes processes share.

@@ -86,6 +86,13 @@ impl Segment {
         Segment { memory }
     }
 
+    /// The bytes that the tightest limit of this process leaves for a segment of a provider; without a limit [`u64::MAX`].
+    #[doc(hidden)] // for the store of objects
+    #[must_use]
+    pub fn room_bytes(provider: Provider) -> u64 {
+        room(provider).map_or(u64::MAX, |(_, bytes)| bytes)
+    }
+
     /// The segment's identity, by which other processes can open it while its maker keeps it; `None` on the heap,
     /// and for a segment that was passed to this process.
     pub fn id(&self) -> Option<SegmentId> {

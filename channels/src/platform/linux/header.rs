@@ -23,6 +23,18 @@ pub(super) struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
+    /// The header as it lies in memory.
+    pub(super) fn bytes(nonce: u64) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        for (place, word) in bytes
+            .iter_mut()
+            .zip([MAGIC, nonce].into_iter().flat_map(u64::to_ne_bytes))
+        {
+            *place = word;
+        }
+        bytes
+    }
+
     /// # Safety
     /// `base` is aligned to 8 and points to at least [`SEGMENT_HEADER_BYTES`](super::SEGMENT_HEADER_BYTES) bytes that
     /// stay mapped for `'a`. Their first two words are accessed only atomically.

@@ -33,7 +33,10 @@ unsafe impl Send for Memfd {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Memfd {}
 
-fn system(what: impl Into<Cow<'static, str>>, len_bytes: usize) -> impl FnOnce(io::Error) -> SegmentError {
+pub(super) fn system(
+    what: impl Into<Cow<'static, str>>,
+    len_bytes: usize,
+) -> impl FnOnce(io::Error) -> SegmentError {
     let what = what.into();
     move |source| SegmentError::System {
         what,
@@ -44,12 +47,40 @@ fn system(what: impl Into<Cow<'static, str>>, len_bytes: usize) -> impl FnOnce(i
 
 /// Makes a memfd that can be sealed and never executed. Kernels before 6.3 do not support the latter; there it is only
 /// sealable.
-fn anonymous_file() -> io::Result<OwnedFd> {
+pub(super) fn anonymous_file() -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     match memfd_create("selvedge", flags | MemfdFlags::NOEXEC_SEAL) {
         Err(Errno::INVAL) => Ok(memfd_create("selvedge", flags)?),
         made => Ok(made?),
     }
+}
+
+/// Opens the file of another process.
+pub(super) fn opened(id: &SegmentId, len_bytes: usize) -> Result<File, SegmentError> {
+    // The descriptor may have been reused by now, for example for a pipe without a writer: the open must not block.
+    let path = format!("/proc/{}/fd/{}", id.pid, id.fd);
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(&path);
+    file.map_err(|source| system(format!("opening {path}"), len_bytes)(source))
+}
+
+/// Checks that a file of process `pid` cannot shrink, and has this length.
+pub(super) fn check_file(file: &File, len_bytes: usize, pid: u32) -> Result<(), SegmentError> {
+    let foreign = |what| SegmentError::Foreign { pid, what };
+    let seals = fcntl_get_seals(file).map_err(|_| foreign("it has no seals"))?;
+    if !seals.contains(SealFlags::SHRINK) {
+        return Err(foreign("it is not sealed against shrinking"));
+    }
+    // The length means something only after the check that the file cannot shrink.
+    let metadata = file.metadata().map_err(system("stat", len_bytes))?;
+    if metadata.len() != len_bytes as u64 || len_bytes < SEGMENT_HEADER_BYTES {
+        return Err(foreign("its length differs"));
+    }
+    Ok(())
 }
 
 impl Memfd {
@@ -79,15 +110,7 @@ impl Memfd {
 
     pub(super) fn open(id: &SegmentId) -> Result<Self, SegmentError> {
         let len_bytes = usize::try_from(id.len_bytes).unwrap_or(usize::MAX);
-        // The descriptor may have been reused by now, for example for a pipe without a writer: the open must not block.
-        let path = format!("/proc/{}/fd/{}", id.pid, id.fd);
-        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .custom_flags(flags.bits().cast_signed())
-            .open(&path)
-            .map_err(|source| system(format!("opening {path}"), len_bytes)(source))?;
+        let file = opened(id, len_bytes)?;
         let mut memfd = Memfd::of_file(&file, len_bytes, id.pid, |header| header.is(id.nonce))?;
         memfd.id = Some(id.clone());
         Ok(memfd)
@@ -109,19 +132,11 @@ impl Memfd {
         pid: u32,
         is_meant: impl FnOnce(&Header<'_>) -> bool,
     ) -> Result<Self, SegmentError> {
-        let foreign = |what| SegmentError::Foreign { pid, what };
-        let seals = fcntl_get_seals(file).map_err(|_| foreign("it has no seals"))?;
-        if !seals.contains(SealFlags::SHRINK) {
-            return Err(foreign("it is not sealed against shrinking"));
-        }
-        // The length means something only after the check that the file cannot shrink.
-        let metadata = file.metadata().map_err(system("stat", len_bytes))?;
-        if metadata.len() != len_bytes as u64 || len_bytes < SEGMENT_HEADER_BYTES {
-            return Err(foreign("its length differs"));
-        }
+        check_file(file, len_bytes, pid)?;
         let memfd = Memfd::map(file, len_bytes)?;
         if !is_meant(&memfd.header()) {
-            return Err(foreign("its descriptor has been reused"));
+            let what = "its descriptor has been reused";
+            return Err(SegmentError::Foreign { pid, what });
         }
         Ok(memfd)
     }

@@ -8,6 +8,8 @@ pub(crate) mod cores;
 pub mod deaths;
 pub(crate) mod error;
 #[cfg(not(loom))]
+pub mod extent_file;
+#[cfg(not(loom))]
 pub(crate) mod futex;
 #[cfg(not(loom))]
 mod header;

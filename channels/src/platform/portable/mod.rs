@@ -12,6 +12,8 @@ pub(crate) mod cores;
 pub mod deaths;
 pub(crate) mod error;
 #[cfg(not(loom))]
+pub mod extent_file;
+#[cfg(not(loom))]
 pub(crate) mod futex;
 #[cfg(not(loom))]
 pub(crate) mod mapped_file;
