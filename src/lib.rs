@@ -77,10 +77,11 @@ pub use selvedge_core::{
     Actor, ActorRef, AnyProcess, BoxError, Call, CallCancelled, CallDigest, CallError, CallInfo, CallScope,
     CallState, Cancellation, ChannelIter, ChannelStream, Composite, Construction, Death, EndError, Exit,
     Failure, FailureKind, FailureReport, FetchError, FunctionInfo, FunctionPlace, IntoArgument,
-    IntoReference, IntoValueError, Lane, LinkTraffic, Lost, NamedRef, NoRuntime, NotAllowed, OnPanic,
-    Placement, ProcessName, Ran, Ref, RefStats, RemoteCall, RemoteChannel, RemoteChannelError, RemoteError,
-    RemoteFunction, Resources, Restart, Runtime, Scoped, ServiceTraffic, SetError, ShutdownReport, Spawn,
-    SpawnError, ThisProcess, Worker, WrongThread, cancellation, cores, init,
+    IntoReference, IntoValueError, Lane, LinkTraffic, Lost, NamedRef, NoRuntime, NotAllowed, ObjectPlace,
+    OnPanic, Placement, ProcessName, PutError, Ran, Ref, RefStats, RemoteCall, RemoteChannel,
+    RemoteChannelError, RemoteError, RemoteFunction, Resources, Restart, Runtime, Scoped, ServiceTraffic,
+    SetError, ShutdownReport, Spawn, SpawnError, StoreError, StoreFull, StoreHolder, StoreOptions,
+    StoreReport, StoredObject, ThisProcess, Worker, WrongThread, cancellation, cores, init,
 };
 pub use selvedge_macros::{actor, remote, remote_fn, worker_init};
 pub use selvedge_parallel as parallel;

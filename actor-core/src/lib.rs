@@ -20,6 +20,7 @@ mod reference;
 mod remote;
 mod remote_channel;
 mod schedule;
+mod store;
 mod task;
 mod waiting;
 mod worker;
@@ -110,6 +111,7 @@ pub use remote::function::{
 };
 pub use remote::here::{IntoReference, ValueHere};
 pub use remote::parameter::{ArgumentTuple, InputRef, Parameter};
+pub use remote::put::PutError;
 pub use remote::remote_call::{RemoteCall, RemoteFunction};
 pub use remote::scope::{CallScope, Scoped};
 pub use remote::verbs::NoRuntime;
@@ -119,8 +121,12 @@ pub use schedule::Resources;
 #[doc(hidden)] // used by the compiler
 pub use selvedge_cluster::id_map::{IdKey, IdMap, IdSet, InOrder};
 pub use selvedge_objects::refs::RefStats;
+pub use selvedge_objects::store::{
+    ObjectPlace, StoreError, StoreFull, StoreHolder, StoreReport, StoredObject,
+};
 pub use spawn::{AnyProcess, Spawn, ThisProcess};
 pub use spawn_error::SpawnError;
+pub use store::options::StoreOptions;
 pub use task::listing::{CallInfo, CallState, FunctionInfo};
 pub use task::step::CallCancelled;
 pub use worker::hello::HelloError;

@@ -20,6 +20,7 @@ mod interrupt;
 mod managers;
 mod members;
 mod names;
+mod objects;
 mod own;
 #[path = "../played/mod.rs"]
 mod played;

@@ -23,6 +23,7 @@ mod killed_peers;
 mod lending;
 mod memory;
 mod no_leak;
+mod objects;
 mod shortage;
 mod submitted;
 mod undumpable;

@@ -19,6 +19,7 @@ mod gate;
 mod here;
 mod here_attribute;
 mod misuse;
+mod objects;
 mod stores;
 mod submit;
 mod tasks;

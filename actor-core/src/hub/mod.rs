@@ -323,6 +323,14 @@ impl Post for Hub {
         Ok(number)
     }
 
+    fn is_near(&self, peer: Peer) -> bool {
+        let known = match &self.role {
+            Role::Driver(_) => self.table.lock().find(peer),
+            Role::Worker(_) => self.expect(peer),
+        };
+        matches!(known, PeerStatus::Linked(link) if !link.is_resumable())
+    }
+
     fn cut(&self, peer: Peer, why: String) {
         self.close_link(peer, LinkEnd::CutOff(why));
     }

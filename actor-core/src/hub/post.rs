@@ -70,6 +70,11 @@ pub(crate) trait Post: Send + Sync {
     /// loose letter. The peer may die before this returns, so the sender notes the letter under its own lock.
     fn send(&self, to: Peer, letter: Letter) -> Result<u64, PostError>;
 
+    /// Whether a peer is on this host, and can map memory of this process.
+    fn is_near(&self, _peer: Peer) -> bool {
+        false
+    }
+
     /// Cuts off a peer that violates the protocol of a service, or that cannot be told what it must learn. The peer is
     /// reported as dead.
     fn cut(&self, peer: Peer, why: String);

@@ -11,11 +11,12 @@ use crate::lease::correspondence::PROGRAMS;
 use crate::reference::fetch::FETCHES;
 use crate::remote::message::CALLS;
 use crate::remote::service::Remote;
+use crate::store::message::STORES;
 
 /// Registers the services of a process with its new hub: of a driver when its runtime is made, of a worker when the
 /// driver has welcomed it.
 pub(crate) fn register_services(hub: &Arc<Hub>, remote: &Arc<Remote>) {
-    for service in [CALLS, CHANNELS, FETCHES, REFERENCES] {
+    for service in [CALLS, CHANNELS, FETCHES, REFERENCES, STORES] {
         hub.register(service, remote.receiver());
     }
     hub.register(PROGRAMS, Arc::clone(&remote.correspondences) as Arc<dyn Receiver>);

@@ -22,7 +22,7 @@ pub struct ServiceTraffic {
 pub struct LinkTraffic {
     /// The number of the other process.
     pub process: u32,
-    /// The service: `calls`, `fetches`, `references`, `channels`, `graphs` (the edges of graphs that cross hosts) or `acknowledgements`.
+    /// The service: `calls`, `fetches`, `references`, `channels`, `stores`, `graphs` (the edges of graphs that cross hosts) or `acknowledgements`.
     pub service: &'static str,
     /// The counts.
     pub counts: ServiceTraffic,

@@ -10,6 +10,7 @@
 //! - `alarm`: a wait shorter than a millisecond, on a runtime's thread.
 //! - `host`: the name of the host.
 //! - `forks`: forked children are told from their parent.
+//! - `unnamed_file`: files without names.
 //! - `restart`: the program starts again with another command line.
 //!
 //! `RUSTFLAGS='--cfg selvedge_portable'` chooses `portable` on Linux too, so that it can be tested there.

@@ -35,6 +35,7 @@ impl<T> Ref<T> {
                 id,
                 failure: reported(report),
             },
+            Ok(Fetched::Unstored(error)) => FetchError::Stored { id, error },
             Ok(Fetched::Freed) | Err(NoAnswer::Taken) => FetchError::Freed { id },
             Ok(Fetched::OwnerLost) => FetchError::OwnerLost {
                 id,
@@ -47,10 +48,12 @@ impl<T> Ref<T> {
                 owner: self.owner_name(),
                 reason: error.to_string(),
             },
-            Ok(Fetched::Value { .. } | Fetched::Ready(_)) => FetchError::Unreadable {
-                id,
-                failure: Failure::Internal("the owner has answered another question".to_owned()),
-            },
+            Ok(Fetched::Value { .. } | Fetched::Stored { .. } | Fetched::Ready(_)) => {
+                FetchError::Unreadable {
+                    id,
+                    failure: Failure::Internal("the owner has answered another question".to_owned()),
+                }
+            }
         }
     }
 }

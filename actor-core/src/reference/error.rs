@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::time::Duration;
 
+use selvedge_objects::store::StoreError;
+
 use super::name::NamedRef;
 use crate::failure::Failure;
 use crate::process_name::ProcessName;
@@ -29,6 +31,16 @@ pub enum FetchError {
         /// The failure.
         #[source]
         failure: Failure,
+    },
+    /// The store of the owner's host cannot provide the value: it is full, say, and the value was spilled. A later fetch may find
+    /// room.
+    #[error("the value of {id} cannot be read: {error}")]
+    Stored {
+        /// The reference.
+        id: NamedRef,
+        /// The reason.
+        #[source]
+        error: StoreError,
     },
     /// The process that held the value is dead, and the value is lost.
     #[error("{id} is lost: its owner, {owner}, or the process that passed it on, has died")]

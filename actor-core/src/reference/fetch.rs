@@ -5,11 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use selvedge_cluster::frame::Service;
 use selvedge_objects::refs::{Parcel, RefId};
+use selvedge_objects::store::{StoreError, StoreId};
 use serde::{Deserialize, Serialize};
 
 use super::handle::Handle;
 use crate::failure::FailureReport;
 use crate::hub::post::PostError;
+use crate::store::message::ObjectSpot;
+use crate::store::pin::ObjectPin;
 
 /// The service of fetches.
 pub(crate) const FETCHES: Service = Service(17);
@@ -21,14 +24,21 @@ pub(super) enum Wish {
     Value,
     /// A word, as soon as the value is made.
     Readiness,
+    /// The value like [`Wish::Value`], in the letter and nowhere else: the asker cannot map the owner's memory.
+    Letter,
     /// Whether the value is made by now.
     State,
 }
 
 impl Wish {
-    /// The asker's name for a question: its number, and a bit by which the owner tells the two that wait for the value.
+    /// The asker's name for a question: its number, and two bits by which the owner tells those that wait for the value.
     pub(super) fn question(self, number: u64) -> u64 {
-        number << 1 | u64::from(self == Wish::Readiness)
+        number << 2 | u64::from(self == Wish::Letter) << 1 | u64::from(self == Wish::Readiness)
+    }
+
+    /// Whether a question asks for the value in a letter.
+    pub(super) fn is_by_letter(question: u64) -> bool {
+        question & 2 != 0
     }
 
     /// Whether a question that waits for a value asks for the value itself.
@@ -80,6 +90,29 @@ pub(super) enum FetchMessage {
         /// The references in the value.
         parcels: Vec<Parcel>,
     },
+    /// The value lies in the store of the sender, and the receiver has a pin on it.
+    Stored {
+        /// The asker's name for the question.
+        question: u64,
+        /// The references in the value.
+        parcels: Vec<Parcel>,
+        /// The place of the value.
+        spot: ObjectSpot,
+    },
+    /// The store of the sender cannot provide the value.
+    Unstored {
+        /// The asker's name for the question.
+        question: u64,
+        /// The reason.
+        error: StoreError,
+    },
+    /// Has the receiver hold an object with this value: in its store, where the sender has filled it, or else in the body.
+    Put {
+        /// The creator's reference to it, and the references in the value.
+        parcels: Vec<Parcel>,
+        /// The object in the store.
+        object: Option<StoreId>,
+    },
     /// The function that was to make the value failed.
     Failed {
         /// The asker's name for the question.
@@ -107,12 +140,14 @@ impl FetchMessage {
     /// none. The numbers of answers are the peer's own, so they have other streams than the questions of this process.
     pub(super) fn stream(&self) -> u64 {
         match self {
-            FetchMessage::Create { .. } => 0,
+            FetchMessage::Create { .. } | FetchMessage::Put { .. } => 0,
             FetchMessage::Ask { question, .. }
             | FetchMessage::Look { question, .. }
             | FetchMessage::Set { question, .. } => question << 1,
             FetchMessage::Ready { question, .. }
             | FetchMessage::Value { question, .. }
+            | FetchMessage::Stored { question, .. }
+            | FetchMessage::Unstored { question, .. }
             | FetchMessage::Failed { question, .. }
             | FetchMessage::Unreadable { question, .. }
             | FetchMessage::Freed { question } => question << 1 | 1,
@@ -121,10 +156,17 @@ impl FetchMessage {
 }
 
 /// The answer to a question for a value.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) enum Fetched {
     /// The encoded value, and the references that came beside it.
     Value { bytes: Bytes, handles: Vec<Arc<Handle>> },
+    /// The place of the encoded value, and the references that came beside it.
+    Stored {
+        pin: Arc<ObjectPin>,
+        handles: Vec<Arc<Handle>>,
+    },
+    /// The owner's store cannot provide the value.
+    Unstored(StoreError),
     /// Whether the value, or a failure in its place, is there.
     Ready(bool),
     /// The function that was to make the value failed.

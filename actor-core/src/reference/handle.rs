@@ -10,6 +10,7 @@ use selvedge_objects::refs::RefId;
 
 use super::content::{AnyShared, Content, ObjectValue};
 use super::fetch::{Fetched, Wish};
+use super::view::View;
 use crate::body::Body;
 use crate::process_name::ProcessName;
 use crate::promise::Answer;
@@ -62,6 +63,8 @@ pub(crate) struct Handle {
     table: Option<Arc<dyn ReferenceTable>>,
     /// The value, once it was fetched from another process.
     fetched: OnceLock<AnyShared>,
+    /// A value that lies in a store and was fetched from there, for as long as somebody has it.
+    view: View,
     /// The encoded value, if it is short and holds no references: it travels along where the reference is passed.
     encoded: OnceLock<Bytes>,
 }
@@ -79,6 +82,7 @@ impl Handle {
             id,
             table: Some(table),
             fetched: OnceLock::new(),
+            view: View::default(),
             encoded: OnceLock::new(),
         })
     }
@@ -98,6 +102,7 @@ impl Handle {
             id,
             table: None,
             fetched: OnceLock::new(),
+            view: View::default(),
             encoded: OnceLock::new(),
         })
     }
@@ -129,6 +134,11 @@ impl Handle {
     /// The value that was fetched by way of this handle.
     pub(super) fn fetched(&self) -> Option<&AnyShared> {
         self.fetched.get()
+    }
+
+    /// The value in the store that was fetched by way of this handle, if somebody has it.
+    pub(super) fn view(&self) -> &View {
+        &self.view
     }
 
     /// The encoded value, if it is short.

@@ -13,6 +13,8 @@ use super::fetch::{FETCHES, FetchMessage, Fetched, Wish};
 use super::handle::Handle;
 use super::references::References;
 use super::set_value::SetValue;
+use super::store_letters::{answer_stored, put, stored};
+use super::stored_value::StoredValue;
 use super::transit;
 use crate::body::Body;
 use crate::failure::Failure;
@@ -90,6 +92,15 @@ fn fetch_message(references: &Arc<References>, from: Peer, message: FetchMessage
                 table.answered(from, question, fetched);
             });
         }
+        FetchMessage::Stored {
+            question,
+            parcels,
+            spot,
+        } => stored(references, (from, question), parcels, spot),
+        FetchMessage::Unstored { question, error } => {
+            references.answered(from, question, Fetched::Unstored(error));
+        }
+        FetchMessage::Put { parcels, object } => put(references, from, parcels, (object, body)),
         FetchMessage::Failed { question, report } => {
             references.answered(from, question, Fetched::Failed(report))
         }
@@ -158,7 +169,10 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThre
 /// Encodes the content for another process, with the references in it, and sends it; or a word, if that is asked for.
 fn answer(table: &Arc<References>, to: Peer, question: u64, content: Content) {
     let value = match content {
-        Ok(value) if Wish::is_value(question) => value,
+        Ok(value) if Wish::is_value(question) => match value.get::<StoredValue>() {
+            Some(stored) => return answer_stored(table, (to, question), &stored),
+            None => value,
+        },
         Ok(_) => {
             let is_ready = true;
             return tell(table, to, &FetchMessage::Ready { question, is_ready });
@@ -169,13 +183,22 @@ fn answer(table: &Arc<References>, to: Peer, question: u64, content: Content) {
         }
     };
     let (body, handles) = transit::leaving(|| value.to_body());
-    let passed = body.and_then(|body| {
-        let parcels = table.pass(&handles, to).map_err(Failure::from_error)?;
-        Ok((body, parcels))
-    });
-    let (body, parcels) = match passed {
-        Ok(passed) => passed,
-        Err(failure) => return tell(table, to, &unreadable(question, failure)),
+    match body {
+        Ok(body) => send_value(table, (to, question), body, &handles),
+        Err(failure) => tell(table, to, &unreadable(question, failure)),
+    }
+}
+
+/// Sends an encoded value, with the references in it.
+pub(super) fn send_value(
+    table: &Arc<References>,
+    (to, question): (Peer, u64),
+    body: Body,
+    handles: &[Arc<Handle>],
+) {
+    let parcels = match table.pass(handles, to) {
+        Ok(parcels) => parcels,
+        Err(error) => return tell(table, to, &unreadable(question, Failure::from_error(error))),
     };
     let message = FetchMessage::Value {
         question,
@@ -210,13 +233,13 @@ fn set(table: &Arc<References>, (to, question): (Peer, u64), body: Body, mut ref
 }
 
 /// The answer that a value cannot be read.
-fn unreadable(question: u64, failure: Failure) -> FetchMessage {
+pub(super) fn unreadable(question: u64, failure: Failure) -> FetchMessage {
     let report = failure.into_report();
     FetchMessage::Unreadable { question, report }
 }
 
 /// Sends an answer without a value.
-fn tell(table: &References, to: Peer, message: &FetchMessage) {
+pub(super) fn tell(table: &References, to: Peer, message: &FetchMessage) {
     let sent = say(table, to, message, Body::EMPTY);
     table.post().told(to, sent);
 }

@@ -6,6 +6,8 @@
 //!
 //! - `ref_type.rs`: [`Ref`], which users hold; `ready.rs`: whether its value is made;
 //! - `set.rs`: values that are set once, without a function; `set_value.rs`: one that another process has set;
+//! - `stored_value.rs`: a value that lies in the store of the host; `store_letters.rs`: letters about such values;
+//! - `view.rs`: a decoded value that is kept as long as somebody has it;
 //! - `into_value.rs`: a fetch that gives the reference up;
 //! - `answers.rs`: the meaning of an owner's answer;
 //! - `handle.rs`: one handle of the table, and the value that was fetched by way of it;
@@ -39,9 +41,12 @@ mod ref_type;
 pub(crate) mod references;
 mod set;
 pub(crate) mod set_value;
+pub(crate) mod store_letters;
+pub(crate) mod stored_value;
 mod table;
 mod timer;
 pub(crate) mod transit;
+mod view;
 mod waiting_letter;
 mod whole;
 

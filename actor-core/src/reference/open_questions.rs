@@ -30,12 +30,12 @@ pub(super) struct OpenQuestions {
 }
 
 impl OpenQuestions {
-    /// The open questions that others may join, by their objects. The state of an object is asked for anew each time.
+    /// The open questions that others may join, by their objects. The state of an object, and a value in a letter, are asked for anew each time.
     fn joinable(&mut self, wish: Wish) -> Option<&mut IdMap<RefId, u64>> {
         match wish {
             Wish::Value => Some(&mut self.values),
             Wish::Readiness => Some(&mut self.words),
-            Wish::State => None,
+            Wish::Letter | Wish::State => None,
         }
     }
 

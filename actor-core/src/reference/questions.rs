@@ -91,7 +91,7 @@ impl ReferenceTable for References {
         let (question, answer) = self.question(id, wish);
         if let Some(question) = question {
             let message = match wish {
-                Wish::Value | Wish::Readiness => FetchMessage::Ask { question, id },
+                Wish::Value | Wish::Letter | Wish::Readiness => FetchMessage::Ask { question, id },
                 Wish::State => FetchMessage::Look { question, id },
             };
             if let Err(error) = say(&self, id.owner, &message, Body::EMPTY) {

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use selvedge_channels::{Traits, Wire};
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::RefId;
+use selvedge_objects::store::StoreError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::content::{AnyShared, Content, ObjectValue, decoded};
@@ -20,9 +21,11 @@ use super::fetch::{Fetched, Wish};
 use super::handle::{Handle, ReferenceTable};
 use super::name::NamedRef;
 use super::set_value::SetValue;
+use super::stored_value::StoredValue;
 use super::transit::{self, CARRIED_BYTES_MAX};
 use crate::call::request::CALL_TIMEOUT;
 use crate::current::NoBlocking;
+use crate::failure::Failure;
 use crate::promise::{Answer, NoAnswer};
 use crate::waiting::{Unanswered, WaitPermit, wait_for};
 
@@ -166,13 +169,41 @@ impl<T: Send + Sync + 'static> Ref<T> {
     /// The value itself, if this process is its owner and the value is there. The same `Arc` for every caller.
     #[must_use]
     pub fn local(&self) -> Option<Arc<T>> {
-        shared(&self.handle.owner_table()?.content_now(self.id())?.ok()?)
+        let value = self.handle.owner_table()?.content_now(self.id())?.ok()?;
+        match value.get::<StoredValue>() {
+            None => shared(&value),
+            Some(stored) => {
+                let value = stored.fetched().or_else(|| {
+                    let bytes = stored.open().taken()?.ok()?.ok()?;
+                    stored.read_as_put(&bytes)
+                });
+                value?.downcast().ok()
+            }
+        }
+    }
+
+    /// The bytes of a stored value, as the store has answered.
+    fn opened(&self, answer: Result<Result<Bytes, StoreError>, NoAnswer>) -> Result<Bytes, FetchError> {
+        let id = self.named();
+        match answer {
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(error)) => Err(FetchError::Stored { id, error }),
+            Err(_) => Err(FetchError::Shutdown { id }),
+        }
     }
 
     /// The owner's own value, as soon as it is made; `None` if this process is not the owner.
     pub(crate) fn here(&self) -> Option<impl Future<Output = Result<Arc<T>, FetchError>> + Send> {
         let content = self.handle.owner_table()?.content(self.id());
-        Some(async move { shared(&self.made(content.await)?).ok_or_else(|| self.wrong_type()) })
+        Some(async move {
+            let value = self.made(content.await)?;
+            if let Some(stored) = value.get::<StoredValue>() {
+                let bytes = self.opened(stored.open().await)?;
+                let value = stored.fetched().or_else(|| stored.read_as_put(&bytes));
+                return self.typed(value.ok_or_else(|| self.wrong_type())?);
+            }
+            shared(&value).ok_or_else(|| self.wrong_type())
+        })
     }
 
     fn source(&self) -> ValueSource {
@@ -204,8 +235,7 @@ fn shared<T: Send + Sync + 'static>(value: &ObjectValue) -> Option<Arc<T>> {
 
 impl<T: Wire> Ref<T> {
     /// The value of an object of this process. One that another process has set is decoded here: user code.
-    fn of_content(&self, content: Result<Content, NoAnswer>) -> Result<Arc<T>, FetchError> {
-        let value = self.made(content)?;
+    fn of_value(&self, value: &ObjectValue) -> Result<Arc<T>, FetchError> {
         let read = match value.get::<SetValue>() {
             Some(set) => set.read(),
             None => Ok(value.get()),
@@ -213,6 +243,18 @@ impl<T: Wire> Ref<T> {
         let id = self.named();
         let read = read.map_err(|failure| FetchError::Unreadable { id, failure })?;
         read.ok_or_else(|| self.wrong_type())
+    }
+
+    /// The value of an object in the store of this process, with the store's answer. User code runs here: `Deserialize`.
+    fn of_store(
+        &self,
+        stored: &StoredValue,
+        answer: Result<Result<Bytes, StoreError>, NoAnswer>,
+    ) -> Result<Arc<T>, FetchError> {
+        let bytes = self.opened(answer)?;
+        let id = self.named();
+        let value = stored.read::<T>(&bytes);
+        self.typed(value.map_err(|failure| FetchError::Unreadable { id, failure })?)
     }
 
     /// Returns the value: the owner's own `Arc` in its process, a copy elsewhere, which further fetches by way of this
@@ -233,9 +275,24 @@ impl<T: Wire> Ref<T> {
             return Ok(value);
         }
         match self.source() {
-            ValueSource::Here(mut answer) => self.of_content(self.waited(&mut answer, timeout)?),
+            ValueSource::Here(mut answer) => {
+                let value = self.made(self.waited(&mut answer, timeout)?)?;
+                match value.get::<StoredValue>() {
+                    None => self.of_value(&value),
+                    Some(stored) => match stored.fetched() {
+                        Some(fetched) => self.typed(fetched),
+                        None => self.of_store(&stored, self.waited(&mut stored.open(), timeout)?),
+                    },
+                }
+            }
             ValueSource::Fetched(value) => self.typed(value),
-            ValueSource::Owner => self.read(self.asked(timeout, |table| table.ask(self.id(), Wish::Value))?),
+            ValueSource::Owner => {
+                let mut fetched = self.asked(timeout, |table| table.ask(self.id(), Wish::Value))?;
+                if is_out_of_reach(&fetched) {
+                    fetched = self.asked(timeout, |table| table.ask(self.id(), Wish::Letter))?;
+                }
+                self.read(fetched)
+            }
         }
     }
 
@@ -243,6 +300,9 @@ impl<T: Wire> Ref<T> {
     fn carried(&self) -> Option<Arc<T>> {
         if let Some(value) = self.handle.fetched() {
             return self.typed(Arc::clone(value)).ok();
+        }
+        if let Some(value) = self.handle.view().get() {
+            return self.typed(value).ok();
         }
         let value: T = decoded(self.handle.encoded()?, const { &Traits::WIRE }).ok()?;
         self.typed(self.handle.keep(Arc::new(value))).ok()
@@ -262,9 +322,23 @@ impl<T: Wire> Ref<T> {
                 }
                 self.typed(self.handle.keep(Arc::new(value)))
             }
+            Ok(Fetched::Stored { pin, handles }) => {
+                let unreadable = |failure| FetchError::Unreadable { id, failure };
+                let bytes = pin
+                    .bytes()
+                    .map_err(|error| unreadable(Failure::from_error(error)))?;
+                let value: T = transit::arriving(handles, || decoded(&bytes, const { &Traits::WIRE }))
+                    .map_err(unreadable)?;
+                self.typed(self.handle.view().keep(Arc::new(value)))
+            }
             other => Err(self.unanswered(other)),
         }
     }
+}
+
+/// Whether a value lies where this process cannot map it.
+fn is_out_of_reach(fetched: &Result<Fetched, NoAnswer>) -> bool {
+    matches!(fetched, Ok(Fetched::Stored { pin, .. }) if !pin.is_mappable())
 }
 
 impl<T: Wire> IntoFuture for &Ref<T> {
@@ -278,9 +352,24 @@ impl<T: Wire> IntoFuture for &Ref<T> {
                 return Ok(value);
             }
             match this.source() {
-                ValueSource::Here(answer) => this.of_content(answer.await),
+                ValueSource::Here(answer) => {
+                    let value = this.made(answer.await)?;
+                    match value.get::<StoredValue>() {
+                        None => this.of_value(&value),
+                        Some(stored) => match stored.fetched() {
+                            Some(fetched) => this.typed(fetched),
+                            None => this.of_store(&stored, stored.open().await),
+                        },
+                    }
+                }
                 ValueSource::Fetched(value) => this.typed(value),
-                ValueSource::Owner => this.read(this.ask(Wish::Value)?.await),
+                ValueSource::Owner => {
+                    let mut fetched = this.ask(Wish::Value)?.await;
+                    if is_out_of_reach(&fetched) {
+                        fetched = this.ask(Wish::Letter)?.await;
+                    }
+                    this.read(fetched)
+                }
             }
         })
     }

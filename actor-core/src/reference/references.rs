@@ -26,6 +26,8 @@ use crate::failure::Failure;
 use crate::hub::delivering::delivering;
 use crate::hub::post::Post;
 use crate::promise::Promise;
+use crate::store::message::ObjectSpot;
+use crate::store::stores::Stores;
 
 /// Work that may run user code.
 pub(crate) type Errand = Box<dyn FnOnce() + Send>;
@@ -52,6 +54,7 @@ pub(crate) struct References {
     pub(super) above: OnceLock<Weak<dyn Any + Send + Sync>>,
     /// Told of each object of this process that is freed.
     freed: OnceLock<Box<dyn Fn(RefId) + Send + Sync>>,
+    stores: OnceLock<Arc<Stores>>,
 }
 
 /// An object of this process, by its name.
@@ -82,6 +85,7 @@ impl References {
             table: Mutex::new(table),
             above: OnceLock::new(),
             freed: OnceLock::new(),
+            stores: OnceLock::new(),
         })
     }
 
@@ -297,6 +301,23 @@ impl References {
             }
         });
         refused
+    }
+
+    /// Sets the store in which objects may lie. Later calls have no effect.
+    pub(crate) fn set_stores(&self, stores: &Arc<Stores>) {
+        let _ = self.stores.set(Arc::clone(stores));
+    }
+
+    /// The store in which objects may lie.
+    pub(super) fn stores(&self) -> Option<&Arc<Stores>> {
+        self.stores.get()
+    }
+
+    /// Another process has not been told of its view of a stored object.
+    pub(super) fn release(&self, to: Peer, spot: &ObjectSpot) {
+        if let Some(stores) = self.stores() {
+            stores.release(to, spot);
+        }
     }
 
     /// Sets the service that handles find by [`Handle::above`]. Later calls have no effect.

@@ -38,6 +38,7 @@ mod on_demand;
 pub(crate) mod parameter;
 mod piece;
 mod places;
+pub(crate) mod put;
 mod refusals;
 pub(crate) mod remote_call;
 pub(crate) mod request;

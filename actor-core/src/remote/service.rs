@@ -42,6 +42,8 @@ use crate::remote::threads::Threads;
 use crate::remote::unreachable::Unreachable;
 use crate::remote::waiter::{Outcome, Waiter};
 use crate::remote_channel::service::RemoteChannels;
+use crate::store::message::STORES;
+use crate::store::stores::Stores;
 use crate::task::tasks::{TaskHost, Tasks};
 
 /// The service of calls of one process.
@@ -50,6 +52,7 @@ pub(crate) struct Remote {
     pub(crate) asked: Mutex<Asked<Arc<Waiter>>>,
     pub(super) served: Mutex<Served<Arc<CallCancel>>>,
     pub(crate) references: Arc<References>,
+    pub(crate) stores: Arc<Stores>,
     pub(super) channels: Arc<RemoteChannels>,
     /// The letters between the programs of graphs over several hosts.
     pub(crate) correspondences: Arc<Correspondences>,
@@ -101,6 +104,10 @@ impl Remote {
         let started = Instant::now();
         let clock = Box::new(move || started.elapsed());
         let references = References::new(Arc::clone(&post), Arc::clone(&helpers), clock);
+        let wakers = Arc::clone(&helpers);
+        let wake = Arc::new(move |waker| wakers.wake(waker));
+        let stores = Stores::new(Arc::clone(&post), &threads, wake);
+        references.set_stores(&stores);
         let channels = RemoteChannels::new(Arc::clone(&post), &references, helpers);
         let correspondences = Correspondences::new(Arc::clone(&post));
         let remote = Arc::new_cyclic(|this| Remote {
@@ -109,6 +116,7 @@ impl Remote {
             post,
             correspondences,
             references,
+            stores,
             asked: Mutex::default(),
             served: Mutex::default(),
             unanswered: UnansweredCalls::default(),
@@ -269,6 +277,7 @@ impl Remote {
 
     fn stop(&self) {
         self.references.stop();
+        self.stores.stop();
         self.channels.stop();
         self.executor.stop();
         self.functions.stop();
@@ -301,6 +310,7 @@ fn name_of(service: Service) -> &'static str {
         FETCHES => "fetches",
         REFERENCES => "references",
         CHANNELS => "channels",
+        STORES => "stores",
         PROGRAMS => "graphs",
         Service::SESSION => "acknowledgements",
         _ => "others",

@@ -22,6 +22,7 @@ use crate::remote::function::{FunctionEntry, FunctionId, Invocation, Wants, find
 use crate::remote::message::{CALLS, CallMessage, Fault};
 use crate::remote::service::Remote;
 use crate::remote::waiter::Outcome;
+use crate::store::message::STORES;
 use crate::task::blocking::Scheduled;
 
 /// A call of another process.
@@ -37,6 +38,7 @@ impl Receiver for Remote {
         match letter.service {
             CALLS => {}
             CHANNELS => return self.channels.received(from, letter),
+            STORES => return self.stores.received(from, &letter),
             _ => return ReferenceService(&self.references).received(from, letter),
         }
         match CallMessage::of(&letter) {
@@ -77,6 +79,7 @@ impl Receiver for Remote {
     fn died(&self, peer: Peer, fates: &[(u64, Fate)]) {
         ReferenceService(&self.references).died(peer);
         self.channels.died(peer);
+        self.stores.died(peer);
         self.seen.lock().insert(peer.process);
         let lost = self.asked.lock().died(peer, fates);
         for (waiter, ran) in lost {

@@ -18,4 +18,5 @@ pub(crate) mod premain;
 pub(crate) mod restart;
 pub(crate) mod sentinel;
 pub(crate) mod signal;
+pub(crate) mod unnamed_file;
 mod watched;

@@ -18,3 +18,4 @@ pub(crate) mod premain;
 pub(crate) mod restart;
 pub(crate) mod sentinel;
 pub(crate) mod signal;
+pub(crate) mod unnamed_file;

@@ -1,0 +1,243 @@
+//! Values that are put: into the store of this host if they are large, beside the reference if they are small.
+
+use std::sync::Arc;
+
+use selvedge_channels::{Encoded, Traits, Wire, encode};
+use selvedge_cluster::peer::{Peer, ProcessId};
+use selvedge_objects::refs::RefError;
+use selvedge_objects::store::{StoreError, StoreId, StoreReport};
+
+use crate::body::Body;
+use crate::call::request::CALL_TIMEOUT;
+use crate::current::NoBlocking;
+use crate::failure::Failure;
+use crate::reference::Ref;
+use crate::reference::content::ObjectValue;
+use crate::reference::handle::Handle;
+use crate::reference::store_letters::say_put;
+use crate::reference::stored_value::StoredValue;
+use crate::reference::transit;
+use crate::remote::service::Remote;
+use crate::runtime::Runtime;
+use crate::store::borrowed::{Borrowed, Sealed};
+use crate::store::options::StoreOptions;
+use crate::store::stores::StorePlace;
+use crate::waiting::{Unanswered, WaitPermit, wait_for};
+
+/// The length up to which an encoded value is kept beside its reference, in bytes.
+const INLINE_BYTES_MAX: usize = 16 << 10;
+
+/// The reason that a value was not put.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum PutError {
+    /// The value cannot be encoded.
+    #[error("the value cannot be put: {0}")]
+    Unwritable(#[source] Failure),
+    /// The store has no room, or no memory.
+    #[error("the value was not put: {0}")]
+    Store(#[source] StoreError),
+    /// The host agent cannot hold the reference, or is dead.
+    #[error("the value was not put: {0}")]
+    Reference(#[source] RefError),
+    /// The host agent cannot be told.
+    #[error("the value was not put: the process that has the store cannot be reached: {reason}")]
+    Unreachable {
+        /// The reason.
+        reason: String,
+    },
+    /// Memory was not free in time, since others fill it or it is slow to write to the folder of spilled objects.
+    #[error("the value was not put: the store has made no room in {waited:?}")]
+    Timeout {
+        /// The time that the wait lasted.
+        waited: std::time::Duration,
+    },
+    /// The call of the function that waited was cancelled, or its deadline has passed.
+    #[error("the value was not put: the call that waited for room was cancelled: end the function")]
+    Cancelled,
+    /// An async remote function waited by blocking, which would stop all other async functions of its process.
+    #[error(
+        "the value was not put: an async remote function cannot block, as a large value needs it in a worker"
+    )]
+    WouldBlock,
+    /// The wait is refused, because many remote functions of this process wait already.
+    #[error("the value was not put: {limit} functions of this process wait already")]
+    TooManyBlocked {
+        /// The number of functions of a process that may wait at a time.
+        limit: usize,
+    },
+    /// The runtime was shut down.
+    #[error("the value was not put: the runtime was shut down")]
+    Shutdown,
+}
+
+selvedge_channels::debug_is_report!(PutError);
+
+impl From<StoreError> for PutError {
+    fn from(error: StoreError) -> Self {
+        PutError::Store(error)
+    }
+}
+
+impl From<Unanswered> for PutError {
+    fn from(reason: Unanswered) -> Self {
+        match reason {
+            Unanswered::Cancelled => PutError::Cancelled,
+            Unanswered::TimedOut { waited } => PutError::Timeout { waited },
+            Unanswered::Refused(NoBlocking::Async) => PutError::WouldBlock,
+            Unanswered::Refused(NoBlocking::TooMany { limit }) => PutError::TooManyBlocked { limit },
+        }
+    }
+}
+
+impl Runtime {
+    /// Sets the sizes of the object store of this host and its folder for spilled objects. Has an effect until the first large value
+    /// is put.
+    #[must_use]
+    pub fn store(self, options: StoreOptions) -> Self {
+        self.remote().stores.set_options(options);
+        self
+    }
+
+    /// Puts a value where all processes of this host can read it, and returns a reference to it. The value does not change any more, and
+    /// is freed with its last reference.
+    ///
+    /// A value of more than 16 KiB lies in the host's object store, encoded. [`Ref::fetch`] maps it there: a tensor that is
+    /// fetched is a view of the store, in every process of the host, and no byte is copied. Smaller values are kept beside the
+    /// reference. The owner is the process that made the runtime, so the value outlives a worker that has put it. A worker on another
+    /// host keeps what it puts itself, and other hosts get a value in a letter.
+    ///
+    /// ```
+    /// # use selvedge_core as selvedge;
+    /// use selvedge::Runtime;
+    /// let runtime = Runtime::new();
+    /// let numbers = runtime.put(vec![1.5_f32; 1 << 20])?;
+    /// assert_eq!(numbers.fetch()?.len(), 1 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PutError::Store`] if all of the store is in use ([`StoreError::Full`]), or objects cannot be spilled; [`PutError`] has the
+    /// others.
+    pub fn put<T: Wire>(&self, value: T) -> Result<Ref<T>, PutError> {
+        if !self.is_open() {
+            return Err(PutError::Shutdown);
+        }
+        self.remote().put(value).map(Ref::of)
+    }
+
+    /// The contents of this host's object store. Only the process that made the runtime has one; in other processes this is empty.
+    #[must_use]
+    pub fn objects(&self) -> StoreReport {
+        self.remote().stores.report()
+    }
+}
+
+impl Remote {
+    fn put<T: Wire>(&self, value: T) -> Result<Arc<Handle>, PutError> {
+        let encoded = {
+            let (encoded, handles) = transit::leaving(|| {
+                Failure::catch(|| encode(&value).map_err(|error| Failure::Channel(error.into())))
+            });
+            (encoded.map_err(PutError::Unwritable)?, handles)
+        };
+        let (encoded, handles) = encoded;
+        let bytes = encoded.len_bytes();
+        if bytes <= INLINE_BYTES_MAX {
+            if self.me() != ProcessId::HEAD
+                && let Some(agent) = self.near_agent()
+            {
+                return self.put_there(agent, handles, None, encoded.to_vec().into());
+            }
+            drop(encoded);
+            return Ok(self.put_here(ObjectValue::new(value, const { &Traits::WIRE })));
+        }
+        let place = self.stores.place()?;
+        if matches!(place, StorePlace::Nowhere) {
+            drop(encoded);
+            return Ok(self.put_here(ObjectValue::new(value, const { &Traits::WIRE })));
+        }
+        let memory = match &place {
+            StorePlace::Here(_) => wait_for(&mut self.stores.borrow(&place, bytes as u64), CALL_TIMEOUT)?,
+            // A function that must not wait asks nothing.
+            _ => WaitPermit::begin(CALL_TIMEOUT)?.wait_for(&mut self.stores.borrow(&place, bytes as u64))?,
+        };
+        let memory = memory.map_err(|_| PutError::Shutdown)??;
+        match (filled(memory, &encoded)?, place) {
+            (Sealed::Here(object), _) => {
+                let stored = StoredValue::of::<T>(object, handles);
+                Ok(self.put_here(stored.into_object()))
+            }
+            (Sealed::There(object), StorePlace::Agent(agent)) => {
+                self.put_there(agent, handles, Some(object), Body::EMPTY)
+            }
+            (Sealed::There(_), StorePlace::Here(_) | StorePlace::Nowhere) => Err(StoreError::Gone.into()),
+        }
+    }
+
+    /// The host agent, if this process can map its memory.
+    fn near_agent(&self) -> Option<Peer> {
+        self.post
+            .peer(ProcessId::HEAD)
+            .filter(|agent| self.post.is_near(*agent))
+    }
+
+    /// Makes an object of this process.
+    fn put_here(&self, value: ObjectValue) -> Arc<Handle> {
+        let handle = self.references.create();
+        self.fill(handle.id(), Ok(value));
+        handle
+    }
+
+    /// Has another process hold an object, which it finds in its store or in the letter.
+    fn put_there(
+        &self,
+        agent: Peer,
+        handles: Vec<Arc<Handle>>,
+        object: Option<StoreId>,
+        body: Body,
+    ) -> Result<Arc<Handle>, PutError> {
+        let put = self.say_put(agent, &handles, object, body);
+        if put.is_err()
+            && let Some(object) = object
+        {
+            self.stores.give_up(agent, object);
+        }
+        put
+    }
+
+    fn say_put(
+        &self,
+        agent: Peer,
+        handles: &[Arc<Handle>],
+        object: Option<StoreId>,
+        body: Body,
+    ) -> Result<Arc<Handle>, PutError> {
+        let (handle, kept) = self.references.keep(agent).map_err(PutError::Reference)?;
+        let mut parcels = vec![kept];
+        let passed = self.references.pass(handles, agent);
+        let passed = passed.map(|passed| parcels.extend(passed));
+        let sent = passed.map_err(PutError::Reference).and_then(|()| {
+            let sent = say_put(&self.references, agent, parcels.clone(), (object, body));
+            sent.map_err(|error| PutError::Unreachable {
+                reason: error.to_string(),
+            })
+        });
+        match sent {
+            Ok(_) => Ok(handle),
+            Err(error) => {
+                self.references.not_sent(agent, &parcels);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Fills memory with an encoded value, and seals it.
+fn filled(mut borrowed: Borrowed, encoded: &Encoded<'_>) -> Result<Sealed, PutError> {
+    borrowed.fill(encoded.len_bytes(), |memory| {
+        let written = encoded.write_to(memory);
+        written.map_err(|error| PutError::Unwritable(Failure::Channel(error.into())))
+    })?;
+    borrowed.seal().ok_or(PutError::Store(StoreError::Gone))
+}

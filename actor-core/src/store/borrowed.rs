@@ -1,0 +1,120 @@
+//! Memory that is filled.
+#![allow(unsafe_code)] // writes memory that other processes map
+
+use std::sync::Arc;
+
+use selvedge_channels::SegmentError;
+use selvedge_channels::platform::extent_file::{ExtentFile, LentExtent};
+use selvedge_cluster::frame::Class;
+use selvedge_cluster::peer::Peer;
+use selvedge_objects::store::{Extent, StoreError, StoreId};
+
+use super::host_store::{HeldObject, HostStore};
+use super::message::{LentMemory, STORES, StoreMessage};
+use crate::body::Body;
+use crate::hub::post::{Letter, Post};
+
+/// The lender of the memory.
+pub(super) enum BorrowedFrom {
+    /// The store of this process.
+    Host(Arc<HostStore>),
+    /// Another process of the host.
+    Agent {
+        agent: Peer,
+        post: Arc<dyn Post>,
+        memory: Arc<ExtentFile>,
+    },
+}
+
+/// Memory that this process fills. Dropped unsealed, it goes back.
+pub(crate) struct Borrowed {
+    lent: LentMemory,
+    from: Option<BorrowedFrom>,
+}
+
+/// An object that was filled.
+pub(crate) enum Sealed {
+    /// In the store of this process.
+    Here(HeldObject),
+    /// In that of another process, which seals it when it is told the object's name.
+    There(StoreId),
+}
+
+impl Borrowed {
+    pub(super) fn new(lent: LentMemory, from: BorrowedFrom) -> Self {
+        Borrowed {
+            lent,
+            from: Some(from),
+        }
+    }
+
+    /// Has the memory filled: `fill` gets as many bytes as were asked for.
+    ///
+    /// # Errors
+    /// [`StoreError::Memory`], or that of `fill`.
+    pub(crate) fn fill<E: From<StoreError>>(
+        &mut self,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let memory = match &self.from {
+            Some(BorrowedFrom::Host(host)) => host.memory(),
+            Some(BorrowedFrom::Agent { memory, .. }) => memory,
+            None => return Err(StoreError::Gone.into()),
+        };
+        let mut lent = lend(memory, self.lent.extent, bytes, &self.lent.bare)?;
+        fill(lent.as_mut_slice())
+    }
+
+    /// Ends the loan of the memory: the object does not change any more. `None` if the store knows nothing of it.
+    pub(crate) fn seal(mut self) -> Option<Sealed> {
+        let object = self.lent.object;
+        match self.from.take()? {
+            BorrowedFrom::Host(host) => host.seal_here(object).map(Sealed::Here),
+            BorrowedFrom::Agent { .. } => Some(Sealed::There(object)),
+        }
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        let object = self.lent.object;
+        match self.from.take() {
+            Some(BorrowedFrom::Host(host)) => host.abort_here(object),
+            Some(BorrowedFrom::Agent { agent, post, .. }) => {
+                let message = StoreMessage::Abort { object };
+                let letter = Letter::new(STORES, Class::Ordered, &message, Body::EMPTY);
+                let sent = post.send(agent, letter);
+                post.told(agent, sent);
+            }
+            None => {}
+        }
+    }
+}
+
+/// Borrows an extent that the store has noted as lent, after its pages are reserved.
+///
+/// # Errors
+/// [`StoreError::Memory`].
+pub(super) fn lend(
+    memory: &Arc<ExtentFile>,
+    extent: Extent,
+    bytes: usize,
+    bare: &[Extent],
+) -> Result<LentExtent, StoreError> {
+    let failed = |error: SegmentError| StoreError::Memory {
+        why: error.to_string(),
+    };
+    if bytes as u64 > extent.len_bytes {
+        return Err(StoreError::Memory {
+            why: "the store has lent too little".to_owned(),
+        });
+    }
+    for part in bare {
+        let length = usize::try_from(part.len_bytes).unwrap_or(usize::MAX);
+        memory.reserve(part.offset, length).map_err(failed)?;
+    }
+    // SAFETY: the store has lent the extent to this process alone, and it is read by nobody before it is sealed (STORE-1); the pages
+    // that it did not have are reserved.
+    unsafe { memory.lend(extent.offset, bytes) }.map_err(failed)
+}

@@ -1,0 +1,401 @@
+//! The agent's side of the store: decisions under a lock, and memory.
+//!
+//! A step of the store is made under the lock. What it orders of the disk's thread is sent there under the lock too, so that the file is
+//! changed in the order of the steps. Everything else is done when the lock is let go.
+#![allow(unsafe_code)] // reads memory that other processes have filled
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock, Weak};
+use std::task::Waker;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use selvedge_channels::platform::extent_file::{ExtentFile, ExtentView, LentExtent};
+use selvedge_channels::{SegmentError, SegmentId};
+use selvedge_cluster::peer::Peer;
+use selvedge_objects::store::{
+    Extent, LEAF_BYTES, Store, StoreAction, StoreError, StoreEvent, StoreId, StoreReport, StoreSettings,
+};
+
+use super::borrowed::{Borrowed, BorrowedFrom, lend};
+use super::disk::Disk;
+use super::message::{LentMemory, ObjectSpot};
+use super::options::StoreOptions;
+use super::pin::{ObjectPin, PinFrom};
+use crate::promise::{Answer, Promise, promise};
+use crate::remote::threads::Threads;
+
+/// Wakes a waker soon, on a thread that no function holds up.
+pub(crate) type Wake = Arc<dyn Fn(Waker) + Send + Sync>;
+
+/// The one who has asked the store for something.
+pub(super) enum StoreAsker {
+    /// A thread of this process that wants to fill memory.
+    Borrower(Promise<Result<Borrowed, StoreError>>),
+    /// A thread of this process that wants to read.
+    Reader(Promise<Result<Bytes, StoreError>>),
+    /// Another process that wants to fill memory: it is sent a letter.
+    FarBorrower(Box<dyn FnOnce(Result<LentMemory, StoreError>) + Send>),
+    /// Another process that wants to read: it is sent a letter. What it does not use it gives back.
+    FarReader(Box<dyn FnOnce(Result<ObjectSpot, StoreError>) + Send>),
+}
+
+/// The answer that an asker gets.
+enum Given {
+    Lent(LentMemory),
+    Granted(ObjectSpot),
+    Refused(StoreError),
+}
+
+struct HostState {
+    store: Store,
+    askers: BTreeMap<u64, StoreAsker>,
+    requests: u64,
+    is_closed: bool,
+}
+
+/// The store of this host.
+pub(crate) struct HostStore {
+    me: Peer,
+    memory: Arc<ExtentFile>,
+    state: Mutex<HostState>,
+    disk: OnceLock<Disk>,
+    wake: Wake,
+    this: Weak<HostStore>,
+}
+
+impl HostStore {
+    /// Makes the memory.
+    ///
+    /// # Errors
+    /// [`SegmentError`].
+    pub(super) fn create(
+        me: Peer,
+        options: &StoreOptions,
+        threads: &Threads,
+        wake: Wake,
+    ) -> Result<Arc<Self>, SegmentError> {
+        let unit = usize::try_from(LEAF_BYTES).unwrap_or(usize::MAX);
+        let capacity_bytes = options.capacity_bytes().max(LEAF_BYTES);
+        let memory = ExtentFile::create(usize::try_from(capacity_bytes).unwrap_or(usize::MAX), unit)?;
+        let state = HostState {
+            store: Store::new(StoreSettings::with_capacity(capacity_bytes)),
+            askers: BTreeMap::new(),
+            requests: 0,
+            is_closed: false,
+        };
+        let host = Arc::new_cyclic(|this| HostStore {
+            me,
+            memory,
+            state: Mutex::new(state),
+            disk: OnceLock::new(),
+            wake,
+            this: Weak::clone(this),
+        });
+        let disk = Disk::start(threads, Arc::downgrade(&host), options.folder());
+        let _ = host.disk.set(disk.map_err(|source| SegmentError::System {
+            what: "starting a thread".into(),
+            len_bytes: 0,
+            source,
+        })?);
+        Ok(host)
+    }
+
+    /// The bytes of an object that the disk's thread spills.
+    ///
+    /// # Errors
+    /// [`SegmentError`].
+    pub(super) fn view(&self, extent: Extent, bytes: u64) -> Result<ExtentView, SegmentError> {
+        let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+        // SAFETY: an object on its way to the file is sealed, and its memory stays until the store hears that the way has ended
+        // (STORE-2), which is after the view was dropped.
+        unsafe { self.memory.view(extent.offset, length) }
+    }
+
+    /// Memory for an object that the disk's thread restores.
+    ///
+    /// # Errors
+    /// [`StoreError::Memory`].
+    pub(super) fn lend(&self, extent: Extent, bytes: u64, bare: &[Extent]) -> Result<LentExtent, StoreError> {
+        lend(
+            &self.memory,
+            extent,
+            usize::try_from(bytes).unwrap_or(usize::MAX),
+            bare,
+        )
+    }
+
+    /// Gives pages back to the system. If it does not take them, they stay, and are reserved once more when they are lent.
+    pub(super) fn punch(&self, extent: Extent) {
+        let length = usize::try_from(extent.len_bytes).unwrap_or(usize::MAX);
+        let _ = self.memory.punch(extent.offset, length);
+    }
+
+    pub(super) fn memory(&self) -> &Arc<ExtentFile> {
+        &self.memory
+    }
+
+    /// The name of the memory, by which other processes map it.
+    fn memory_id(&self) -> SegmentId {
+        self.memory.id().clone()
+    }
+
+    /// The contents of the store.
+    pub(super) fn report(&self) -> StoreReport {
+        self.state.lock().store.report()
+    }
+
+    /// Something has happened.
+    pub(super) fn event(&self, event: StoreEvent) {
+        let mut state = self.state.lock();
+        let actions = state.store.step(event);
+        let given = self.order(&mut state, actions);
+        drop(state);
+        self.tell(given);
+    }
+
+    /// Asks the store for something.
+    fn ask(&self, asker: StoreAsker, question: impl FnOnce(u64) -> StoreEvent) {
+        let mut state = self.state.lock();
+        if state.is_closed {
+            drop(state);
+            return self.tell(vec![(asker, Given::Refused(StoreError::Gone))]);
+        }
+        state.requests += 1;
+        let request = state.requests;
+        state.askers.insert(request, asker);
+        let actions = state.store.step(question(request));
+        let given = self.order(&mut state, actions);
+        drop(state);
+        self.tell(given);
+    }
+
+    /// Sends the disk's thread its work, and returns what is to be told.
+    fn order(&self, state: &mut HostState, actions: Vec<StoreAction>) -> Vec<(StoreAsker, Given)> {
+        let mut given = Vec::new();
+        for action in actions {
+            let (request, what) = match action {
+                StoreAction::Lend {
+                    request,
+                    object,
+                    extent,
+                    bare,
+                } => {
+                    let memory = self.memory_id();
+                    let lent = LentMemory {
+                        object,
+                        memory,
+                        extent,
+                        bare,
+                    };
+                    (request, Given::Lent(lent))
+                }
+                StoreAction::Grant {
+                    request,
+                    object,
+                    grant,
+                    extent,
+                    bytes,
+                } => {
+                    let spot = ObjectSpot {
+                        object,
+                        grant,
+                        memory: self.memory_id(),
+                        offset: extent.offset,
+                        bytes,
+                    };
+                    (request, Given::Granted(spot))
+                }
+                StoreAction::Refuse { request, error } => (request, Given::Refused(error)),
+                work @ (StoreAction::Spill { .. }
+                | StoreAction::Restore { .. }
+                | StoreAction::Punch(_)
+                | StoreAction::Discard(_)) => {
+                    if let Some(disk) = self.disk.get() {
+                        disk.order(work);
+                    }
+                    continue;
+                }
+            };
+            given.extend(state.askers.remove(&request).map(|asker| (asker, what)));
+        }
+        given
+    }
+
+    /// Tells those who have asked. Runs no user code: wakers are woken elsewhere.
+    fn tell(&self, given: Vec<(StoreAsker, Given)>) {
+        let Some(this) = self.this.upgrade() else { return };
+        let gone = || StoreError::Gone;
+        for (asker, what) in given {
+            let waker = match (asker, what) {
+                (StoreAsker::Borrower(promise), Given::Lent(lent)) => {
+                    let from = BorrowedFrom::Host(Arc::clone(&this));
+                    promise.keep_unwoken(Ok(Borrowed::new(lent, from)))
+                }
+                (StoreAsker::Borrower(promise), Given::Refused(error)) => promise.keep_unwoken(Err(error)),
+                (StoreAsker::Reader(promise), Given::Granted(spot)) => {
+                    promise.keep_unwoken(this.bytes_of(spot))
+                }
+                (StoreAsker::Reader(promise), Given::Refused(error)) => promise.keep_unwoken(Err(error)),
+                (StoreAsker::FarBorrower(then), Given::Lent(lent)) => {
+                    then(Ok(lent));
+                    None
+                }
+                (StoreAsker::FarBorrower(then), Given::Refused(error)) => {
+                    then(Err(error));
+                    None
+                }
+                (StoreAsker::FarReader(then), Given::Granted(spot)) => {
+                    then(Ok(spot));
+                    None
+                }
+                (StoreAsker::FarReader(then), Given::Refused(error)) => {
+                    then(Err(error));
+                    None
+                }
+                // The store answers each question with what was asked for.
+                (StoreAsker::Borrower(promise), Given::Granted(_)) => promise.keep_unwoken(Err(gone())),
+                (StoreAsker::Reader(promise), Given::Lent(_)) => promise.keep_unwoken(Err(gone())),
+                (StoreAsker::FarBorrower(then), Given::Granted(_)) => {
+                    then(Err(gone()));
+                    None
+                }
+                (StoreAsker::FarReader(then), Given::Lent(_)) => {
+                    then(Err(gone()));
+                    None
+                }
+            };
+            if let Some(waker) = waker {
+                (self.wake)(waker);
+            }
+        }
+    }
+
+    /// The bytes of an object that this process was granted.
+    fn bytes_of(&self, spot: ObjectSpot) -> Result<Bytes, StoreError> {
+        let host = self.this.upgrade().ok_or(StoreError::Gone)?;
+        let pin = Arc::new(ObjectPin::new(spot, PinFrom::Host(host)));
+        pin.bytes().map_err(|error| StoreError::Memory {
+            why: error.to_string(),
+        })
+    }
+
+    /// Asks for memory for an object of this process.
+    pub(super) fn borrow_here(&self, bytes: u64) -> Answer<Result<Borrowed, StoreError>> {
+        let (promise, answer) = promise();
+        let by = self.me;
+        self.ask(StoreAsker::Borrower(promise), |request| StoreEvent::Reserve {
+            request,
+            by,
+            bytes,
+        });
+        answer
+    }
+
+    /// Asks for memory for an object of another process.
+    pub(super) fn borrow_for(
+        &self,
+        by: Peer,
+        bytes: u64,
+        then: impl FnOnce(Result<LentMemory, StoreError>) + Send + 'static,
+    ) {
+        let asker = StoreAsker::FarBorrower(Box::new(then));
+        self.ask(asker, |request| StoreEvent::Reserve { request, by, bytes });
+    }
+
+    /// Seals an object that a process has filled. Returns what holds it; `None` if the process has not borrowed its memory.
+    pub(crate) fn seal(&self, by: Peer, object: StoreId) -> Option<HeldObject> {
+        let host = self.this.upgrade()?;
+        let mut state = self.state.lock();
+        if !state.store.is_borrowed(by, object) {
+            return None;
+        }
+        let actions = state.store.step(StoreEvent::Seal { by, object });
+        let given = self.order(&mut state, actions);
+        drop(state);
+        self.tell(given);
+        Some(HeldObject { host, object })
+    }
+
+    /// Seals an object of this process.
+    pub(super) fn seal_here(&self, object: StoreId) -> Option<HeldObject> {
+        self.seal(self.me, object)
+    }
+
+    /// The memory of an object that this process has not filled goes back.
+    pub(super) fn abort_here(&self, object: StoreId) {
+        let by = self.me;
+        self.event(StoreEvent::Abort { by, object });
+    }
+
+    /// The last view of this process by way of a grant is gone.
+    pub(super) fn close_here(&self, object: StoreId, grant: u64) {
+        let by = self.me;
+        self.event(StoreEvent::Close { by, object, grant });
+    }
+
+    /// The process ends: whoever waits is refused, and so is whoever asks from now on. What is in memory stays as long as somebody
+    /// has a view of it.
+    pub(super) fn close(&self) {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        let askers = std::mem::take(&mut state.askers);
+        drop(state);
+        let refused = askers
+            .into_values()
+            .map(|asker| (asker, Given::Refused(StoreError::Gone)));
+        self.tell(refused.collect());
+        if let Some(disk) = self.disk.get() {
+            disk.stop();
+        }
+    }
+}
+
+/// The owner's hold on an object in the store: the drop says that nobody has a reference to it any more.
+pub(crate) struct HeldObject {
+    host: Arc<HostStore>,
+    object: StoreId,
+}
+
+impl HeldObject {
+    /// Asks for the bytes, for this process.
+    pub(crate) fn open_here(&self) -> Answer<Result<Bytes, StoreError>> {
+        let (promise, answer) = promise();
+        let (by, object) = (self.host.me, self.object);
+        self.host
+            .ask(StoreAsker::Reader(promise), |request| StoreEvent::Open {
+                request,
+                by,
+                object,
+            });
+        answer
+    }
+
+    /// Asks for the place of the bytes, for another process, which has a view from then on.
+    pub(crate) fn open_for(
+        &self,
+        by: Peer,
+        then: impl FnOnce(Result<ObjectSpot, StoreError>) + Send + 'static,
+    ) {
+        let object = self.object;
+        self.host.ask(StoreAsker::FarReader(Box::new(then)), |request| {
+            StoreEvent::Open { request, by, object }
+        });
+    }
+
+    /// Asks for the bytes, for a letter to another process. `then` must not run user code.
+    pub(crate) fn read_here(&self, then: impl FnOnce(Result<Bytes, StoreError>) + Send + 'static) {
+        let host = Arc::clone(&self.host);
+        self.open_for(self.host.me, move |granted| {
+            let bytes = granted.and_then(|spot| host.bytes_of(spot));
+            then(bytes);
+        });
+    }
+}
+
+impl Drop for HeldObject {
+    fn drop(&mut self) {
+        let object = self.object;
+        self.host.event(StoreEvent::Free { object });
+    }
+}
