@@ -214,6 +214,8 @@ pub enum Case {
     Host,
     /// A remote function for each of many items, on a worker for each core, beside rayon.
     Map,
+    /// Values in the object store, put and fetched in this process and in a worker.
+    Objects,
 }
 
 /// A loop that `waiting` starts.
@@ -452,6 +454,7 @@ impl fmt::Display for Case {
             Case::Call => "call",
             Case::Host => "host",
             Case::Map => "map",
+            Case::Objects => "objects",
         })
     }
 }

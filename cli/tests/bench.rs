@@ -323,6 +323,18 @@ fn a_map_stands_beside_rayon() {
 }
 
 #[test]
+fn rser_09_objects_stand_beside_a_copy_and_a_call() {
+    let rows = rows(&["bench", "objects", "--seconds", "0.05", "--json"]);
+    let modes: Vec<_> = rows.iter().map(|row| row["mode"].as_str().unwrap()).collect();
+    let large = ["put", "get", "get_anew", "get_there"];
+    let references = ["references", "references_get", "references_there"];
+    assert_eq!(modes, [&["put"][..], &large, &large, &references].concat());
+    let limits: Vec<_> = rows.iter().filter_map(|row| row["limit"].as_str()).collect();
+    assert_eq!(limits, ["memcpy", "call", "memcpy", "call"]);
+    assert!(rows.iter().all(|row| row["p50_ns"].as_f64().unwrap() > 0.0));
+}
+
+#[test]
 fn idle_inputs_stand_beside_one() {
     let rows = rows(&["bench", "idle", "--wait", "park", "--seconds", "0.05", "--json"]);
     let inputs: Vec<u64> = rows.iter().filter_map(|row| row["inputs"].as_u64()).collect();

@@ -6,7 +6,7 @@
 //! - `versus`: a graph and its limit, alternating.
 //! - `tcp`: bare TCP. `edges`: edges to another host, of `echo` and `host`.
 //! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`, `idle`, `allreduce`, `waiting`, `calls`,
-//!   `call`, `host`, `map`: one case each.
+//!   `call`, `host`, `map`, `objects`: one case each.
 
 pub mod measure;
 
@@ -30,6 +30,7 @@ mod host;
 mod idle;
 mod map;
 mod mpi;
+mod objects;
 mod payload;
 mod pipeline;
 mod tcp;
@@ -66,6 +67,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         Case::Call => call::run(args, &mut report),
         Case::Host => host::run(args, &mut report),
         Case::Map => map::run(args, &mut report),
+        Case::Objects => objects::run(args, &mut report),
     }
 }
 

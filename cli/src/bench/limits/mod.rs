@@ -25,6 +25,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use memcpy::copy;
 pub use peer::{Protocol, serve};
 
 use self::arena::{Arena, Slots};
