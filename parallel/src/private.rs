@@ -6,6 +6,6 @@ pub(crate) use selvedge_channels::{
     CloneablePayload, MovablePayload, PayloadProbe, ShareablePayload, Traits, UnmovablePayload, WirePayload,
 };
 pub(crate) use selvedge_core::{
-    Argument, Begun, ErrorProbe, FUNCTIONS, FunctionEntry, OpaqueError, RemoteBody, TypedEntry, TypedError,
-    ValueHere,
+    Argument, Begun, ErrorProbe, FUNCTIONS, FunctionEntry, FunctionFacts, OpaqueError, RemoteBody,
+    TypedEntry, TypedError, ValueHere,
 };
