@@ -86,7 +86,7 @@ fn rft_02_rft_04_a_graph_of_pure_calls_has_the_right_answer_although_workers_are
         let mut random = Random(0x5eed);
         let mut workers: Vec<Worker> = Vec::new();
         for name in 0..3 {
-            workers.push(runtime.worker(&format!("w{name}"))?);
+            workers.push(runtime.worker(format!("w{name}"))?);
         }
         let (mut values, mut calls): (Vec<u64>, Vec<Ref<u64>>) =
             (vec![1], vec![runtime.submit(mix::remote(path, ms, 0, 0, 0))]);
@@ -110,7 +110,7 @@ fn rft_02_rft_04_a_graph_of_pure_calls_has_the_right_answer_although_workers_are
                 break;
             }
             std::thread::sleep(Duration::from_millis(1 + random.below(10)));
-            let next = runtime.worker(&format!("k{killed}"))?;
+            let next = runtime.worker(format!("k{killed}"))?;
             let victim = random.below(workers.len() as u64) as usize;
             kill(&std::mem::replace(&mut workers[victim], next));
             killed += 1;
@@ -146,7 +146,8 @@ fn rft_02_rft_04_a_graph_of_pure_calls_has_the_right_answer_although_workers_are
         while runtime.references().owned > 0 {
             std::thread::yield_now();
         }
-        assert_eq!(runtime.calls(), []);
+        let left = wait_until(&Vec::new(), || runtime.calls());
+        assert_eq!(left, []);
         drop((workers, runtime));
         std::fs::remove_file(path).unwrap();
         assert_eq!(wait_until(&before, || settled(Census::take)), before);

@@ -119,10 +119,9 @@ fn alias_01_alias_02_alias_03_references_that_functions_return_stand_for_one_obj
     assert!(Arc::ptr_eq(&first, &ref_h.fetch().unwrap()));
     assert_eq!(runtime.references().owned, 3, "h, g and f: each holds the next");
     ref_h.release();
-    while runtime.references().owned > 0 {
+    while runtime.references().owned > 0 || !runtime.calls().is_empty() {
         std::thread::yield_now();
     }
-    assert_eq!(runtime.calls(), []);
 }
 
 #[test]
@@ -344,10 +343,9 @@ fn a_call_whose_reference_was_dropped_runs_all_the_same_and_leaves_nothing() {
     let _workers = with_workers::<2>(&runtime);
     let notes = Notes::new("dropped");
     drop(runtime.submit(mortal::remote(&notes.0, 0)));
-    while notes.runs() == 0 || !runtime.calls().is_empty() {
+    while notes.runs() == 0 || !runtime.calls().is_empty() || runtime.references().owned > 0 {
         std::thread::yield_now();
     }
-    assert_eq!(runtime.references().owned, 0);
 }
 
 #[test]
