@@ -10,7 +10,7 @@ use selvedge_cluster::peer::Peer;
 use selvedge_objects::store::{Extent, StoreError, StoreId};
 
 use super::host_store::{HeldObject, HostStore};
-use super::message::{LentMemory, STORES, StoreMessage};
+use super::message::{LentSpot, STORES, StoreMessage};
 use crate::body::Body;
 use crate::hub::post::{Letter, Post};
 
@@ -28,7 +28,7 @@ pub(super) enum BorrowedFrom {
 
 /// Memory that this process fills. Dropped unsealed, it goes back.
 pub(crate) struct Borrowed {
-    lent: LentMemory,
+    lent: LentSpot,
     from: Option<BorrowedFrom>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Sealed {
 }
 
 impl Borrowed {
-    pub(super) fn new(lent: LentMemory, from: BorrowedFrom) -> Self {
+    pub(super) fn new(lent: LentSpot, from: BorrowedFrom) -> Self {
         Borrowed {
             lent,
             from: Some(from),

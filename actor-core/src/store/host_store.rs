@@ -19,7 +19,7 @@ use selvedge_objects::store::{
 
 use super::borrowed::{Borrowed, BorrowedFrom, lend};
 use super::disk::Disk;
-use super::message::{LentMemory, ObjectSpot};
+use super::message::{LentSpot, ObjectSpot};
 use super::options::StoreOptions;
 use super::pin::{ObjectPin, PinFrom};
 use crate::promise::{Answer, Promise, promise};
@@ -35,14 +35,14 @@ pub(super) enum StoreAsker {
     /// A thread of this process that wants to read.
     Reader(Promise<Result<Bytes, StoreError>>),
     /// Another process that wants to fill memory: it is sent a letter.
-    FarBorrower(Box<dyn FnOnce(Result<LentMemory, StoreError>) + Send>),
+    FarBorrower(Box<dyn FnOnce(Result<LentSpot, StoreError>) + Send>),
     /// Another process that wants to read: it is sent a letter. What it does not use it gives back.
     FarReader(Box<dyn FnOnce(Result<ObjectSpot, StoreError>) + Send>),
 }
 
 /// The answer that an asker gets.
 enum Given {
-    Lent(LentMemory),
+    Lent(LentSpot),
     Granted(ObjectSpot),
     Refused(StoreError),
 }
@@ -182,7 +182,7 @@ impl HostStore {
                     bare,
                 } => {
                     let memory = self.memory_id();
-                    let lent = LentMemory {
+                    let lent = LentSpot {
                         object,
                         memory,
                         extent,
@@ -297,7 +297,7 @@ impl HostStore {
         &self,
         by: Peer,
         bytes: u64,
-        then: impl FnOnce(Result<LentMemory, StoreError>) + Send + 'static,
+        then: impl FnOnce(Result<LentSpot, StoreError>) + Send + 'static,
     ) {
         let asker = StoreAsker::FarBorrower(Box::new(then));
         self.ask(asker, |request| StoreEvent::Reserve { request, by, bytes });

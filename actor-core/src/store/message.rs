@@ -24,7 +24,7 @@ pub(super) enum StoreMessage {
         /// The asker's name for the question.
         question: u64,
         /// The memory.
-        lent: LentMemory,
+        lent: LentSpot,
     },
     /// The agent has no memory.
     Refused {
@@ -49,7 +49,7 @@ pub(super) enum StoreMessage {
 
 /// Memory that is to be filled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LentMemory {
+pub(crate) struct LentSpot {
     /// The object.
     pub(super) object: StoreId,
     /// The memory of the store.

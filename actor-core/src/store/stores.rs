@@ -12,7 +12,7 @@ use selvedge_objects::store::{StoreError, StoreEvent, StoreId, StoreReport};
 
 use super::borrowed::{Borrowed, BorrowedFrom};
 use super::host_store::{HeldObject, HostStore, Wake};
-use super::message::{LentMemory, ObjectSpot, STORES, StoreMessage};
+use super::message::{LentSpot, ObjectSpot, STORES, StoreMessage};
 use super::options::StoreOptions;
 use super::pin::{ObjectPin, PinFrom};
 use crate::body::Body;
@@ -223,7 +223,7 @@ impl Stores {
     /// Another process asks for memory. It has the store of this process made, if it is the first one to put something.
     fn reserve(self: &Arc<Self>, from: Peer, question: u64, bytes: u64) {
         let this = Arc::clone(self);
-        let then = move |lent: Result<LentMemory, StoreError>| {
+        let then = move |lent: Result<LentSpot, StoreError>| {
             let message = match lent {
                 Ok(lent) => StoreMessage::Lent { question, lent },
                 Err(error) => StoreMessage::Refused { question, error },
@@ -239,7 +239,7 @@ impl Stores {
     }
 
     /// The memory that another process has lent. It goes back if this process cannot map it.
-    fn borrowed(&self, agent: Peer, lent: LentMemory) -> Result<Borrowed, StoreError> {
+    fn borrowed(&self, agent: Peer, lent: LentSpot) -> Result<Borrowed, StoreError> {
         let object = lent.object;
         match self.mapped(agent, &lent.memory) {
             Ok(memory) => {

@@ -63,7 +63,7 @@ impl Tasks {
             _ => std::mem::replace(&mut task.new.arguments, TaskArguments::Dropped),
         };
         drop(board);
-        let run = Attempt {
+        let run = CallRun {
             call,
             attempt,
             worker,
@@ -88,7 +88,7 @@ impl Tasks {
     }
 
     /// Encodes the arguments, by user code, and sends the call: a worker has come since the call was submitted.
-    fn encode_and_send(self: &Arc<Self>, remote: &Remote, run: Attempt, request: Box<Request>) {
+    fn encode_and_send(self: &Arc<Self>, remote: &Remote, run: CallRun, request: Box<Request>) {
         let (tasks, remote_again) = (Arc::clone(self), remote.this());
         remote.do_soon(move || {
             let encoded = request.encode();
@@ -109,7 +109,7 @@ impl Tasks {
     fn run_here(
         self: &Arc<Self>,
         remote: &Remote,
-        run: Attempt,
+        run: CallRun,
         invocation: Result<Invocation, crate::call::remote_error::RemoteError>,
     ) {
         let told = self.told(run);
@@ -124,7 +124,7 @@ impl Tasks {
         remote.run_submitted(run.function, invocation, cancel, Scheduled::Here(run.call), told);
     }
 
-    fn send(self: &Arc<Self>, remote: &Remote, mut run: Attempt, encoded: EncodedArguments) {
+    fn send(self: &Arc<Self>, remote: &Remote, mut run: CallRun, encoded: EncodedArguments) {
         // A call that is for one process names no life of it.
         match remote.find(run.worker.process) {
             Ok(peer) => run.worker = peer,
@@ -139,13 +139,13 @@ impl Tasks {
     }
 
     /// Notes an attempt that begins; false if it is not wanted any more.
-    fn sent(&self, run: Attempt, cancel: &Arc<CallCancel>, asked: Option<CallId>) -> bool {
+    fn sent(&self, run: CallRun, cancel: &Arc<CallCancel>, asked: Option<CallId>) -> bool {
         let mut board = self.board.lock();
         board.sent((run.call, run.attempt), run.worker, cancel, asked)
     }
 
     /// The way for the outcome of an attempt.
-    fn told(self: &Arc<Self>, run: Attempt) -> Box<dyn FnOnce(Outcome) + Send> {
+    fn told(self: &Arc<Self>, run: CallRun) -> Box<dyn FnOnce(Outcome) + Send> {
         let tasks = Arc::clone(self);
         Box::new(move |outcome| {
             tasks.event(TaskEvent::Ended {
@@ -183,7 +183,7 @@ impl Tasks {
 
 /// One run of a call.
 #[derive(Clone, Copy)]
-pub(super) struct Attempt {
+pub(super) struct CallRun {
     call: u64,
     attempt: u32,
     worker: Peer,

@@ -64,7 +64,10 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
     let worker = runtime.worker("reader")?;
     let mut small = Vec::new();
     for _ in 0..REPEATS {
-        small.push(measure(budget, || Ok(drop(runtime.put(7_u64)?)))?);
+        small.push(measure(budget, || {
+            drop(runtime.put(7_u64)?);
+            Ok(())
+        })?);
     }
     report.row(&row(args, "put", 8, &small, None)?)?;
     for bytes in LARGE {
@@ -84,11 +87,20 @@ fn large<W: Write>(
     let [mut put, mut copied, mut get, mut anew, mut there, mut call] = [const { Vec::new() }; 6];
     for _ in 0..REPEATS {
         copied.push(measure(budget, copy(bytes as usize))?);
-        put.push(measure(budget, || Ok(drop(runtime.put(value.clone())?)))?);
+        put.push(measure(budget, || {
+            drop(runtime.put(value.clone())?);
+            Ok(())
+        })?);
         let object = runtime.put(value.clone())?;
-        anew.push(measure(budget, || Ok(drop(object.fetch()?)))?);
+        anew.push(measure(budget, || {
+            drop(object.fetch()?);
+            Ok(())
+        })?);
         let held = object.fetch()?;
-        get.push(measure(budget, || Ok(drop(object.fetch()?)))?);
+        get.push(measure(budget, || {
+            drop(object.fetch()?);
+            Ok(())
+        })?);
         drop(held);
         call.push(measure(budget, || {
             runtime.call(returns::remote(1).on(worker)).wait()?;
@@ -115,9 +127,15 @@ fn references<W: Write>(
     let all = all?;
     let [mut put, mut get, mut there] = [const { Vec::new() }; 3];
     for _ in 0..REPEATS {
-        put.push(measure(budget, || Ok(drop(runtime.put(all.clone())?)))?);
+        put.push(measure(budget, || {
+            drop(runtime.put(all.clone())?);
+            Ok(())
+        })?);
         let object = runtime.put(all.clone())?;
-        get.push(measure(budget, || Ok(drop(object.fetch()?)))?);
+        get.push(measure(budget, || {
+            drop(object.fetch()?);
+            Ok(())
+        })?);
         let samples = runtime
             .call(fetches_references::remote(&object, seconds).on(worker))
             .wait()?;

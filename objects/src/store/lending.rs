@@ -3,6 +3,7 @@
 use selvedge_cluster::peer::Peer;
 
 use super::error::{StoreError, StoreFull};
+use super::extents::Extent;
 use super::object::{Object, Place};
 use super::{LEAF_BYTES, Store, StoreAction, StoreId, leaves_of};
 
@@ -237,5 +238,33 @@ impl Store {
             free_bytes: self.memory.free_leaves() * LEAF_BYTES,
             holders: self.holders(),
         }
+    }
+
+    /// Gives memory back that has pages: to the system, if there is plenty of warm memory.
+    pub(super) fn give(&mut self, extent: Extent) {
+        let taken = self.settings.capacity_bytes / LEAF_BYTES - self.memory.free_leaves();
+        let warm = (self.backed.leaves() + self.bare_leaves + extent.leaves()).saturating_sub(taken);
+        match warm <= self.settings.warm_bytes / LEAF_BYTES {
+            true => self.memory.give(extent),
+            false => self.punch(extent),
+        }
+    }
+
+    /// Gives memory back whose borrower may have reserved pages or not.
+    pub(super) fn give_unsealed(&mut self, extent: Extent) {
+        match self.bare_in(extent) {
+            0 => self.give(extent),
+            bare => {
+                self.bare_leaves -= bare;
+                self.punch(extent);
+            }
+        }
+    }
+
+    pub(super) fn punch(&mut self, extent: Extent) {
+        self.backed.remove(extent);
+        self.parting_leaves += extent.leaves();
+        self.bare_leaves += extent.leaves();
+        self.actions.push(StoreAction::Punch(extent));
     }
 }

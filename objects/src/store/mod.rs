@@ -296,34 +296,6 @@ impl Store {
         self.backed.bare(extent).iter().map(|part| part.leaves()).sum()
     }
 
-    /// Gives memory back that has pages: to the system, if there is plenty of warm memory.
-    fn give(&mut self, extent: Extent) {
-        let taken = self.settings.capacity_bytes / LEAF_BYTES - self.memory.free_leaves();
-        let warm = (self.backed.leaves() + self.bare_leaves + extent.leaves()).saturating_sub(taken);
-        match warm <= self.settings.warm_bytes / LEAF_BYTES {
-            true => self.memory.give(extent),
-            false => self.punch(extent),
-        }
-    }
-
-    /// Gives memory back whose borrower may have reserved pages or not.
-    fn give_unsealed(&mut self, extent: Extent) {
-        match self.bare_in(extent) {
-            0 => self.give(extent),
-            bare => {
-                self.bare_leaves -= bare;
-                self.punch(extent);
-            }
-        }
-    }
-
-    fn punch(&mut self, extent: Extent) {
-        self.backed.remove(extent);
-        self.parting_leaves += extent.leaves();
-        self.bare_leaves += extent.leaves();
-        self.actions.push(StoreAction::Punch(extent));
-    }
-
     fn put_at(&mut self, object: StoreId, place: Place) {
         if let Some(entry) = self.objects.get_mut(&object) {
             entry.place = place;

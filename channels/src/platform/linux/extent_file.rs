@@ -2,8 +2,8 @@
 //! they are asked for. Every process maps all of it with the right to read; views lie there. A process that fills extents maps it once
 //! more, with the right to write, and reaches that mapping by way of what it has borrowed alone.
 //!
-//! One mapping whose rights change with each loan would be stricter, and takes 75 ns for each page and change: as long as the copy
-//! that fills it.
+//! One mapping whose rights change with each loan would be stricter. Each change visits every page of the extent, and takes about as
+//! long as the copy that fills it.
 //!
 //! A process opens the file as it opens a segment, through `/proc/<pid>/fd/<fd>`. The file has no name, so nothing can be left
 //! behind.
