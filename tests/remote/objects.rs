@@ -129,6 +129,53 @@ fn a_value_that_a_worker_has_put_outlives_it() {
     );
 }
 
+#[remote]
+fn make(bytes: u64, seed: u32) -> Tensor {
+    tensor(bytes as usize, seed)
+}
+
+#[test]
+fn rstore_03_rtask_09_a_large_value_of_a_submitted_call_lies_in_the_store_and_outlives_its_worker() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("author").unwrap();
+    let large: Ref<Tensor> = runtime.submit(make::remote(MIB as u64, 3));
+    let small: Ref<Tensor> = runtime.submit(make::remote(100, 4));
+    assert_eq!(
+        large
+            .fetch_timeout(Duration::from_secs(60))
+            .unwrap()
+            .bytes()
+            .len(),
+        MIB
+    );
+    assert!(*small.fetch().unwrap() == tensor(100, 4));
+    assert_eq!(
+        runtime.objects().objects.len(),
+        1,
+        "the small one lies beside its reference"
+    );
+    kill(&worker);
+    let reader = runtime.worker("reader").unwrap();
+    let fetched = large.fetch().unwrap();
+    let mapping = mapping_of(address(&fetched));
+    assert!(mapping.contains("memfd:selvedge"), "{mapping}");
+    let looked = runtime.call(looked_at::remote(&large, 3).on(&reader)).wait();
+    assert!(looked.unwrap().1);
+    let length: Ref<(u64, String)> = runtime.submit(length::remote(&large));
+    assert_eq!(length.fetch().unwrap().0, MIB as u64);
+    drop((fetched, large, length));
+    wait_until(|| runtime.objects().objects.is_empty());
+}
+
+#[test]
+fn a_large_value_of_a_submitted_call_that_finds_the_store_full_is_kept_all_the_same() {
+    let runtime = Runtime::new().store(StoreOptions::bytes(MIB as u64 / 2));
+    let _worker = runtime.worker("author").unwrap();
+    let large: Ref<Tensor> = runtime.submit(make::remote(MIB as u64, 5));
+    assert!(*large.fetch_timeout(Duration::from_secs(60)).unwrap() == tensor(MIB, 5));
+    assert!(runtime.objects().objects.is_empty());
+}
+
 #[test]
 fn rser_01_values_of_every_kind_come_back_as_they_were() {
     let runtime = Runtime::new();

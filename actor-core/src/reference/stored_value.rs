@@ -47,8 +47,8 @@ impl StoredValue {
         }
     }
 
-    /// A value that another process has put.
-    pub(super) fn untyped(object: HeldObject, handles: Vec<Arc<Handle>>) -> Self {
+    /// A value that another process has made.
+    pub(crate) fn untyped(object: HeldObject, handles: Vec<Arc<Handle>>) -> Self {
         StoredValue {
             object,
             handles,

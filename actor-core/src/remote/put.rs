@@ -7,6 +7,7 @@ use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::refs::RefError;
 use selvedge_objects::store::{StoreError, StoreId, StoreReport};
 
+use crate::actor::arguments::Returned;
 use crate::body::Body;
 use crate::call::request::CALL_TIMEOUT;
 use crate::current::NoBlocking;
@@ -16,10 +17,11 @@ use crate::reference::content::ObjectValue;
 use crate::reference::handle::Handle;
 use crate::reference::store_letters::say_put;
 use crate::reference::stored_value::StoredValue;
-use crate::reference::transit;
+use crate::reference::transit::{self, Beside};
 use crate::remote::service::Remote;
 use crate::runtime::Runtime;
 use crate::store::borrowed::{Borrowed, Sealed};
+use crate::store::host_store::HeldObject;
 use crate::store::options::StoreOptions;
 use crate::store::stores::StorePlace;
 use crate::waiting::{Unanswered, WaitPermit, wait_for};
@@ -229,6 +231,51 @@ impl Remote {
                 self.references.not_sent(agent, &parcels);
                 Err(error)
             }
+        }
+    }
+}
+
+/// Whether a value that has arrived is so large that it belongs into the store.
+pub(crate) fn is_large(returned: &Returned) -> bool {
+    match returned {
+        Returned::Bytes(body) | Returned::Passed(body, _) => body.len() > INLINE_BYTES_MAX,
+        Returned::Local(_) | Returned::Kept(_) => false,
+    }
+}
+
+impl Remote {
+    /// Puts an encoded value into the store of this process. If that has no room, the value stays as it is.
+    pub(crate) fn put_returned(&self, returned: Returned) -> Returned {
+        let (body, handles) = match returned {
+            Returned::Bytes(body) => (body, Vec::new()),
+            Returned::Passed(body, Beside(handles)) => (body, handles),
+            other => return other,
+        };
+        match self.stored(&body) {
+            Some(object) => Returned::Kept(StoredValue::untyped(object, handles).into_object()),
+            None => Returned::Passed(body, Beside(handles)),
+        }
+    }
+
+    fn stored(&self, body: &Body) -> Option<HeldObject> {
+        let place = self.stores.place().ok()?;
+        let mut answer = self.stores.borrow(&place, body.len() as u64);
+        let borrowed = WaitPermit::in_place(CALL_TIMEOUT).wait_for(&mut answer);
+        let mut borrowed = borrowed.ok()?.ok()?.ok()?;
+        let filled = borrowed.fill(body.len(), |mut memory| {
+            for segment in body.segments() {
+                let (here, rest) = memory
+                    .split_at_mut_checked(segment.len())
+                    .ok_or(StoreError::Gone)?;
+                here.copy_from_slice(segment);
+                memory = rest;
+            }
+            Ok::<(), StoreError>(())
+        });
+        filled.ok()?;
+        match borrowed.seal()? {
+            Sealed::Here(object) => Some(object),
+            Sealed::There(_) => None,
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::reference::Ref;
 use crate::reference::handle::Handle;
 use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionEntry, Invocation, Wants};
+use crate::remote::put::is_large;
 use crate::remote::request::{EncodedArguments, Request};
 use crate::remote::service::Remote;
 use crate::remote::waiter::Outcome;
@@ -100,8 +101,8 @@ impl Tasks {
                     tasks.event(TaskEvent::Encoded { call, arguments });
                     tasks.send(&remote, run, encoded);
                 }
-                (Err(error), _) => tasks.told(run)(Err(error)),
-                (Ok(_), None) => {}
+                (Err(error), Some(remote)) => tasks.told(&remote, run)(Err(error)),
+                (_, None) => {}
             }
         });
     }
@@ -112,7 +113,7 @@ impl Tasks {
         run: CallRun,
         invocation: Result<Invocation, crate::call::remote_error::RemoteError>,
     ) {
-        let told = self.told(run);
+        let told = self.told(remote, run);
         let invocation = match invocation {
             Ok(invocation) => invocation,
             Err(error) => return told(Err(error)),
@@ -128,9 +129,9 @@ impl Tasks {
         // A call that is for one process names no life of it.
         match remote.find(run.worker.process) {
             Ok(peer) => run.worker = peer,
-            Err(error) => return self.told(run)(Err(error)),
+            Err(error) => return self.told(remote, run)(Err(error)),
         }
-        let asking = remote.begin_submitted(run.worker, self.told(run));
+        let asking = remote.begin_submitted(run.worker, self.told(remote, run));
         // Noted before the letter is sent: the worker may say at once that the call waits.
         match self.sent(run, asking.cancel(), Some(asking.call())) {
             true => remote.send_submitted(&asking, run.function, encoded),
@@ -144,16 +145,23 @@ impl Tasks {
         board.sent((run.call, run.attempt), run.worker, cancel, asked)
     }
 
-    /// The way for the outcome of an attempt.
-    fn told(self: &Arc<Self>, run: CallRun) -> Box<dyn FnOnce(Outcome) + Send> {
-        let tasks = Arc::clone(self);
-        Box::new(move |outcome| {
+    /// The way for the outcome of an attempt. A large value is put into the store first, on a thread that may take its time.
+    fn told(self: &Arc<Self>, remote: &Remote, run: CallRun) -> Box<dyn FnOnce(Outcome) + Send> {
+        let (tasks, remote) = (Arc::clone(self), remote.this());
+        let end = move |outcome| {
             tasks.event(TaskEvent::Ended {
                 call: run.call,
                 attempt: run.attempt,
                 worker: run.worker,
                 outcome,
             });
+        };
+        Box::new(move |outcome| match (outcome, remote.upgrade()) {
+            (Ok(returned), Some(remote)) if is_large(&returned) => {
+                let again = Arc::clone(&remote);
+                remote.do_soon(move || end(Ok(again.put_returned(returned))));
+            }
+            (outcome, _) => end(outcome),
         })
     }
 
