@@ -91,6 +91,7 @@ impl Hub {
             let courier = driver.broker.lock().bury(peer);
             drop(courier);
             self.close_link(peer, LinkEnd::Buried);
+            self.services.ended(peer);
         }
     }
 

@@ -120,6 +120,9 @@ pub(crate) trait Receiver: Send + Sync {
         None
     }
 
+    /// The process of `peer` has ended, as its parent has seen. Called in the driver alone, before or after `died`.
+    fn ended(&self, _peer: Peer) {}
+
     /// `peer` is dead; no letter of it follows. `fates` are the numbers of the letters that it has not acknowledged, in
     /// order, each with its outcome: `NotSent` or `Unknown`. Called once for each incarnation.
     fn died(&self, peer: Peer, fates: &[(u64, Outcome)]);

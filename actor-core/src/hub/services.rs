@@ -65,12 +65,21 @@ impl Services {
         })
     }
 
+    /// Tells every service that the process of a peer has ended.
+    pub(super) fn ended(&self, peer: Peer) {
+        self.tell(|receiver| receiver.ended(peer));
+    }
+
     /// Tells every service that a peer is dead.
     pub(super) fn died(&self, peer: Peer, fates: &Fates) {
+        self.tell(|receiver| receiver.died(peer, fates));
+    }
+
+    fn tell(&self, tell: impl Fn(&dyn Receiver)) {
         let receivers: Vec<_> = self.0.read().values().cloned().collect();
         for receiver in receivers {
             // Unwind safe: as in `deliver`. The other services still have to be told.
-            let told = catch_unwind(AssertUnwindSafe(|| delivering(|| receiver.died(peer, fates))));
+            let told = catch_unwind(AssertUnwindSafe(|| delivering(|| tell(&*receiver))));
             told.err().into_iter().for_each(dispose);
         }
     }

@@ -76,6 +76,10 @@ impl Receiver for Remote {
         }
     }
 
+    fn ended(&self, peer: Peer) {
+        self.stores.ended(peer);
+    }
+
     fn died(&self, peer: Peer, fates: &[(u64, Fate)]) {
         ReferenceService(&self.references).died(peer);
         self.channels.died(peer);

@@ -55,9 +55,9 @@ impl SpillFile {
 
     /// Gives the place of an object back to the file system, as far as that can take it.
     pub(super) fn discard(&mut self, extent: Extent) {
-        if self.checksums.remove(&extent.offset).is_some() {
-            unnamed_file::punch(&self.file, extent.offset, extent.len_bytes);
-        }
+        // Of an object that was written in part there is no checksum, and its bytes are given back too.
+        self.checksums.remove(&extent.offset);
+        unnamed_file::punch(&self.file, extent.offset, extent.len_bytes);
     }
 }
 

@@ -276,7 +276,12 @@ impl Stores {
         }
     }
 
-    /// A peer is dead.
+    /// The process of a peer of this host has ended.
+    pub(crate) fn ended(&self, peer: Peer) {
+        self.own_event(StoreEvent::Ended(peer));
+    }
+
+    /// A peer is dead. Its process may still run.
     pub(crate) fn died(&self, peer: Peer) {
         self.own_event(StoreEvent::Dead(peer));
         let memory = self.mapped.lock().remove(&peer);

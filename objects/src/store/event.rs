@@ -79,8 +79,10 @@ pub enum StoreEvent {
     },
     /// The pages of an extent went back to the system.
     Punched(Extent),
-    /// A process is dead: its pins end and its unsealed memory goes back, in one step.
+    /// A process counts as dead: no letter of it follows, and what it waits for is refused. It may still run for a while.
     Dead(Peer),
+    /// A process has ended. Once it counts as dead too, its pins end and its unsealed memory goes back, in one step.
+    Ended(Peer),
 }
 
 /// Something that has to be done, in the order given.

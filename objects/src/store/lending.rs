@@ -24,7 +24,7 @@ impl Want {
 
 impl Store {
     pub(super) fn reserve(&mut self, request: u64, by: Peer, bytes: u64) {
-        if self.is_buried(by) {
+        if self.buried.has(by) {
             return self.refuse(request, StoreError::Gone);
         }
         let capacity_bytes = self.settings.capacity_bytes;
@@ -67,7 +67,8 @@ impl Store {
             if self.evict() {
                 continue;
             }
-            if self.parting_leaves > 0 {
+            // What is being filled may leave as soon as it is sealed.
+            if self.parting_leaves > 0 || self.unsealed > 0 {
                 return;
             }
             let full = StoreError::Full(self.full(bytes));
@@ -81,6 +82,7 @@ impl Store {
         match want {
             Want::Reserve { request, by, bytes } => {
                 let object = StoreId(self.name());
+                self.unsealed += 1;
                 self.objects.insert(object, Object::unsealed(bytes, by, extent));
                 self.actions.push(StoreAction::Lend {
                     request,

@@ -23,6 +23,7 @@
 //! store.step(StoreEvent::Free { object });            // the reader's view keeps the memory
 //! assert!(store.report().used_bytes > 0);
 //! store.step(StoreEvent::Dead(reader));
+//! store.step(StoreEvent::Ended(reader));
 //! assert_eq!(store.report().used_bytes, 0);
 //! # Ok(())
 //! # }
@@ -35,6 +36,7 @@ mod object;
 mod report;
 mod settings;
 
+mod death;
 mod lending;
 
 #[cfg(test)]
@@ -42,7 +44,7 @@ mod model;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::Peer;
 
 pub use error::{StoreError, StoreFull, StoreHolder};
 pub use event::{StoreAction, StoreEvent, StoreId};
@@ -50,6 +52,7 @@ pub use extents::{Extent, LEAF_BYTES};
 pub use report::{ObjectPlace, StoreReport, StoredObject};
 pub use settings::StoreSettings;
 
+use death::LastLives;
 use extents::{Backed, Extents, leaves_of};
 use lending::Want;
 use object::{Object, Place};
@@ -69,8 +72,11 @@ pub struct Store {
     idle: BTreeMap<u64, StoreId>,
     /// The questions that wait for memory, in their order.
     wants: VecDeque<Want>,
-    /// By process, the last incarnation that is dead.
-    buried: BTreeMap<ProcessId, Incarnation>,
+    /// By process, the last incarnation that counts as dead, and the last one that has ended.
+    buried: LastLives,
+    ended: LastLives,
+    /// The objects that are being filled.
+    unsealed: u64,
     /// The leaves of memory that will be free when their spills or the return of their pages have ended.
     parting_leaves: u64,
     /// The leaves that are not free and have no pages: parts of what is being filled, and what the system takes back.
@@ -91,7 +97,9 @@ impl Store {
             objects: BTreeMap::new(),
             idle: BTreeMap::new(),
             wants: VecDeque::new(),
-            buried: BTreeMap::new(),
+            buried: LastLives::default(),
+            ended: LastLives::default(),
+            unsealed: 0,
             parting_leaves: 0,
             bare_leaves: 0,
             names: 0,
@@ -124,6 +132,10 @@ impl Store {
                 self.memory.give(extent);
             }
             StoreEvent::Dead(peer) => self.bury(peer),
+            StoreEvent::Ended(peer) => {
+                self.ended.note(peer);
+                self.reclaim(peer);
+            }
         }
         self.serve();
         std::mem::take(&mut self.actions)
@@ -137,12 +149,6 @@ impl Store {
 
     fn refuse(&mut self, request: u64, error: StoreError) {
         self.actions.push(StoreAction::Refuse { request, error });
-    }
-
-    /// Whether nothing is heard of this incarnation any more.
-    fn is_buried(&self, peer: Peer) -> bool {
-        let last = self.buried.get(&peer.process);
-        last.is_some_and(|last| *last >= peer.incarnation)
     }
 
     /// The memory of an object that this process fills, if it does.
@@ -162,6 +168,7 @@ impl Store {
         let Some(extent) = self.borrowed(by, object) else {
             return;
         };
+        self.unsealed -= 1;
         self.note_pages(extent);
         self.put_at(object, Place::Here(extent));
         self.rest(object);
@@ -171,12 +178,13 @@ impl Store {
         let Some(extent) = self.borrowed(by, object) else {
             return;
         };
+        self.unsealed -= 1;
         self.objects.remove(&object);
         self.give_unsealed(extent);
     }
 
     fn open(&mut self, request: u64, by: Peer, object: StoreId) {
-        let is_buried = self.is_buried(by);
+        let is_buried = self.buried.has(by);
         let Some(entry) = self
             .objects
             .get_mut(&object)
@@ -299,28 +307,6 @@ impl Store {
     fn put_at(&mut self, object: StoreId, place: Place) {
         if let Some(entry) = self.objects.get_mut(&object) {
             entry.place = place;
-        }
-    }
-
-    fn bury(&mut self, peer: Peer) {
-        let last = self.buried.entry(peer.process).or_insert(peer.incarnation);
-        *last = (*last).max(peer.incarnation);
-        self.wants.retain(|want| !want.is_of(peer));
-        let held: Vec<StoreId> = self.objects.keys().copied().collect();
-        for object in held {
-            if self.is_borrowed(peer, object) {
-                self.abort(peer, object);
-                continue;
-            }
-            let Some(entry) = self.objects.get_mut(&object) else {
-                continue;
-            };
-            entry.openers.retain(|(_, by)| *by != peer);
-            let pins = entry.pins.len();
-            entry.pins.retain(|(by, _)| *by != peer);
-            if entry.pins.len() < pins {
-                self.rest(object);
-            }
         }
     }
 }

@@ -31,6 +31,7 @@ enum Step {
         is_repeated: bool,
     },
     Dead(u8),
+    Ended(Index),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -45,6 +46,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         5 => (index(), prop::bool::weighted(0.1), any::<bool>())
             .prop_map(|(which, is_bad, is_repeated)| Step::Notice { which, is_bad, is_repeated }),
         1 => (0_u8..3).prop_map(Step::Dead),
+        2 => index().prop_map(Step::Ended),
     ];
     prop::collection::vec(step, 0..200)
 }
@@ -79,6 +81,8 @@ struct StoreWorld {
     /// What the disk and the system have to do, in order.
     work: Vec<StoreAction>,
     lives: [u32; 3],
+    /// Those that count as dead and still run.
+    dying: BTreeSet<Peer>,
     numbers: u64,
 }
 
@@ -98,6 +102,7 @@ impl StoreWorld {
             questions: BTreeMap::new(),
             work: Vec::new(),
             lives: [1; 3],
+            dying: BTreeSet::new(),
             numbers: 0,
         }
     }
@@ -147,7 +152,7 @@ impl StoreWorld {
                 if let StoreError::Full(full) = error {
                     // STORE-5: all that is left is in use.
                     assert!(object.is_none() || self.sealed.contains(&object.unwrap()));
-                    assert!(self.store.idle.is_empty() && full.need_bytes > 0);
+                    assert!(self.store.idle.is_empty() && self.unsealed.is_empty() && full.need_bytes > 0);
                 }
             }
             StoreAction::Grant {
@@ -269,7 +274,7 @@ impl StoreWorld {
                 self.event(StoreEvent::Reserve { request, by, bytes });
             }
             Step::Seal(which) => {
-                let Some(object) = nth(which, self.unsealed.keys().copied()) else {
+                let Some(object) = nth(which, self.filling().into_iter()) else {
                     return;
                 };
                 let (by, _) = self.unsealed.remove(&object).unwrap();
@@ -277,7 +282,7 @@ impl StoreWorld {
                 self.event(StoreEvent::Seal { by, object });
             }
             Step::Abort(which) => {
-                let Some(object) = nth(which, self.unsealed.keys().copied()) else {
+                let Some(object) = nth(which, self.filling().into_iter()) else {
                     return;
                 };
                 let (by, _) = self.unsealed.remove(&object).unwrap();
@@ -292,7 +297,8 @@ impl StoreWorld {
                 self.event(StoreEvent::Open { request, by, object });
             }
             Step::Close(which) => {
-                let Some(pin) = nth(which, self.grants.keys().copied()) else {
+                let living = self.grants.keys().filter(|(by, ..)| !self.dying.contains(by));
+                let Some(pin) = nth(which, living.copied().collect::<Vec<_>>().into_iter()) else {
                     return;
                 };
                 self.grants.remove(&pin);
@@ -314,23 +320,45 @@ impl StoreWorld {
             Step::Dead(number) => {
                 let dead = self.peer(number);
                 self.lives[usize::from(number)] += 1;
-                self.unsealed.retain(|_, (by, _)| *by != dead);
-                self.grants.retain(|(by, ..), _| *by != dead);
-                self.questions.retain(|_, (by, _)| *by != dead);
+                self.dying.insert(dead);
                 self.event(StoreEvent::Dead(dead));
+                // STORE-6: nobody waits for it any more.
+                assert!(self.questions.values().all(|(by, _)| *by != dead));
+            }
+            Step::Ended(which) => {
+                let Some(ended) = nth(which, self.dying.iter().copied().collect::<Vec<_>>().into_iter())
+                else {
+                    return;
+                };
+                self.dying.remove(&ended);
+                self.unsealed.retain(|_, (by, _)| *by != ended);
+                self.grants.retain(|(by, ..), _| *by != ended);
+                self.event(StoreEvent::Ended(ended));
             }
         }
     }
 
+    /// The objects that living processes fill.
+    fn filling(&self) -> Vec<StoreId> {
+        let living = self
+            .unsealed
+            .iter()
+            .filter(|(_, (by, _))| !self.dying.contains(by));
+        living.map(|(object, _)| *object).collect()
+    }
+
     /// Lets all work be done, gives everything back, and looks what is left.
     fn end(mut self, first: Index) {
-        while !self.work.is_empty() {
+        while !(self.work.is_empty() && self.unsealed.is_empty() && self.dying.is_empty()) {
             self.work(first, false, false);
+            self.step(Step::Abort(first));
+            self.step(Step::Ended(first));
         }
         // STORE-6: who asks is answered.
         assert!(self.questions.is_empty(), "{:?}", self.questions);
         for number in 0..3 {
             self.step(Step::Dead(number));
+            self.step(Step::Ended(first));
         }
         while !self.sealed.is_empty() {
             self.step(Step::Free(first));
@@ -425,15 +453,46 @@ fn rstore_10_the_least_recently_used_object_goes_first_and_a_pinned_one_never() 
         assert!(matches!(store.step(spilled)[..], [StoreAction::Lend { .. }]));
     }
     assert_eq!(gone, [objects[2], objects[3], objects[0]]);
-    let refused = store.step(StoreEvent::Reserve {
-        request: 3,
-        by: peer(1),
-        bytes: 1,
+}
+
+#[test]
+fn rstore_10_who_finds_no_room_waits_for_what_is_being_filled_and_is_refused_when_all_is_in_use() {
+    let mut store = Store::new(StoreSettings::with_capacity(2 * LEAF_BYTES));
+    let ask = |store: &mut Store, request| {
+        let (by, bytes) = (peer(1), LEAF_BYTES);
+        store.step(StoreEvent::Reserve { request, by, bytes })
+    };
+    let (object, _) = put(&mut store, 1);
+    let (by, request) = (peer(2), 1);
+    assert!(matches!(
+        store.step(StoreEvent::Open { request, by, object })[..],
+        [StoreAction::Grant { .. }]
+    ));
+    let lent = ask(&mut store, 2);
+    let [StoreAction::Lend { object, .. }] = lent[..] else {
+        panic!("{lent:?}")
+    };
+    assert_eq!(ask(&mut store, 3), []);
+    // Sealed and opened in one go, as far as the one who waits can tell.
+    let (by, request) = (peer(1), 4);
+    let sealed = store.step(StoreEvent::Seal { by, object });
+    let [StoreAction::Spill { attempt, .. }] = sealed[..] else {
+        panic!("{sealed:?}")
+    };
+    assert!(matches!(
+        store.step(StoreEvent::Open { request, by, object })[..],
+        [StoreAction::Grant { .. }]
+    ));
+    let result = Ok(());
+    let refused = store.step(StoreEvent::Spilled {
+        object,
+        attempt,
+        result,
     });
     let [
         StoreAction::Refuse {
+            request: 3,
             error: StoreError::Full(full),
-            ..
         },
     ] = &refused[..]
     else {
@@ -444,7 +503,27 @@ fn rstore_10_the_least_recently_used_object_goes_first_and_a_pinned_one_never() 
         .iter()
         .map(|it| (it.process, it.pinned_bytes, it.unsealed_bytes))
         .collect();
-    assert_eq!(holders, [(peer(1), 0, 3), (peer(2), LEAF_BYTES, 0)]);
+    assert_eq!(holders, [(peer(1), LEAF_BYTES, 0), (peer(2), LEAF_BYTES, 0)]);
+}
+
+#[test]
+fn a_process_that_counts_as_dead_keeps_its_memory_until_it_has_ended() {
+    for ends_first in [false, true] {
+        let mut store = Store::new(StoreSettings::with_capacity(4 * LEAF_BYTES));
+        let (object, _) = put(&mut store, 1);
+        let (by, request, bytes) = (peer(2), 1, LEAF_BYTES);
+        store.step(StoreEvent::Open { request, by, object });
+        store.step(StoreEvent::Reserve { request, by, bytes });
+        store.step(StoreEvent::Free { object });
+        let (first, second) = match ends_first {
+            true => (StoreEvent::Ended(by), StoreEvent::Dead(by)),
+            false => (StoreEvent::Dead(by), StoreEvent::Ended(by)),
+        };
+        store.step(first);
+        assert_eq!(store.report().used_bytes, 2 * LEAF_BYTES);
+        store.step(second);
+        assert_eq!(store.report().objects.len(), 0);
+    }
 }
 
 #[test]

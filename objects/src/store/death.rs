@@ -1,0 +1,80 @@
+//! The death of processes. One that counts as dead may still run for a while, and reads and writes what it has: so its memory goes back
+//! only when it has ended as well.
+
+use std::collections::BTreeMap;
+
+use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+
+use super::error::StoreError;
+use super::lending::Want;
+use super::{Store, StoreId};
+
+/// By process, the last incarnation of which something is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct LastLives(BTreeMap<ProcessId, Incarnation>);
+
+impl LastLives {
+    pub(super) fn note(&mut self, peer: Peer) {
+        let last = self.0.entry(peer.process).or_insert(peer.incarnation);
+        *last = (*last).max(peer.incarnation);
+    }
+
+    /// Whether it is known of this incarnation, or of a later one.
+    pub(super) fn has(&self, peer: Peer) -> bool {
+        self.0
+            .get(&peer.process)
+            .is_some_and(|last| *last >= peer.incarnation)
+    }
+}
+
+impl Store {
+    /// Refuses what a process waits for that counts as dead.
+    pub(super) fn bury(&mut self, peer: Peer) {
+        self.buried.note(peer);
+        let (of_dead, wants) = std::mem::take(&mut self.wants)
+            .into_iter()
+            .partition(|want| want.is_of(peer));
+        self.wants = wants;
+        for want in of_dead {
+            if let Want::Reserve { request, .. } = want {
+                self.refuse(request, StoreError::Gone);
+            }
+        }
+        let mut refused = Vec::new();
+        for entry in self.objects.values_mut() {
+            entry.openers.retain(|(request, by)| {
+                let stays = *by != peer;
+                if !stays {
+                    refused.push(*request);
+                }
+                stays
+            });
+        }
+        refused
+            .into_iter()
+            .for_each(|request| self.refuse(request, StoreError::Gone));
+        self.reclaim(peer);
+    }
+
+    /// Takes back what a process has that counts as dead and has ended.
+    pub(super) fn reclaim(&mut self, peer: Peer) {
+        if !self.buried.has(peer) || !self.ended.has(peer) {
+            return;
+        }
+        let held: Vec<StoreId> = self.objects.keys().copied().collect();
+        for object in held {
+            if self.is_borrowed(peer, object) {
+                self.abort(peer, object);
+                continue;
+            }
+            let Some(entry) = self.objects.get_mut(&object) else {
+                continue;
+            };
+            let pins = entry.pins.len();
+            entry.pins.retain(|(by, _)| *by != peer);
+            if entry.pins.len() < pins {
+                self.rest(object);
+            }
+        }
+    }
+}
