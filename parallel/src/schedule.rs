@@ -145,8 +145,9 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
             self.check_deadline()?;
             let now = Instant::now();
             let dues = self.again.iter().filter_map(|piece| piece.due);
-            // What is overdue waits for a worker.
-            let until = dues.filter(|due| *due > now).min();
+            // What is overdue waits for a worker; if no call is in flight, it has become due just now.
+            let is_idle = self.calls.is_empty();
+            let until = dues.filter(|due| is_idle || *due > now).min();
             if self.calls.is_empty() && self.again.is_empty() {
                 return Ok(None);
             }

@@ -1,6 +1,7 @@
 //! The start of a guest: a worker that dials in is admitted, and says its first word.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use selvedge_cluster::manager::WorkerAddress;
 use selvedge_cluster::net::Arrival;
@@ -21,6 +22,9 @@ use crate::worker::letters::{BODY_BYTES_MAX, write_letters};
 use crate::worker::link::Link;
 use crate::worker::protocol::FromWorker;
 use crate::worker::words::Words;
+
+/// The time that a guest may take to introduce itself once it is admitted. Others may wait at the door meanwhile.
+const INTRODUCTION_MAX: Duration = Duration::from_secs(5);
 
 /// The worker that is met, and the means to meet it.
 struct GuestMeeting {
@@ -104,7 +108,9 @@ impl GuestMeeting {
         let link = Arc::new(link);
         let writing = write_letters(queue, Arc::downgrade(&link), Arc::downgrade(hub), peer);
         tokio::spawn(writing);
-        let first = words.next().await.map_err(|error| error.to_string())?;
+        let first = timeout(INTRODUCTION_MAX, words.next()).await;
+        let first = first.map_err(|_| format!("it did not introduce itself within {INTRODUCTION_MAX:?}"))?;
+        let first = first.map_err(|error| error.to_string())?;
         let (pid, machine, listens_at) = match first {
             Some((
                 FromWorker::Joined {

@@ -264,7 +264,10 @@ impl PeerLink {
         if let Some(socket) = socket {
             socket.close();
         }
-        let unused = self.connections.lock().next.take();
+        let unused = {
+            let mut connections = self.connections.lock();
+            (connections.next.take(), connections.joiner.take())
+        };
         drop(unused);
         fates
     }

@@ -244,6 +244,8 @@ impl PeerReader {
             return None;
         }
         let lent = self.services.lend(self.link.peer(), service, head, bytes);
+        // Another length would be a bug of the service.
+        let lent = lent.filter(|lent| lent.bytes().len() == bytes);
         lent.map(BodyMemory::lent)
     }
 

@@ -24,9 +24,11 @@ use crate::remote::waiter::Outcome;
 use crate::schedule::{Infeasible, Resources};
 
 /// The error of a submitted call that was cancelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cancelled: `Runtime::cancel` was called for it")]
 pub struct CallCancelled;
+
+selvedge_channels::debug_is_report!(CallCancelled);
 
 impl Board {
     /// Takes note of an event. `workers` are the living processes besides this one.
