@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use selvedge::parallel::{ArrayError, FileMode, SharedArray, SharedArrayError};
+use selvedge::parallel::{ArrayError, ArrayPart, FileMode, SharedArray, SharedArrayError, SharedView};
 use selvedge::prelude::*;
 use selvedge::{Worker, remote};
 
@@ -525,11 +525,12 @@ fn jsa_20_a_file_is_an_array_in_four_modes() {
     ));
     let second = build().file(&path, FileMode::Read).unwrap();
     assert_eq!(second.snapshot().unwrap(), [0, 1, 2, 3], "two may read");
-    drop((array, second));
+    array.release().unwrap();
+    second.release().unwrap();
 
     let array = build().file(&path, FileMode::ReadWrite).unwrap();
     array.view().unwrap().set(2, 9).unwrap();
-    drop(array);
+    array.release().unwrap();
     let long = || SharedArray::<u32>::build(&runtime, [6]).on(&workers);
     let short = long().file(&path, FileMode::ReadWrite).unwrap_err();
     assert!(
@@ -545,14 +546,63 @@ fn jsa_20_a_file_is_an_array_in_four_modes() {
     );
     let array = long().file(&path, FileMode::Extend).unwrap();
     assert_eq!(array.snapshot().unwrap(), [0, 1, 9, 3, 0, 0]);
-    drop(array);
+    array.release().unwrap();
     let array = build().file(&path, FileMode::Truncate).unwrap();
     assert_eq!(array.snapshot().unwrap(), [0; 4]);
-    drop(array);
+    array.release().unwrap();
     let relative = build().file("array", FileMode::Extend).unwrap_err();
     assert!(matches!(relative, SharedArrayError::RelativePath { .. }));
     let directory = build().file(std::env::temp_dir(), FileMode::Extend).unwrap_err();
     assert!(matches!(directory, SharedArrayError::File { .. }), "{directory}");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[remote]
+fn keeps_part(array: SharedArray<u32>) -> Result<ArrayPart<u32>> {
+    Ok(array.claim()?)
+}
+
+#[remote]
+fn keeps_view(array: SharedArray<u32>) -> Result<SharedView<u32>> {
+    Ok(array.view()?)
+}
+
+#[test]
+fn jsa_20_a_file_is_in_use_as_long_as_a_worker_maps_it() {
+    let (runtime, workers, _pool) = pool_of(1);
+    let path = fresh_file("in-use");
+    let file = |mode| {
+        SharedArray::<u32>::build(&runtime, [4])
+            .on(&workers)
+            .file(&path, mode)
+    };
+    let is_in_use = |mode| matches!(file(mode), Err(SharedArrayError::FileInUse { .. }));
+    let array = file(FileMode::Truncate).unwrap();
+    let part = runtime.keep(keeps_part::remote(&array).on(&workers[0]));
+    part.ready_timeout(Duration::from_secs(60)).unwrap();
+    drop(array);
+    for mode in [
+        FileMode::Truncate,
+        FileMode::Extend,
+        FileMode::ReadWrite,
+        FileMode::Read,
+    ] {
+        assert!(is_in_use(mode), "{mode:?} beside a part");
+    }
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 16, "the pages are there");
+    drop(part);
+    wait_until(&false, || is_in_use(FileMode::Read));
+
+    let array = file(FileMode::Read).unwrap();
+    let view = runtime.keep(keeps_view::remote(&array).on(&workers[0]));
+    view.ready_timeout(Duration::from_secs(60)).unwrap();
+    drop(array);
+    assert!(
+        is_in_use(FileMode::ReadWrite) && !is_in_use(FileMode::Read),
+        "who reads keeps writers out alone"
+    );
+    drop(view);
+    wait_until(&false, || is_in_use(FileMode::Truncate));
     std::fs::remove_file(path).unwrap();
 }
 

@@ -11,7 +11,7 @@ use super::error::ArrayError;
 use crate::error::SegmentError;
 use crate::memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 use crate::payload::DType;
-use crate::platform::mapped_file::{FileId, MappedFile};
+use crate::platform::mapped_file::{FileId, LentFile, MappedFile};
 
 /// The form of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,7 @@ pub struct ArrayMemory {
     pub(super) slot: usize,
     /// The address of the first element.
     pub(super) base: NonNull<u8>,
+    /// Dropped before the elements, as `open` relies on.
     segment: Segment,
     elements: Elements,
 }
@@ -91,7 +92,7 @@ impl ArrayMemory {
         Self::made(spec, slot, segment, Elements::Segment)
     }
 
-    /// Makes an array of the first bytes of a file, which is long enough. This process enters `slot`.
+    /// Makes an array of the first bytes of a file, which is long enough, and was locked by [`lock_to_make`](crate::platform::file_lock::lock_to_make). This process enters `slot`.
     ///
     /// Another process that shortens the file later ends all that touch the elements that are gone, by SIGBUS.
     ///
@@ -138,13 +139,16 @@ impl ArrayMemory {
     /// # Errors
     /// [`ArrayError::Memory`], also if a process has entered the slot before.
     pub fn open(id: &ArrayMemoryId, slot: usize) -> Result<Self, ArrayError> {
+        // The file before the segment: the maker drops its segment first, so a segment that is there says that the maker's lock of the file was
+        // there after our own.
+        let file = id.file.as_ref().map(LentFile::open).transpose()?;
         let (segment, pid) = (Segment::open(&id.segment)?, id.segment.pid);
         let room = segment.len_bytes().saturating_sub(SEGMENT_HEADER_BYTES);
         let spec = Control::describe(&segment.part(SEGMENT_HEADER_BYTES, room)?, pid)?;
         let (words, bytes) = (spec.control_end()?, spec.data_bytes()?);
-        let elements = match &id.file {
+        let elements = match file {
             None => Elements::Segment,
-            Some(file) => Elements::File(MappedFile::open(file, bytes)?),
+            Some(file) => Elements::File(file.map(bytes)?),
         };
         let needed = match elements {
             Elements::Segment => words.checked_add(bytes),

@@ -72,7 +72,11 @@ pub enum SharedArrayError {
         source: io::Error,
     },
     /// Another array has the file open, and one of both can write it.
-    #[error("{} is in use: an array that writes a file has it alone", path.display())]
+    #[error(
+        "{} is in use: an array that writes a file has it alone, until no process maps it; `release` waits for the workers, and a claim or a \
+         view that is open keeps a mapping",
+        path.display()
+    )]
     FileInUse {
         /// The path.
         path: PathBuf,

@@ -1,7 +1,9 @@
 //! Arrays whose elements are those of a file.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::path::Path;
+
+use selvedge_channels::platform::file_lock::lock_to_make;
 
 use super::error::SharedArrayError;
 
@@ -46,14 +48,9 @@ impl FileMode {
             .create(self.makes_longer());
         let file = options.open(path).map_err(failed)?;
         // A part of one array would be a slice that another one changes.
-        let locked = match self.is_writable() {
-            true => file.try_lock(),
-            false => file.try_lock_shared(),
-        };
-        locked.map_err(|error| match error {
-            TryLockError::WouldBlock => SharedArrayError::FileInUse { path: path_of() },
-            TryLockError::Error(source) => failed(source),
-        })?;
+        if !lock_to_make(&file, self.is_writable()).map_err(failed)? {
+            return Err(SharedArrayError::FileInUse { path: path_of() });
+        }
         if self == FileMode::Truncate {
             file.set_len(0).map_err(failed)?;
         }

@@ -12,6 +12,7 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::file_lock::lock_to_map;
 use crate::error::SegmentError;
 
 /// The name of a file that a process has mapped.
@@ -31,8 +32,8 @@ pub(crate) struct MappedFile {
     _map: MmapRaw,
     base: NonNull<u8>,
     id: FileId,
-    /// Kept by the process that has mapped it first, so that others can open it.
-    _file: Option<File>,
+    /// Has the lock of this process, and lets others open the file of the process that has mapped it first.
+    _file: File,
 }
 
 fn system(what: String, len_bytes: usize) -> impl FnOnce(io::Error) -> SegmentError {
@@ -68,37 +69,11 @@ impl MappedFile {
             is_writable,
         };
         let (map, base) = mapped(&file, len_bytes, is_writable)?;
-        let _file = Some(file);
         Ok(MappedFile {
             _map: map,
             base,
             id,
-            _file,
-        })
-    }
-
-    /// Maps a file that another process of this host has mapped.
-    pub(crate) fn open(id: &FileId, len_bytes: usize) -> Result<Self, SegmentError> {
-        // The descriptor may have been reused by now: the open must not block.
-        let path = format!("/proc/{}/fd/{}", id.pid, id.fd);
-        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-        let opened = File::options()
-            .read(true)
-            .write(id.is_writable)
-            .custom_flags(flags.bits().cast_signed())
-            .open(&path);
-        let file = opened.map_err(system(format!("opening {path}"), len_bytes))?;
-        let metadata = file.metadata().map_err(system("stat".to_owned(), len_bytes))?;
-        let foreign = |what| SegmentError::Foreign { pid: id.pid, what };
-        if (metadata.dev(), metadata.ino()) != (id.device, id.inode) {
-            return Err(foreign("its descriptor has been reused"));
-        }
-        let (map, base) = mapped(&file, len_bytes, id.is_writable)?;
-        Ok(MappedFile {
-            _map: map,
-            base,
-            id: id.clone(),
-            _file: None,
+            _file: file,
         })
     }
 
@@ -112,6 +87,49 @@ impl MappedFile {
 
     pub(crate) fn is_writable(&self) -> bool {
         self.id.is_writable
+    }
+}
+
+/// A file that another process of this host has mapped, opened and locked here, and not mapped yet.
+pub(crate) struct LentFile {
+    file: File,
+    id: FileId,
+}
+
+impl LentFile {
+    /// Opens the file, and locks it. The lock counts if the other process has the file open after this.
+    pub(crate) fn open(id: &FileId) -> Result<Self, SegmentError> {
+        // The descriptor may have been reused by now: the open must not block.
+        let path = format!("/proc/{}/fd/{}", id.pid, id.fd);
+        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+        let failed = |what: String| system(what, 0);
+        let opened = File::options()
+            .read(true)
+            .write(id.is_writable)
+            .custom_flags(flags.bits().cast_signed())
+            .open(&path);
+        let file = opened.map_err(failed(format!("opening {path}")))?;
+        let metadata = file.metadata().map_err(failed("stat".to_owned()))?;
+        let foreign = |what| SegmentError::Foreign { pid: id.pid, what };
+        if (metadata.dev(), metadata.ino()) != (id.device, id.inode) {
+            return Err(foreign("its descriptor has been reused"));
+        }
+        if !metadata.is_file() {
+            return Err(foreign("it is no file"));
+        }
+        lock_to_map(&file, id.is_writable).map_err(failed(format!("locking {path}")))?;
+        Ok(LentFile { file, id: id.clone() })
+    }
+
+    /// Maps the first bytes.
+    pub(crate) fn map(self, len_bytes: usize) -> Result<MappedFile, SegmentError> {
+        let (map, base) = mapped(&self.file, len_bytes, self.id.is_writable)?;
+        Ok(MappedFile {
+            _map: map,
+            base,
+            id: self.id,
+            _file: self.file,
+        })
     }
 }
 
@@ -152,14 +170,14 @@ mod tests {
         ));
         let one = MappedFile::new(file.try_clone().unwrap(), 4096, true).unwrap();
         assert_eq!(file.metadata().unwrap().len(), 4096, "it was made longer");
-        assert!(MappedFile::open(&one.id(), 4096).is_ok());
+        assert!(LentFile::open(&one.id()).unwrap().map(4096).is_ok());
         let wrong = FileId {
             inode: one.id().inode + 1,
             ..one.id()
         };
-        assert!(MappedFile::open(&wrong, 4096).is_err());
+        assert!(LentFile::open(&wrong).is_err());
         file.set_len(10).unwrap();
-        assert!(MappedFile::open(&one.id(), 4096).is_err());
+        assert!(LentFile::open(&one.id()).unwrap().map(4096).is_err());
     }
 
     fn tempfile() -> File {

@@ -10,6 +10,8 @@ pub(crate) mod error;
 #[cfg(not(loom))]
 pub mod extent_file;
 #[cfg(not(loom))]
+pub mod file_lock;
+#[cfg(not(loom))]
 pub(crate) mod futex;
 #[cfg(not(loom))]
 mod header;

@@ -19,10 +19,6 @@ impl MappedFile {
         Err(SegmentError::Unsupported)
     }
 
-    pub(crate) fn open(_: &FileId, _: usize) -> Result<Self, SegmentError> {
-        Err(SegmentError::Unsupported)
-    }
-
     pub(crate) fn id(&self) -> FileId {
         match *self {}
     }
@@ -33,5 +29,18 @@ impl MappedFile {
 
     pub(crate) fn is_writable(&self) -> bool {
         match *self {}
+    }
+}
+
+/// A file that another process has mapped.
+pub(crate) enum LentFile {}
+
+impl LentFile {
+    pub(crate) fn open(_: &FileId) -> Result<Self, SegmentError> {
+        Err(SegmentError::Unsupported)
+    }
+
+    pub(crate) fn map(self, _: usize) -> Result<MappedFile, SegmentError> {
+        match self {}
     }
 }

@@ -14,6 +14,8 @@ pub(crate) mod error;
 #[cfg(not(loom))]
 pub mod extent_file;
 #[cfg(not(loom))]
+pub mod file_lock;
+#[cfg(not(loom))]
 pub(crate) mod futex;
 #[cfg(not(loom))]
 pub(crate) mod mapped_file;
