@@ -328,3 +328,53 @@ fn a_global_of_a_worker_is_passed_on_and_cleared_everywhere() {
     runtime.call(clears::remote(&kept)).wait().unwrap();
     assert_eq!(names(), Vec::<String>::new());
 }
+
+#[test]
+fn a_global_of_a_worker_leaves_no_copies_when_its_last_handle_is_dropped() {
+    let (runtime, workers, _pool) = pool_of(2);
+    let kept = runtime.keep(makes_global::remote().on(&workers[0]));
+    let handle = runtime.call(handle_of::remote(&kept)).wait().unwrap();
+    let call = runtime.call(sum_of::remote(&handle, 1.0).on(&workers[1]));
+    assert_eq!(call.wait().unwrap(), 3.0);
+    let copies = || runtime.globals(&workers[1]).unwrap().len();
+    assert_eq!(copies(), 1);
+    drop(kept);
+    assert_eq!(wait_until(&0, copies), 0);
+}
+
+#[remote]
+fn keeps_handle(global: Global<Vec<f64>>) -> Global<Vec<f64>> {
+    global
+}
+
+#[remote]
+fn sum_here(#[here] global: &Global<Vec<f64>>) -> Result<f64> {
+    Ok(global.get()?.iter().sum())
+}
+
+#[test]
+fn a_handle_that_is_used_after_the_value_was_cleared_leaves_no_copy() {
+    let (runtime, workers, _pool) = pool_of(1);
+    let global = runtime.global("cleared");
+    global.set(vec![1.0, 2.0]).unwrap();
+    let late = runtime.keep(keeps_handle::remote(&global).on(&workers[0]));
+    late.ready_timeout(std::time::Duration::from_secs(60)).unwrap();
+    let names = || -> Vec<(String, u64)> {
+        let infos = runtime.globals(&workers[0]).unwrap().into_iter();
+        infos.map(|info| (info.name, info.version)).collect()
+    };
+    let sum = || runtime.call(sum_here::remote(&late)).wait().unwrap();
+    global.clear().unwrap();
+    assert_eq!((sum(), names()), (3.0, vec![]));
+
+    global.set(vec![5.0]).unwrap();
+    let call = runtime.call(sum_of::remote(&global, 1.0).on(&workers[0]));
+    assert_eq!(call.wait().unwrap(), 5.0, "a new value is kept again");
+    assert_eq!(names(), [("cleared".to_owned(), 2)]);
+    let other = runtime.global::<Vec<f64>>("cleared");
+    drop(other);
+    assert_eq!((sum(), names()), (3.0, vec![("cleared".to_owned(), 2)]));
+    drop(global);
+    wait_until(&vec![], names);
+    assert_eq!((sum(), names()), (3.0, vec![]));
+}

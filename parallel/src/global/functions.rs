@@ -2,7 +2,7 @@
 
 use selvedge_macros::remote;
 
-use super::copies::{GlobalInfo, forget, list};
+use super::copies::{EndedValues, GlobalInfo, forget, list};
 
 /// Lists the copies of this process.
 #[remote]
@@ -10,8 +10,8 @@ pub(crate) fn list_globals() -> Vec<GlobalInfo> {
     list()
 }
 
-/// Drops the copy of a name in this process.
+/// Drops the copy of values that were taken away, in this process.
 #[remote]
-pub(super) fn forget_global(name: String) {
-    forget(&name);
+pub(super) fn forget_global(values: EndedValues) {
+    forget(&values);
 }

@@ -1,14 +1,16 @@
 //! `Global`, which users hold.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use selvedge_channels::{Wire, encode};
+use selvedge_cluster::peer::ProcessId;
 use selvedge_core::{CallError, FetchError, Ref, Runtime};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::copies::{GlobalInfo, forget, kept};
+use super::copies::{EndedValues, GlobalInfo, forget, kept};
 use super::error::GlobalError;
 use super::functions::forget_global;
 
@@ -20,7 +22,8 @@ use super::functions::forget_global;
 /// kept equal: one that gets no call keeps the old value.
 ///
 /// Each copy lives until the global is set anew and used there, until [`clear`](Self::clear), or until the last handle of its maker is dropped, which
-/// clears the workers that the maker has added. A process keeps one value for each name: give two globals two names.
+/// drops the copies too, meanwhile. A maker that dies leaves the copies, until another value of that name comes. A handle that is used later,
+/// in a process that has it still, fetches the value for that use alone. A process keeps one value for each name: give two globals two names.
 ///
 /// ```
 /// use selvedge::prelude::*;
@@ -60,7 +63,20 @@ enum Source<T: Wire> {
 #[serde(bound = "")]
 struct Value<T: Wire> {
     info: GlobalInfo,
+    /// The number of the global, which distinguishes it from others of its name.
+    nonce: u64,
     reference: Option<Ref<T>>,
+}
+
+impl<T: Wire> Value<T> {
+    /// This value and those before it.
+    fn ended(&self) -> EndedValues {
+        EndedValues {
+            name: self.info.name.clone(),
+            nonce: self.nonce,
+            version: self.info.version,
+        }
+    }
 }
 
 /// A global in the process that has made it.
@@ -76,11 +92,17 @@ struct State<T: Wire> {
 
 impl<T: Wire> Drop for Made<T> {
     fn drop(&mut self) {
-        let name = &self.state.get_mut().value.info.name;
-        forget(name);
-        for worker in self.runtime.workers() {
-            let call = self.runtime.call(forget_global::remote(name.clone()).on(&worker));
-            call.detach();
+        let ended = self.state.get_mut().value.ended();
+        forget(&ended);
+        // Whoever has a copy has fetched it from this process.
+        let links = self.runtime.traffic();
+        let peers: BTreeSet<ProcessId> = links
+            .iter()
+            .filter_map(|link| ProcessId::new(link.process))
+            .collect();
+        for process in peers {
+            let call = forget_global::remote(ended.clone()).on_process(process);
+            self.runtime.call(call).detach();
         }
     }
 }
@@ -126,6 +148,7 @@ impl<T: Wire> Global<T> {
         let state = State {
             value: Value {
                 info,
+                nonce: fresh_nonce(),
                 reference: None,
             },
             is_constant: false,
@@ -179,15 +202,21 @@ impl<T: Wire> Global<T> {
 
     fn put(&self, value: T, is_constant: bool) -> Result<(), GlobalError> {
         let made = self.made()?;
+        let refused = |state: &State<T>| match state.is_constant {
+            true => Err(GlobalError::Constant {
+                name: state.value.info.name.clone(),
+            }),
+            false => Ok(()),
+        };
+        refused(&made.state.lock())?;
         // User code, and so before the lock. A value whose length is not known outside of a message has none.
         let size_bytes = encode(&value).map_or(0, |encoded| encoded.len_bytes() as u64);
         let reference = made.runtime.unset::<T>();
         let set = reference.set(value);
         let mut state = made.state.lock();
+        // Again: another thread may have made it one.
+        refused(&state)?;
         let name = state.value.info.name.clone();
-        if state.is_constant {
-            return Err(GlobalError::Constant { name });
-        }
         set.map_err(|error| GlobalError::Unset {
             name,
             error: Box::new(error),
@@ -223,13 +252,17 @@ impl<T: Wire> Global<T> {
 
     /// The reference by way of which this process has the value, or gets it.
     fn reference(&self) -> Result<(Ref<T>, String), GlobalError> {
-        let Value { info, reference } = self.value();
+        let Value {
+            info,
+            nonce,
+            reference,
+        } = self.value();
         let Some(reference) = reference else {
             return Err(GlobalError::Empty { name: info.name });
         };
         match &self.source {
             Source::Made(_) => Ok((reference, info.name)),
-            Source::Passed(_) => Ok((kept(&info, &reference), info.name)),
+            Source::Passed(_) => Ok((kept(&info, nonce, &reference), info.name)),
         }
     }
 
@@ -244,10 +277,10 @@ impl<T: Wire> Global<T> {
         if state.is_constant {
             return Err(GlobalError::Constant { name });
         }
-        let old = state.value.reference.take();
+        let (ended, old) = (state.value.ended(), state.value.reference.take());
         drop(state);
         drop(old);
-        let cleared = made.runtime.everywhere(forget_global::remote(name.clone()));
+        let cleared = made.runtime.everywhere(forget_global::remote(ended));
         let failed = cleared.err().into_iter().flat_map(|composite| composite.errors);
         match failed.into_iter().find(|error| !is_death(error)) {
             Some(error) => Err(GlobalError::NotDropped {
@@ -257,6 +290,16 @@ impl<T: Wire> Global<T> {
             None => Ok(()),
         }
     }
+}
+
+/// A number that no other global has.
+fn fresh_nonce() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: only the uniqueness of each number counts. The keys of the hash are another process's own.
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    RandomState::new().hash_one((std::process::id(), number))
 }
 
 fn unfetched(name: String, error: FetchError) -> GlobalError {
