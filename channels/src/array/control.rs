@@ -120,6 +120,10 @@ impl Control {
 
     /// Counts a view of this process, unless a part is claimed.
     pub(super) fn begin_view(&self, slot: usize) -> Result<(), ArrayError> {
+        // First without a count, which would refuse the claims that other processes make beside the one that is found.
+        if let Some(pid) = self.find(CLAIM)? {
+            return Err(ArrayError::Claimed { pid });
+        }
         // SYNC array-use: SeqCst, for the one order of ARR-2.
         self.word(slot, VIEWS)?.fetch_add(1, Ordering::SeqCst);
         match self.find(CLAIM) {

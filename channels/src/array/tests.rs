@@ -85,6 +85,29 @@ fn jsa_03_parts_are_claimed_beside_each_other_and_never_beside_a_view() {
 
 #[test]
 #[cfg_attr(miri, ignore = "Miri has no memfd")]
+fn jsa_03_a_view_that_is_refused_refuses_no_claim() {
+    let slots = mapped();
+    let part = ArrayPart::<f64>::claim(&slots[0]).unwrap();
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Relaxed: it says only when to end.
+            while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+                assert!(ArrayView::<f64>::open(&slots[3]).is_err());
+            }
+        });
+        let claims: Vec<_> = (0..20_000)
+            .map(|_| ArrayPart::<f64>::claim(&slots[1]).map(drop))
+            .filter_map(Result::err)
+            .collect();
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(claims.is_empty(), "{claims:?}");
+    });
+    drop(part);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no memfd")]
 fn a_slot_is_entered_once_and_what_is_no_array_is_refused() {
     let slots = mapped();
     let id = slots[0].id().unwrap();
