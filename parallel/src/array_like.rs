@@ -12,6 +12,9 @@ use crate::shared::{SharedArray, SharedArrayError};
 /// Each operation gives the same bits everywhere: a product adds the terms of a row in their order, and the norm is the greatest absolute
 /// value, which does not depend on an order.
 ///
+/// Of a [`SharedArray`], `times` and `divided` make another array, which its maker alone can: in other processes they are
+/// [`SharedArrayError::NotMaker`].
+///
 /// ```
 /// use selvedge::parallel::{ArrayLike, LocalMatrix};
 ///
@@ -30,7 +33,7 @@ pub trait ArrayLike: Sized {
     /// A square matrix whose elements are in the same kind of place.
     type Matrix;
     /// The reason that an operation failed.
-    type Error;
+    type Error: std::error::Error + Send + Sync + 'static;
 
     /// The product of a matrix and this vector.
     ///
