@@ -69,7 +69,8 @@ impl<T: Element> SharedArrayBuilder<T> {
         Ok(array)
     }
 
-    /// Makes an array of the bytes of a file, which all processes write and read without a copy. An array that writes has its file alone.
+    /// Makes an array of the bytes of a file, which all processes write and read without a copy. An array that writes has its file alone,
+    /// until no process maps it: [`release`](SharedArray::release) waits for the workers, where a drop does not. The file is on a local file system.
     ///
     /// The file must stay as long as it is: whoever shortens it ends all processes that touch the elements that are gone, by a signal.
     ///

@@ -15,7 +15,8 @@ pub enum FileMode {
     Read,
     /// `r+`: an existing file, for reading and writing.
     ReadWrite,
-    /// `w+`: a new file, or an existing one whose contents are dropped.
+    /// `w+`: a new file, or an existing one whose contents are dropped: also if the array cannot be made after that, for want of room
+    /// or because a worker has died.
     Truncate,
     /// `a+`: an existing file, which is made longer with zeros if it is shorter, or a new one.
     Extend,

@@ -48,7 +48,8 @@ impl MappedFile {
     /// Maps the first bytes of a file, which is made longer if it is shorter and writable.
     pub(crate) fn new(file: File, len_bytes: usize, is_writable: bool) -> Result<Self, SegmentError> {
         let metadata = file.metadata().map_err(system("stat".to_owned(), len_bytes))?;
-        if is_writable {
+        // No bytes cannot be reserved.
+        if is_writable && len_bytes > 0 {
             // So that a full disk is an error here, and not a signal later.
             match fallocate(&file, FallocateFlags::empty(), 0, len_bytes as u64) {
                 Err(Errno::OPNOTSUPP) if metadata.len() >= len_bytes as u64 => {}
