@@ -168,7 +168,8 @@ fn jsa_06_a_process_that_is_not_on_it_gets_not_mapped() {
         .map(|worker| worker.process().number())
         .collect();
     assert!(
-        error.contains(&workers[2].pid().unwrap().to_string()) && error.contains(&format!("{numbers:?}")),
+        error.contains(&format!("process {} does", workers[2].process().number()))
+            && error.contains(&format!("none of the array's processes {numbers:?}")),
         "{error}"
     );
     let place = runtime
@@ -177,6 +178,17 @@ fn jsa_06_a_process_that_is_not_on_it_gets_not_mapped() {
         .unwrap();
     assert_eq!(place, (None, 4..4));
     assert!(array.view().is_ok());
+    let clone = array.clone();
+    array.release().unwrap();
+    let error = clone.view().unwrap_err().to_string();
+    assert!(
+        error.contains("released") && !error.contains("none of"),
+        "{error}"
+    );
+    let released = runtime.call(view_error::remote(&clone).on(&workers[0]));
+    let error = released.wait().unwrap().unwrap();
+    let has = format!("process {} does not map the array any more", numbers[0]);
+    assert!(error.contains(&has), "{error}");
     let twice = SharedArray::<i64>::build(&runtime, [4]).on(&[workers[0].clone(), workers[0].clone()]);
     assert!(matches!(twice.zeroed(), Err(SharedArrayError::Twice { .. })));
 }
@@ -550,6 +562,10 @@ fn jsa_20_a_file_is_an_array_in_four_modes() {
     let array = build().file(&path, FileMode::Truncate).unwrap();
     assert_eq!(array.snapshot().unwrap(), [0; 4]);
     array.release().unwrap();
+    let nothing = SharedArray::<u32>::build(&runtime, [0]).on(&workers);
+    let nothing = nothing.file(&path, FileMode::Truncate).unwrap();
+    assert!(nothing.snapshot().unwrap().is_empty());
+    nothing.release().unwrap();
     let relative = build().file("array", FileMode::Extend).unwrap_err();
     assert!(matches!(relative, SharedArrayError::RelativePath { .. }));
     let directory = build().file(std::env::temp_dir(), FileMode::Extend).unwrap_err();

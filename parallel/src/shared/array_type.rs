@@ -199,10 +199,18 @@ impl<T: Element> SharedArray<T> {
             Some(maker) => maker.mapping.memory(),
             None => find(self.identity.name).and_then(|mapping| mapping.memory()),
         };
-        found.ok_or_else(|| SharedArrayError::NotMapped {
-            pid: std::process::id(),
+        found.ok_or_else(|| self.not_mapped())
+    }
+
+    #[cold]
+    fn not_mapped(&self) -> SharedArrayError {
+        let process = self.runtime().ok().map(|runtime| runtime.process());
+        let is_member = process.map(|process| self.maker.is_some() || self.processes().contains(&process));
+        SharedArrayError::NotMapped {
+            process: process.map(ProcessId::number),
+            is_member,
             processes: self.processes().iter().map(|process| process.number()).collect(),
-        })
+        }
     }
 
     /// The place of this process among [`processes`](Self::processes); `None` for one that has no part: the maker, if there are workers,

@@ -12,13 +12,12 @@ use selvedge_core::{CallError, FetchError, NoRuntime};
 #[non_exhaustive]
 pub enum SharedArrayError {
     /// The process has no mapping of the array.
-    #[error(
-        "process {pid} does not map the array: it is none of the array's processes {processes:?}, or the array was released by its \
-         maker, or dropped there"
-    )]
+    #[error("{}", not_mapped(*process, *is_member, processes))]
     NotMapped {
-        /// The system's number of the process.
-        pid: u32,
+        /// The runtime's number of the process; `None` outside of a remote function.
+        process: Option<u32>,
+        /// Whether the process is one of those that the array was made for, or its maker; `None` if that is not known.
+        is_member: Option<bool>,
         /// The numbers of the processes that the array was made for.
         processes: Vec<u32>,
     },
@@ -103,6 +102,21 @@ pub enum SharedArrayError {
 }
 
 selvedge_channels::debug_is_report!(SharedArrayError);
+
+fn not_mapped(process: Option<u32>, is_member: Option<bool>, processes: &[u32]) -> String {
+    let process = process.map_or("this process".to_owned(), |number| format!("process {number}"));
+    let none_of = format!("is none of the array's processes {processes:?}");
+    let ended = "the array was released or dropped by its maker, or the process was started again";
+    match is_member {
+        Some(true) => format!("{process} does not map the array any more: {ended}; make another array"),
+        Some(false) => {
+            format!(
+                "{process} does not map the array: it {none_of}; name its worker in `on` when the array is made"
+            )
+        }
+        None => format!("{process} does not map the array: it {none_of}, or {ended}"),
+    }
+}
 
 impl From<SegmentError> for SharedArrayError {
     fn from(error: SegmentError) -> Self {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use selvedge_channels::array::{ArrayError, ArrayMemory, ArrayMemoryId, copy_own_part, fill_own_part};
+use selvedge_core::Runtime;
 use selvedge_macros::remote;
 use serde::{Deserialize, Serialize};
 
@@ -42,8 +43,10 @@ pub(super) fn give_up_array(name: ArrayName) {
 /// The memory of an array in this process.
 fn memory(name: ArrayName) -> Result<Arc<ArrayMemory>, SharedArrayError> {
     let found = find(name).and_then(|mapping| mapping.memory());
-    found.ok_or(SharedArrayError::NotMapped {
-        pid: std::process::id(),
+    found.ok_or_else(|| SharedArrayError::NotMapped {
+        process: Runtime::current().ok().map(|runtime| runtime.process().number()),
+        // The maker calls those that have a part.
+        is_member: Some(true),
         processes: Vec::new(),
     })
 }
