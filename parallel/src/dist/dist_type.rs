@@ -16,6 +16,9 @@ use crate::split::split_range;
 /// Functions get whole parts, as a `&[T]` with `#[here]`. A result is an array that is distributed in the same way. It is described at once and
 /// made meanwhile; an error of a function shows when the elements are gathered or reduced. A part is lost if its worker dies.
 ///
+/// A function that makes a part returns as many elements as it got. Only [`gather`](Self::gather) checks that: what is made or reduced from a part of
+/// another length uses the elements that the part has.
+///
 /// ```
 /// use selvedge::prelude::*;
 ///
@@ -165,7 +168,8 @@ impl<T> DistArray<T> {
 }
 
 impl<T: Wire> DistArray<T> {
-    /// Makes an array of this one: the function gets each part, as a `&[T]` with `#[here]`, and returns as many elements.
+    /// Makes an array of this one: the function gets each part, as a `&[T]` with `#[here]`, and returns as many elements, which
+    /// [`gather`](Self::gather) checks.
     pub fn map<F, V>(&self, function: F) -> DistArray<V>
     where
         F: RemoteFunction<Arguments = (Ref<Vec<T>>,), Output = Vec<V>>,
@@ -175,7 +179,7 @@ impl<T: Wire> DistArray<T> {
     }
 
     /// Makes an array of this one and another one: the function gets the parts of both that have the same places, as `&[T]` and `&[U]` with
-    /// `#[here]`, and returns as many elements.
+    /// `#[here]`, and returns as many elements. The places are those of the descriptions: the function sees it if one of the parts has another length.
     ///
     /// # Errors
     /// [`DistError::Different`].
@@ -205,7 +209,7 @@ impl<T: Wire> DistArray<T> {
     }
 
     /// Calls a function with each part, and combines the values here, in the order of the parts: `combine` should be associative, and need not
-    /// be commutative. `None` for an array without elements.
+    /// be commutative. `None` for an array without elements. The function gets the elements that a part has, also if it should have more or fewer.
     ///
     /// # Errors
     /// [`DistError::Call`].
