@@ -22,7 +22,7 @@ use super::functions::forget_global;
 /// kept equal: one that gets no call keeps the old value.
 ///
 /// Each copy lives until the global is set anew and used there, until [`clear`](Self::clear), or until the last handle of its maker is dropped, which
-/// drops the copies too, meanwhile. A maker that dies leaves the copies, until another value of that name comes. A handle that is used later,
+/// drops them without a wait. A maker that dies leaves the copies, until another value of that name comes. A handle that is used later,
 /// in a process that has it still, fetches the value for that use alone. A process keeps one value for each name: give two globals two names.
 ///
 /// ```
@@ -69,7 +69,7 @@ struct Value<T: Wire> {
 }
 
 impl<T: Wire> Value<T> {
-    /// This value and those before it.
+    /// The values up to this one, as those that were taken away.
     fn ended(&self) -> EndedValues {
         EndedValues {
             name: self.info.name.clone(),
