@@ -19,7 +19,7 @@ impl LastLives {
         *last = (*last).max(peer.incarnation);
     }
 
-    /// Whether it is known of this incarnation, or of a later one.
+    /// Whether something is known of this incarnation, or of a later one.
     pub(super) fn has(&self, peer: Peer) -> bool {
         self.0
             .get(&peer.process)
