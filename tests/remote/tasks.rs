@@ -267,6 +267,25 @@ fn nested_calls_that_wait_end_with_one_cpu_in_all() {
     assert_eq!(*alone.submit(nested::remote(20)).fetch().unwrap(), 20);
 }
 
+/// Waits for a call that it submits, without a thread of its own.
+#[remote]
+async fn awaits(x: u64) -> Result<u64> {
+    let child = Runtime::current()?.submit(one_of::remote(x));
+    child.until_ready().await?;
+    Ok(x)
+}
+
+#[test]
+fn an_async_function_keeps_no_cpu_from_the_call_that_it_waits_for() {
+    let runtime = Runtime::new();
+    let [worker] = with_workers(&runtime);
+    worker.offers(Resources::cpus(2));
+    let parent: Ref<u64> = runtime.submit(awaits::remote(3).cpus(2));
+    let (done, left) = runtime.wait(vec![parent], 1, Duration::from_secs(60)).unwrap();
+    assert!(left.is_empty(), "{:?}", runtime.calls());
+    assert_eq!(*done[0].fetch().unwrap(), 3);
+}
+
 #[test]
 fn rtask_08_named_resources_are_never_overcommitted() {
     let runtime = Runtime::new();

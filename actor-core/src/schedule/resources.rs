@@ -74,6 +74,12 @@ impl Resources {
         self.gpus == 0 && self.named.is_empty()
     }
 
+    /// Whether others take something of this that a call keeps while it waits: gpus, or a thing with a name.
+    pub(super) fn keeps_from(&self, others: &Resources) -> bool {
+        let is_taken = |name: &String| others.named.contains_key(name);
+        (self.gpus > 0 && others.gpus > 0) || self.named.keys().any(is_taken)
+    }
+
     /// Adds others.
     pub(crate) fn add(&mut self, other: &Resources) {
         self.cpus = self.cpus.saturating_add(other.cpus);

@@ -177,7 +177,8 @@ impl Scheduler {
     }
 
     /// Starts what can start.
-    pub(crate) fn starts(&mut self) -> Vec<CallStart> {
+    #[cfg(test)]
+    pub(super) fn starts(&mut self) -> Vec<CallStart> {
         let mut starts = Vec::new();
         while let Some(start) = self.next_start() {
             starts.push(start);
@@ -186,14 +187,15 @@ impl Scheduler {
     }
 
     /// Starts the oldest call that fits, unless one that does not fit was passed over too often.
-    fn next_start(&mut self) -> Option<CallStart> {
+    pub(crate) fn next_start(&mut self) -> Option<CallStart> {
         let mut passed = Vec::new();
         for (call, needs, passes) in self.ready.oldest() {
             if let Some((worker, is_ahead)) = self.find(&needs) {
                 passed.iter().for_each(|needs| self.ready.pass(needs));
                 return self.started(call, needs, worker, is_ahead);
             }
-            if passes >= PASSES_MAX && !self.workers.values().any(WorkerLoad::holds_while_blocked) {
+            let is_kept = |load: &WorkerLoad| load.keeps_while_blocked(&needs);
+            if passes >= PASSES_MAX && !self.workers.values().any(is_kept) {
                 return None;
             }
             passed.push(needs);

@@ -93,9 +93,9 @@ impl WorkerLoad {
         self.ahead.push_back(call);
     }
 
-    /// Whether a call waits and holds something that it has not given back.
-    pub(super) fn holds_while_blocked(&self) -> bool {
-        let holds = |running: &RunningCall| running.is_blocked && !running.needs.is_only_cpus();
+    /// Whether a call waits and keeps some of what is needed.
+    pub(super) fn keeps_while_blocked(&self, needs: &Resources) -> bool {
+        let holds = |running: &RunningCall| running.is_blocked && running.needs.keeps_from(needs);
         self.running.values().any(holds)
     }
 

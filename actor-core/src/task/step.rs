@@ -189,7 +189,12 @@ impl Board {
 
     /// Starts what can start.
     fn start(&mut self, effects: &mut Vec<TaskEffect>) {
-        for start in self.scheduler.starts() {
+        while let Some(start) = self.scheduler.next_start() {
+            let task = self.tasks.get(&start.call);
+            if task.is_some_and(|task| task.new.function.is_async()) {
+                // It may wait for others at any time, and tells nobody.
+                self.scheduler.set_blocked(start.call, true);
+            }
             effects.push(TaskEffect::Run {
                 call: start.call,
                 attempt: self.lineage.attempt(start.call),

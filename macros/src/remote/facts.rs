@@ -14,6 +14,8 @@ pub(super) struct Facts {
     retries: Option<u32>,
     /// `cpus = n`, `gpus = n`: what a submitted call needs.
     cpus: Option<u32>,
+    /// The word `cpus`, for an error.
+    cpus_at: Option<Ident>,
     gpus: u32,
 }
 
@@ -29,7 +31,10 @@ impl Parse for Facts {
                     facts.retries = Some(number(input)?);
                     retries = Some(name);
                 }
-                "cpus" => facts.cpus = Some(number(input)?),
+                "cpus" => {
+                    facts.cpus = Some(number(input)?);
+                    facts.cpus_at = Some(name);
+                }
                 "gpus" => facts.gpus = number(input)?,
                 _ => {
                     let message = format!(
@@ -61,6 +66,18 @@ fn number(input: ParseStream<'_>) -> syn::Result<u32> {
 }
 
 impl Facts {
+    /// Refuses cpus of an `async fn`, which runs on a thread that it shares.
+    pub(super) fn check(self, is_async: bool) -> syn::Result<Self> {
+        match self.cpus_at.as_ref().filter(|_| is_async) {
+            Some(cpus) => Err(Error::new(
+                cpus.span(),
+                "an `async fn` has no cpu of its own: it shares one thread with all others of its process\nhelp: remove `cpus`, or write a \
+                 `fn` if it computes",
+            )),
+            None => Ok(self),
+        }
+    }
+
     /// The facts as an expression.
     pub(super) fn expression(&self) -> TokenStream {
         let retries = match (self.is_pure, self.retries) {

@@ -42,7 +42,8 @@ pub(crate) fn attribute(arguments: TokenStream, item: TokenStream) -> TokenStrea
     };
     let name = function.sig.ident.to_string();
     let path = quote!(::std::concat!(::std::module_path!(), "::", #name));
-    let read = syn::parse2(arguments).and_then(|facts| {
+    let read = syn::parse2(arguments).and_then(|facts: Facts| {
+        let facts = facts.check(function.sig.asyncness.is_some())?;
         let read = read(&function, path)?;
         Ok(Function { facts, ..read })
     });
