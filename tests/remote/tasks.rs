@@ -221,6 +221,19 @@ fn rft_11_retries_are_counted_and_the_error_says_how_many() {
 }
 
 #[test]
+fn a_call_that_kills_every_worker_does_not_run_in_the_drivers_process() {
+    let runtime = Runtime::new();
+    let _workers = with_workers::<2>(&runtime);
+    let notes = Notes::new("poison");
+    let error = runtime.submit(mortal::remote(&notes.0, 3)).fetch().unwrap_err();
+    assert!(
+        matches!(lost(&error), Lost::NoWorkerLeft { deaths: 2, .. }),
+        "{error}"
+    );
+    assert_eq!(notes.runs(), 2);
+}
+
+#[test]
 fn a_call_for_one_worker_is_lost_with_it_and_goes_there_whatever_it_has_to_do() {
     let runtime = Runtime::new();
     let [a, b] = with_workers(&runtime);

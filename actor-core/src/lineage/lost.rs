@@ -35,6 +35,16 @@ pub enum Lost {
         /// The number of workers that died during the call.
         deaths: u32,
     },
+    /// Workers died during the call, and no other is left. The driver's process, which runs calls without workers, does not run this
+    /// one: it would risk everything.
+    #[error(
+        "lost: {deaths} workers died of the call or beside it, and none is left (help: such a call does not run in the driver's \
+         process; start more workers, and look why they die)"
+    )]
+    NoWorkerLeft {
+        /// The number of workers that died during the call.
+        deaths: u32,
+    },
     /// The descriptions of calls took too much memory, so this one was dropped.
     #[error(
         "lost: the call that made it was forgotten, since the descriptions of calls took more than {limit} bytes"

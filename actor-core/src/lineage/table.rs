@@ -119,6 +119,11 @@ impl Lineage {
         self.records.get(&call).map_or(0, |record| record.attempts)
     }
 
+    /// The number of workers that died during the call.
+    pub(crate) fn deaths(&self, call: u64) -> u32 {
+        self.records.get(&call).map_or(0, |record| record.deaths)
+    }
+
     /// A call is submitted, and somebody holds a reference to its value. Returns the number of inputs that are missing.
     pub(crate) fn submit(&mut self, call: u64, mut spec: Spec) -> usize {
         spec.inputs.retain(|input| self.records.contains_key(input));

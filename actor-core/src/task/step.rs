@@ -190,6 +190,12 @@ impl Board {
     /// Starts what can start.
     fn start(&mut self, effects: &mut Vec<TaskEffect>) {
         while let Some(start) = self.scheduler.next_start() {
+            let deaths = self.lineage.deaths(start.call);
+            if deaths > 0 && start.worker == self.me {
+                let content = self.lost(start.call, Lost::NoWorkerLeft { deaths });
+                self.finish(start.call, content, effects);
+                continue;
+            }
             let task = self.tasks.get(&start.call);
             if task.is_some_and(|task| task.new.function.is_async()) {
                 // It may wait for others at any time, and tells nobody.
