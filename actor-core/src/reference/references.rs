@@ -370,7 +370,7 @@ impl References {
     }
 
     /// Performs what is due, such as repeated questions.
-    pub(super) fn tick(self: &Arc<Self>) {
+    pub(crate) fn tick(self: &Arc<Self>) {
         delivering(|| self.event(EffectThread::Link, Event::Tick));
     }
 

@@ -77,6 +77,17 @@ pub(super) struct Task {
     pub(super) target: Option<Arc<Handle>>,
 }
 
+impl Task {
+    pub(super) fn new(new: NewTask) -> Self {
+        Task {
+            new,
+            life: TaskLife::Queued,
+            is_released: false,
+            target: None,
+        }
+    }
+}
+
 /// Something that has happened to a submitted call, or to a worker.
 pub(crate) enum TaskEvent {
     Submitted(Box<NewTask>),

@@ -12,6 +12,7 @@ use crate::call::remote_error::RemoteError;
 use crate::failure::Failure;
 use crate::lineage::CallDigest;
 use crate::reference::handle::Handle;
+use crate::reference::references::Object;
 use crate::remote::function::{find_function, known_functions};
 use crate::remote::request::EncodedArguments;
 use crate::remote::service::Remote;
@@ -66,6 +67,10 @@ impl Remote {
                         alias: submission.is_alias.then_some((|_| None) as ReferenceOf),
                         digest,
                     });
+                    // Its last reference may have been dropped before the call was known here.
+                    if matches!(this.references.object(object), Object::Unknown) {
+                        this.tasks().freed(object);
+                    }
                 }
                 Err(failure) => this.fill(object, Err(Arc::new(failure))),
             }

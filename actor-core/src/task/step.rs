@@ -136,6 +136,10 @@ impl Board {
     }
 
     fn submitted(&mut self, new: NewTask, effects: &mut Vec<TaskEffect>) {
+        if self.objects.contains_key(&new.object) {
+            // The letter of a process that names an object twice: the first call makes it.
+            return effects.push(TaskEffect::Drop(Box::new(Task::new(new))));
+        }
         self.numbers += 1;
         let call = self.numbers;
         let (object, needs) = (new.object, new.options.needs.clone());
@@ -159,13 +163,7 @@ impl Board {
         self.objects.insert(object, call);
         self.aliases.register(object);
         let missing = self.lineage.submit(call, spec) + strangers.len();
-        let task = Task {
-            new,
-            life: TaskLife::Queued,
-            is_released: false,
-            target: None,
-        };
-        self.tasks.insert(call, task);
+        self.tasks.insert(call, Task::new(new));
         match pinned {
             // It waits for its inputs there, and for nothing else.
             Some(process) => effects.push(TaskEffect::Run {

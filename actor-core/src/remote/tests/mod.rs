@@ -5,3 +5,4 @@ mod functions;
 mod hostile;
 mod network;
 mod rows;
+mod submissions;

@@ -30,8 +30,8 @@ enum NetworkEvent {
 struct Attached {
     peer: Peer,
     events: Sender<NetworkEvent>,
-    /// While it is held, letters to the process are not handed over: their sender and their number.
-    held: Option<Vec<(Peer, u64)>>,
+    /// While it is held, letters to the process are not handed over: with their sender and their number.
+    held: Option<Vec<(Peer, u64, Letter)>>,
 }
 
 #[derive(Default)]
@@ -112,6 +112,15 @@ impl Network {
         self.0.lock().nodes.get_mut(&id(number)).unwrap().held = Some(Vec::new());
     }
 
+    /// Hands over the letters that were held, and further ones.
+    pub(super) fn release(&self, number: u32) {
+        let mut state = self.0.lock();
+        let node = state.nodes.get_mut(&id(number)).unwrap();
+        for (from, _, letter) in node.held.take().unwrap_or_default() {
+            drop(node.events.send(NetworkEvent::Letter(from, letter)));
+        }
+    }
+
     /// Takes only so many further letters for a process.
     pub(super) fn limit(&self, number: u32, letters: usize) {
         self.0.lock().room.insert(id(number), letters);
@@ -132,8 +141,8 @@ impl Network {
         state.dead.push(dead.peer);
         let held = dead.held.unwrap_or_default();
         for node in state.nodes.values() {
-            let fates = held.iter().filter(|(from, _)| *from == node.peer);
-            let fates = fates.map(|(_, number)| (*number, Outcome::NotSent)).collect();
+            let fates = held.iter().filter(|(from, ..)| *from == node.peer);
+            let fates = fates.map(|(_, number, _)| (*number, Outcome::NotSent)).collect();
             drop(node.events.send(NetworkEvent::Died(dead.peer, fates)));
         }
     }
@@ -190,7 +199,7 @@ impl Post for Memory {
         let node = state.nodes.get_mut(&to.process);
         let node = node.ok_or(PostError::NoSuchPeer(to.process))?;
         match &mut node.held {
-            Some(held) => held.push((self.me, number)),
+            Some(held) => held.push((self.me, number, letter)),
             // The test may have ended.
             None => drop(node.events.send(NetworkEvent::Letter(self.me, letter))),
         }
