@@ -146,6 +146,7 @@ pub(super) enum TaskEffect {
     DropArguments(TaskArguments),
     DropHandles(Vec<Arc<Handle>>),
     DropOutcome(Outcome),
+    DropContent(Content),
 }
 
 /// All submitted calls.

@@ -46,6 +46,7 @@ impl Tasks {
             TaskEffect::DropArguments(arguments) => drop(arguments),
             TaskEffect::DropHandles(handles) => drop(handles),
             TaskEffect::DropOutcome(outcome) => remote.do_soon(move || dispose(outcome)),
+            TaskEffect::DropContent(content) => remote.do_soon(move || dispose(content)),
         }
     }
 

@@ -39,8 +39,11 @@ impl Board {
             TaskEvent::Submitted(new) => self.submitted(*new, &mut effects),
             TaskEvent::InputMade { call } => self.scheduler.input_made(call),
             TaskEvent::Encoded { call, arguments } => {
-                if let Some(task) = self.tasks.get_mut(&call) {
-                    task.new.arguments = TaskArguments::Encoded(arguments);
+                let task = self.tasks.get_mut(&call);
+                let arguments = TaskArguments::Encoded(arguments);
+                match task.filter(|task| !matches!(task.life, TaskLife::Ended { .. })) {
+                    Some(task) => task.new.arguments = arguments,
+                    None => effects.push(TaskEffect::DropArguments(arguments)),
                 }
             }
             TaskEvent::Ended {
@@ -284,7 +287,10 @@ impl Board {
             (Returned::Kept(value), None) => Ok(value),
             (Returned::Kept(value), Some(reference)) => match reference(&value) {
                 Some(target) => return self.stands_for(call, target, effects),
-                None => Err("a reference of another type"),
+                None => {
+                    effects.push(TaskEffect::DropContent(Ok(value)));
+                    Err("a reference of another type")
+                }
             },
             (Returned::Bytes(body), None) => Ok(SetValue::new(body.to_bytes(), Vec::new()).into_object()),
             (Returned::Passed(body, Beside(handles)), None) => {
@@ -298,7 +304,10 @@ impl Board {
                     Err(_) => Err("a reference that cannot be read"),
                 }
             }
-            (Returned::Bytes(_) | Returned::Local(_), _) => Err("a value in a form that nobody asked for"),
+            (returned @ (Returned::Bytes(_) | Returned::Local(_)), _) => {
+                effects.push(TaskEffect::DropOutcome(Ok(returned)));
+                Err("a value in a form that nobody asked for")
+            }
         };
         let content = made.map_err(|text| Arc::new(Failure::Internal(text.to_owned())));
         self.finish(call, content, effects);
@@ -334,27 +343,33 @@ impl Board {
 
     /// The value of a call is there, or its failure: and with it those of all that stand for it.
     fn finish(&mut self, call: u64, content: Content, effects: &mut Vec<TaskEffect>) {
-        let Some(task) = self.tasks.get(&call) else { return };
+        let Some(task) = self.tasks.get(&call) else {
+            return effects.push(TaskEffect::DropContent(content));
+        };
         let object = task.new.object;
         let members = match self.aliases.target(object) {
             Some(Target::Alias(_)) => self.aliases.descent(object),
             _ => self.aliases.ready(object).unwrap_or_else(|_| vec![object]),
         };
+        let mut is_taken = false;
         for member in members {
-            self.fill(member, content.clone(), effects);
+            is_taken |= self.fill(member, &content, effects);
+        }
+        if !is_taken {
+            // It is user code that drops the last of a value, and here is the board's lock.
+            effects.push(TaskEffect::DropContent(content));
         }
     }
 
-    fn fill(&mut self, object: RefId, content: Content, effects: &mut Vec<TaskEffect>) {
+    /// Ends a call with its content. Returns false if there is none that has not ended.
+    fn fill(&mut self, object: RefId, content: &Content, effects: &mut Vec<TaskEffect>) -> bool {
         let Some(call) = self.objects.get(&object).copied() else {
-            return;
+            return false;
         };
-        let Some(task) = self.tasks.get_mut(&call) else {
-            return;
+        let task = self.tasks.get_mut(&call);
+        let Some(task) = task.filter(|task| !matches!(task.life, TaskLife::Ended { .. })) else {
+            return false;
         };
-        if matches!(task.life, TaskLife::Ended { .. }) {
-            return;
-        }
         let is_failed = content.is_err();
         task.life = TaskLife::Ended { is_failed };
         let is_released = task.is_released;
@@ -362,7 +377,7 @@ impl Board {
         let arguments = std::mem::replace(&mut task.new.arguments, TaskArguments::Dropped);
         effects.push(TaskEffect::DropArguments(arguments));
         effects.push(TaskEffect::DropHandles(std::mem::take(&mut task.new.inputs)));
-        effects.push(TaskEffect::Fill(object, content));
+        effects.push(TaskEffect::Fill(object, content.clone()));
         let attempt = self.lineage.attempt(call);
         let steps = match is_failed {
             true => self.lineage.failed(call, attempt),
@@ -373,6 +388,7 @@ impl Board {
             let steps = self.lineage.released(call);
             self.perform(steps, effects);
         }
+        true
     }
 
     fn perform(&mut self, steps: Vec<LineageStep>, effects: &mut Vec<TaskEffect>) {
