@@ -370,6 +370,26 @@ fn a_cancelled_call_gives_its_error_and_one_that_waits_does_not_run() {
 }
 
 #[test]
+fn a_cancelled_call_holds_its_inputs_and_what_it_stands_for_no_more() {
+    let runtime = Runtime::new();
+    let _workers = with_workers::<2>(&runtime);
+    let unset = runtime.unset::<u64>();
+    let waiting: Ref<u64> = runtime.submit(sum::remote(&unset, 1));
+    let stands: Ref<u64> = runtime.submit(pick::remote(&unset, &unset, true));
+    while runtime.calls().iter().all(|call| call.state != CallState::Alias) {
+        std::thread::yield_now();
+    }
+    for call in [waiting, stands] {
+        runtime.cancel(&call);
+        assert!(call.fetch().is_err());
+    }
+    unset.release();
+    while runtime.references().owned > 0 || !runtime.calls().is_empty() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn a_call_whose_reference_was_dropped_runs_all_the_same_and_leaves_nothing() {
     let runtime = Runtime::new();
     let _workers = with_workers::<2>(&runtime);

@@ -32,7 +32,7 @@ use crate::reference::fetch::FETCHES;
 use crate::reference::references::{Helpers, References};
 use crate::remote::async_thread::{AsyncPlace, AsyncThread};
 use crate::remote::calls::{Asked, Served};
-use crate::remote::executor::{Executor, Work};
+use crate::remote::executor::{Executor, Work, WorkRefusal};
 use crate::remote::init::{OF_PROCESS, WorkerInit};
 use crate::remote::interrupt::UnansweredCalls;
 use crate::remote::job::RemoteJob;
@@ -153,13 +153,16 @@ impl Remote {
     }
 
     /// Runs a future soon, on a thread that may run user code.
+    ///
+    /// # Errors
+    /// [`WorkRefusal::NoThread`]: the future is dropped.
     pub(crate) fn in_background<F: Future<Output = ()> + 'static>(
         &self,
         start: impl FnOnce() -> F + Send + 'static,
-    ) {
-        if self.background.ensure().is_ok() {
-            self.background.spawn(start);
-        }
+    ) -> Result<(), WorkRefusal> {
+        self.background.ensure()?;
+        self.background.spawn(start);
+        Ok(())
     }
 
     /// Does something soon, on a thread that may run user code.

@@ -1,11 +1,13 @@
 //! All submitted calls of this process, with the scheduler, the lineage and the aliases: plain data behind one lock.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::alias::AliasTable;
 use selvedge_objects::refs::RefId;
+use tokio::sync::oneshot;
 
 use super::options::TaskOptions;
 use crate::cancel::CallCancel;
@@ -75,6 +77,8 @@ pub(super) struct Task {
     pub(super) is_released: bool,
     /// The reference that the value stands for. The object of an alias holds one handle on its target.
     pub(super) target: Option<Arc<Handle>>,
+    /// The waits for values on behalf of the call, which end with it.
+    pub(super) waits: Vec<oneshot::Sender<Infallible>>,
 }
 
 impl Task {
@@ -84,7 +88,15 @@ impl Task {
             life: TaskLife::Queued,
             is_released: false,
             target: None,
+            waits: Vec::new(),
         }
+    }
+
+    /// A wait on behalf of the call begins; it is to end with the call.
+    pub(super) fn begin_wait(&mut self) -> UntilEnded {
+        let (sender, ended) = oneshot::channel();
+        self.waits.push(sender);
+        ended
     }
 }
 
@@ -128,6 +140,9 @@ pub(crate) enum BlockedCall {
     At(Peer, CallId),
 }
 
+/// Completes when the call has ended for which something is awaited.
+pub(super) type UntilEnded = oneshot::Receiver<Infallible>;
+
 /// Something that has to be done, without the lock.
 pub(super) enum TaskEffect {
     Run {
@@ -138,9 +153,11 @@ pub(super) enum TaskEffect {
     Fill(RefId, Content),
     Cancel(Arc<CallCancel>),
     /// Tell when this input is there.
-    Watch(u64, Arc<Handle>),
+    Watch(u64, Arc<Handle>, UntilEnded),
     /// Tell when the value of the reference that the call has returned is there.
-    Follow(u64, Arc<Handle>),
+    Follow(u64, Arc<Handle>, UntilEnded),
+    /// End these waits.
+    EndWaits(Vec<oneshot::Sender<Infallible>>),
     /// Drop this: some of it may be user code.
     Drop(Box<Task>),
     DropArguments(TaskArguments),

@@ -6,10 +6,12 @@ use selvedge_channels::dispose;
 use selvedge_cluster::peer::Peer;
 
 use super::blocking::Scheduled;
-use super::board::{TaskArguments, TaskEffect, TaskEvent, TaskLife};
+use super::board::{TaskArguments, TaskEffect, TaskEvent, TaskLife, UntilEnded};
 use super::tasks::{TaskHost, Tasks};
 use crate::actor::arguments::Arguments;
+use crate::call::remote_error::RemoteError;
 use crate::cancel::CallCancel;
+use crate::failure::Failure;
 use crate::reference::Ref;
 use crate::reference::handle::Handle;
 use crate::remote::calls::CallId;
@@ -37,8 +39,9 @@ impl Tasks {
             } => self.run(remote, call, attempt, worker),
             TaskEffect::Fill(object, content) => remote.fill(object, content),
             TaskEffect::Cancel(cancel) => cancel.cancel(),
-            TaskEffect::Watch(call, input) => self.watch(remote, call, input),
-            TaskEffect::Follow(call, target) => self.follow(remote, call, target),
+            TaskEffect::Watch(call, input, ended) => self.watch(remote, call, input, ended),
+            TaskEffect::Follow(call, target, ended) => self.follow(remote, call, target, ended),
+            TaskEffect::EndWaits(waits) => drop(waits),
             TaskEffect::Drop(task) => remote.do_soon(move || dispose(task)),
             TaskEffect::DropArguments(TaskArguments::Here(request)) => {
                 remote.do_soon(move || dispose(request));
@@ -112,7 +115,7 @@ impl Tasks {
         self: &Arc<Self>,
         remote: &Remote,
         run: CallRun,
-        invocation: Result<Invocation, crate::call::remote_error::RemoteError>,
+        invocation: Result<Invocation, RemoteError>,
     ) {
         let told = self.told(remote, run);
         let invocation = match invocation {
@@ -167,26 +170,42 @@ impl Tasks {
     }
 
     /// Tells when an input is there that was not submitted here.
-    fn watch(self: &Arc<Self>, remote: &Remote, call: u64, input: Arc<Handle>) {
+    fn watch(self: &Arc<Self>, remote: &Remote, call: u64, input: Arc<Handle>, ended: UntilEnded) {
         let tasks = Arc::downgrade(self);
-        remote.in_background(move || async move {
-            // The call gets the error itself when it fetches the value.
-            let _ = Ref::<()>::of(input).until_ready().await;
+        let watching = remote.in_background(move || async move {
+            let input = Ref::<()>::of(input);
+            tokio::select! {
+                // The call gets the error itself when it fetches the value.
+                _ = input.until_ready() => {}
+                _ = ended => return,
+            }
             if let Some(tasks) = tasks.upgrade() {
                 tasks.event(TaskEvent::InputMade { call });
             }
         });
+        if watching.is_err() {
+            // Without a thread that waits here, the call waits where it runs.
+            self.event(TaskEvent::InputMade { call });
+        }
     }
 
     /// Tells when the value is there for which a call's value stands.
-    fn follow(self: &Arc<Self>, remote: &Remote, call: u64, target: Arc<Handle>) {
+    fn follow(self: &Arc<Self>, remote: &Remote, call: u64, target: Arc<Handle>, ended: UntilEnded) {
         let tasks = Arc::downgrade(self);
-        remote.in_background(move || async move {
-            let content = Ref::<()>::of(target).content().await;
+        let following = remote.in_background(move || async move {
+            let target = Ref::<()>::of(target);
+            let content = tokio::select! {
+                content = target.content() => content,
+                _ = ended => return,
+            };
             if let Some(tasks) = tasks.upgrade() {
                 tasks.event(TaskEvent::TargetMade { call, content });
             }
         });
+        if let Err(refusal) = following {
+            let content = Err(Arc::new(Failure::from_error(RemoteError::from(refusal))));
+            self.event(TaskEvent::TargetMade { call, content });
+        }
     }
 }
 

@@ -166,7 +166,12 @@ impl Board {
         self.objects.insert(object, call);
         self.aliases.register(object);
         let missing = self.lineage.submit(call, spec) + strangers.len();
-        self.tasks.insert(call, Task::new(new));
+        let mut task = Task::new(new);
+        let watched = strangers
+            .into_iter()
+            .map(|input| TaskEffect::Watch(call, input, task.begin_wait()));
+        let watched: Vec<TaskEffect> = watched.filter(|_| pinned.is_none()).collect();
+        self.tasks.insert(call, task);
         match pinned {
             // It waits for its inputs there, and for nothing else.
             Some(process) => effects.push(TaskEffect::Run {
@@ -182,7 +187,6 @@ impl Board {
                 if let Err(Infeasible { .. }) = submitted {
                     return self.infeasible(vec![call], effects);
                 }
-                let watched = strangers.into_iter().map(|input| TaskEffect::Watch(call, input));
                 effects.extend(watched);
             }
         }
@@ -322,11 +326,13 @@ impl Board {
         task.life = TaskLife::Stands;
         task.target = Some(Arc::clone(&target));
         if !self.objects.contains_key(&id) {
-            return effects.push(TaskEffect::Follow(call, target));
+            return effects.push(TaskEffect::Follow(call, target, task.begin_wait()));
         }
         match self.aliases.alias(object, id) {
             // The class has a value already: the target's.
-            Ok(members) if !members.is_empty() => effects.push(TaskEffect::Follow(call, target)),
+            Ok(members) if !members.is_empty() => {
+                effects.push(TaskEffect::Follow(call, target, task.begin_wait()));
+            }
             Ok(_) => {}
             Err(error) => self.refused(call, error, effects),
         }
@@ -377,6 +383,7 @@ impl Board {
         let arguments = std::mem::replace(&mut task.new.arguments, TaskArguments::Dropped);
         effects.push(TaskEffect::DropArguments(arguments));
         effects.push(TaskEffect::DropHandles(std::mem::take(&mut task.new.inputs)));
+        effects.push(TaskEffect::EndWaits(std::mem::take(&mut task.waits)));
         effects.push(TaskEffect::Fill(object, content.clone()));
         let attempt = self.lineage.attempt(call);
         let steps = match is_failed {
