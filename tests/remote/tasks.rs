@@ -158,6 +158,26 @@ fn alias_18_alias_19_a_reference_by_value_is_passed_on_and_several_may_stand_for
 }
 
 #[test]
+fn an_alias_of_a_cancelled_alias_fails_with_it() {
+    let runtime = Runtime::new();
+    let _workers = with_workers::<2>(&runtime);
+    let gate = Gate::closed("cancelled-alias");
+    let first: Ref<u64> = runtime.submit(at_gate::remote(&gate.path, 7));
+    let alias: Ref<u64> = runtime.submit(pick::remote(&first, &first, true));
+    while runtime.calls()[1].state != CallState::Alias {
+        std::thread::yield_now();
+    }
+    runtime.cancel(&alias);
+    let further: Ref<u64> = runtime.submit(pick::remote(&alias, &first, true));
+    let (done, left) = runtime.wait(vec![further], 1, Duration::from_secs(60)).unwrap();
+    assert!(left.is_empty(), "{:?}", runtime.calls());
+    let error = done[0].fetch().unwrap_err();
+    assert!(error.to_string().contains("cancel"), "{error}");
+    drop(gate);
+    assert_eq!(*first.fetch().unwrap(), 7);
+}
+
+#[test]
 fn an_alias_of_a_kept_value_and_of_one_that_is_set_has_their_values() {
     let runtime = Runtime::new();
     let [a, _b] = with_workers(&runtime);

@@ -319,13 +319,18 @@ impl Board {
 
     /// A function has returned a reference: the value of the call is its value.
     fn stands_for(&mut self, call: u64, target: Arc<Handle>, effects: &mut Vec<TaskEffect>) {
+        let id = target.id();
+        let known = self.objects.get(&id).and_then(|known| self.tasks.get(known));
+        // A call that has ended stands for nothing any more, whatever the table says of it: one that was cancelled has a failure of its
+        // own.
+        let is_pending = known.is_some_and(|known| !matches!(known.life, TaskLife::Ended { .. }));
         let Some(task) = self.tasks.get_mut(&call) else {
-            return;
+            return effects.push(TaskEffect::DropHandles(vec![target]));
         };
-        let (object, id) = (task.new.object, target.id());
+        let object = task.new.object;
         task.life = TaskLife::Stands;
         task.target = Some(Arc::clone(&target));
-        if !self.objects.contains_key(&id) {
+        if !is_pending {
             return effects.push(TaskEffect::Follow(call, target, task.begin_wait()));
         }
         match self.aliases.alias(object, id) {
