@@ -9,7 +9,7 @@ use super::blocking::Scheduled;
 use super::board::{TaskArguments, TaskEffect, TaskEvent, TaskLife, UntilEnded};
 use super::tasks::{TaskHost, Tasks};
 use crate::actor::arguments::Arguments;
-use crate::call::remote_error::RemoteError;
+use crate::call::remote_error::{Ran, RemoteError};
 use crate::cancel::CallCancel;
 use crate::failure::Failure;
 use crate::reference::Ref;
@@ -62,6 +62,7 @@ impl Tasks {
         if !matches!(task.life, TaskLife::Queued) {
             return;
         }
+        let is_pinned = task.new.pinned.is_some();
         let (function, is_here) = (task.new.function, worker.process == self.me.process);
         let arguments = match &task.new.arguments {
             TaskArguments::Encoded(encoded) => TaskArguments::Encoded(encoded.clone()),
@@ -73,6 +74,7 @@ impl Tasks {
             attempt,
             worker,
             function,
+            is_pinned,
         };
         match (arguments, is_here) {
             (TaskArguments::Dropped, _) => {}
@@ -133,6 +135,11 @@ impl Tasks {
         // A call that is for one process names no life of it.
         match remote.find(run.worker.process) {
             Ok(peer) => run.worker = peer,
+            // The scheduler has chosen a worker that is gone, and that this process never had to do with.
+            Err(RemoteError::NoSuchProcess { .. }) if !run.is_pinned => {
+                let ran = Ran::Never;
+                return self.told(remote, run)(Err(RemoteError::Died { ran }));
+            }
             Err(error) => return self.told(remote, run)(Err(error)),
         }
         let asking = remote.begin_submitted(run.worker, self.told(remote, run));
@@ -216,4 +223,6 @@ pub(super) struct CallRun {
     attempt: u32,
     worker: Peer,
     function: &'static FunctionEntry,
+    /// Whether the call is for one process.
+    is_pinned: bool,
 }
