@@ -16,7 +16,7 @@
 //! - `SCHEDULE-3`: a call is passed over at most [`PASSES_MAX`] times, unless it waits for what a blocked call holds.
 //! - `SCHEDULE-4`: a call that waits fits some worker by what that offers.
 //! - `SCHEDULE-5`: a call that is pushed ahead needs one cpu and nothing else, and so do all calls of its worker: the worker's
-//!   threads, as many as its cpus, start it no earlier than the scheduler would.
+//!   threads, as many as its cpus, start it no earlier than the scheduler would. A worker whose offer its user has set gets nothing ahead.
 
 mod ready;
 mod resources;

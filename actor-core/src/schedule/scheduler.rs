@@ -55,6 +55,14 @@ impl Scheduler {
         self.hopeless()
     }
 
+    /// The offer of a worker is what its user says, and not the number of its threads: nothing is pushed ahead to it, which they would
+    /// start at once.
+    pub(crate) fn set_apart_from_threads(&mut self, worker: Peer) {
+        if let Some(load) = self.workers.get_mut(&worker) {
+            load.set_apart_from_threads();
+        }
+    }
+
     /// A worker has gone. Returns the calls that it had, which are forgotten, and those that nobody can run any more.
     pub(crate) fn remove_worker(&mut self, worker: Peer) -> (Vec<u64>, Vec<u64>) {
         let Some(load) = self.workers.remove(&worker) else {

@@ -218,6 +218,16 @@ fn rtask_07_calls_start_in_the_order_of_submission_and_two_are_pushed_ahead() {
 }
 
 #[test]
+fn rtask_08_nothing_is_pushed_ahead_to_a_worker_that_has_more_threads_than_it_offers_cpus() {
+    let mut scheduler = with_workers(&[Resources::cpus(1)]);
+    scheduler.set_apart_from_threads(worker(0));
+    (1..=3).for_each(|call| scheduler.submit(call, Resources::cpus(1), 0).unwrap());
+    assert_eq!(calls(&scheduler.starts()), [1]);
+    scheduler.end(1);
+    assert_eq!(calls(&scheduler.starts()), [2]);
+}
+
+#[test]
 fn workers_get_calls_in_turn() {
     let mut scheduler = with_workers(&[const { 2 }; 3].map(Resources::cpus));
     (1..=6).for_each(|call| scheduler.submit(call, Resources::cpus(1), 0).unwrap());

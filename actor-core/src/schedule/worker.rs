@@ -25,6 +25,8 @@ pub(super) struct WorkerLoad {
     used: Resources,
     /// Whether the worker gets nothing more.
     is_closed: bool,
+    /// Whether the worker has as many threads as it offers cpus. Otherwise nothing is pushed ahead to it.
+    is_as_its_threads: bool,
     /// The number of calls that the scheduler had started before the last one of this worker.
     pub(super) last_turn: u64,
 }
@@ -37,6 +39,7 @@ impl WorkerLoad {
             ahead: VecDeque::new(),
             used: Resources::default(),
             is_closed: false,
+            is_as_its_threads: true,
             last_turn: 0,
         }
     }
@@ -49,6 +52,11 @@ impl WorkerLoad {
     pub(super) fn offer(&mut self, offers: Resources) {
         self.offers = offers;
         self.is_closed = false;
+    }
+
+    /// The offer has nothing to do with the worker's threads.
+    pub(super) fn set_apart_from_threads(&mut self) {
+        self.is_as_its_threads = false;
     }
 
     /// Gets nothing more; what runs goes on.
@@ -76,7 +84,8 @@ impl WorkerLoad {
     /// Whether a call may be pushed ahead (`SCHEDULE-5`).
     pub(super) fn has_room_ahead(&self, needs: &Resources) -> bool {
         let is_plain = needs.is_one_cpu() && self.running.values().all(|running| running.needs.is_one_cpu());
-        is_plain && !self.is_closed && self.ahead.len() < AHEAD_MAX && self.offers.cpu_count() > 0
+        let is_known = self.is_as_its_threads && !self.is_closed;
+        is_plain && is_known && self.ahead.len() < AHEAD_MAX && self.offers.cpu_count() > 0
     }
 
     pub(super) fn ahead(&self) -> usize {

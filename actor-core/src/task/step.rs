@@ -74,6 +74,7 @@ impl Board {
                 self.offers.insert(worker, offers.clone());
                 if self.scheduler.is_open(worker) {
                     let hopeless = self.scheduler.add_worker(worker, offers);
+                    self.scheduler.set_apart_from_threads(worker);
                     self.infeasible(hopeless, &mut effects);
                 }
             }
@@ -129,6 +130,9 @@ impl Board {
                 let offers = self.offers.get(worker).cloned();
                 let offers = offers.unwrap_or_else(|| Resources::cpus(cores));
                 let hopeless = self.scheduler.add_worker(*worker, offers);
+                if self.offers.contains_key(worker) {
+                    self.scheduler.set_apart_from_threads(*worker);
+                }
                 self.infeasible(hopeless, effects);
             }
         }
