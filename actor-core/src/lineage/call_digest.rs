@@ -1,4 +1,4 @@
-//! Names of calls that are equal on every run.
+//! Names of calls, by what they do and in which place.
 
 use std::fmt;
 
@@ -6,8 +6,9 @@ use selvedge_objects::refs::RefId;
 use sha2::{Digest, Sha256};
 
 /// The name of a submitted call: 128 bits of SHA-256 over the call that has submitted it, its place among the calls of that one,
-/// the function, the arguments, and the references in them. So a call that runs again names the calls that it submits as before,
-/// and no two others have the same name.
+/// the function, the arguments, and the references in them. No two calls of a run have the same name. A call that the driver's program
+/// submits has the same name on every run, if its arguments and references are the same. A call that a worker submits counts as one of
+/// the program, in a place that depends on the letters of that worker: its name differs from run to run, and when its caller runs again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallDigest([u8; 16]);
 

@@ -5,7 +5,7 @@
 //! of a call that reads it. When a value is lost, its call runs again under the same name, after the calls whose values it reads and
 //! that are gone as well. The idea is that of Ray and, before it, of Spark's resilient datasets.
 //!
-//! - `call_digest`: names of calls that are equal on every run;
+//! - `call_digest`: names of calls, by what they do and in which place;
 //! - `lost`: why a value cannot be made again;
 //! - `table`: the specs and the steps.
 //!

@@ -23,9 +23,15 @@ impl Parse for Facts {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let mut facts = Self::default();
         let mut retries = None;
+        let mut given: Vec<String> = Vec::new();
         while !input.is_empty() {
             let name: Ident = input.parse()?;
-            match name.to_string().as_str() {
+            let word = name.to_string();
+            if given.contains(&word) {
+                let message = format!("`{name}` is given twice\nhelp: remove one");
+                return Err(Error::new(name.span(), message));
+            }
+            match word.as_str() {
                 "pure" => facts.is_pure = true,
                 "retries" => {
                     facts.retries = Some(number(input)?);
@@ -44,6 +50,7 @@ impl Parse for Facts {
                     return Err(Error::new(name.span(), message));
                 }
             }
+            given.push(word);
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;
             }
