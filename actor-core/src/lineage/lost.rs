@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The reason that a submitted call gave no value, or that its value was lost for good. The failure of a fetch holds it:
 /// [`FetchError::downcast_ref`](crate::FetchError::downcast_ref).
-#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Lost {
     /// The worker died during the call, and the function may not run again.
@@ -62,3 +62,5 @@ pub enum Lost {
         offered: String,
     },
 }
+
+selvedge_channels::debug_is_report!(Lost);
