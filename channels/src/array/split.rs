@@ -32,6 +32,7 @@ mod tests {
 
     proptest! {
         #[test]
+        #[cfg_attr(miri, ignore = "arithmetic alone, and slow under Miri")]
         fn jsa_10_parts_are_contiguous_disjoint_and_cover_all(len in 0_usize..2000, parts in 1_usize..40) {
             let cut: Vec<Range<usize>> = (0..parts).map(|part| part_of(len, parts, part)).collect();
             let all: Vec<usize> = cut.iter().cloned().flatten().collect();
