@@ -1,4 +1,4 @@
-//! Memory for who needs it: free extents, then those of objects that nobody uses.
+//! The order in which memory is lent: free extents first, then those of objects that nobody uses.
 
 use selvedge_cluster::peer::Peer;
 

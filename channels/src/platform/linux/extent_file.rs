@@ -15,17 +15,16 @@
 #![allow(unsafe_code)] // maps memory
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 use memmap2::{MmapOptions, MmapRaw};
-use rustix::fs::{FallocateFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate};
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::param::page_size;
 
-use super::header::{Header, fresh_nonce};
-use super::memfd::{anonymous_file, check_file, opened, system};
+use super::header::Header;
+use super::memfd::{check_file, opened, sealed_file, system};
 use super::room;
 use crate::error::SegmentError;
 use crate::memory::segment::{Provider, SegmentId};
@@ -67,17 +66,7 @@ impl ExtentFile {
         }
         let len_bytes = len_bytes.saturating_add(BEFORE);
         room::check(Provider::Memfd, len_bytes)?;
-        let fd = anonymous_file().map_err(system("memfd_create", len_bytes))?;
-        ftruncate(&fd, len_bytes as u64).map_err(|error| system("ftruncate", len_bytes)(error.into()))?;
-        fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
-            .map_err(|error| system("fcntl(F_ADD_SEALS)", len_bytes)(error.into()))?;
-        let file = File::from(fd);
-        let id = SegmentId {
-            pid: std::process::id(),
-            fd: file.as_raw_fd(),
-            nonce: fresh_nonce(),
-            len_bytes: len_bytes as u64,
-        };
+        let (file, id) = sealed_file(len_bytes)?;
         let header = Header::bytes(id.nonce);
         file.write_all_at(&header, 0)
             .map_err(system("write", header.len()))?;

@@ -83,19 +83,25 @@ pub(super) fn check_file(file: &File, len_bytes: usize, pid: u32) -> Result<(), 
     Ok(())
 }
 
+/// Makes a file without a name, whose length never changes, and the identity by which other processes open it.
+pub(super) fn sealed_file(len_bytes: usize) -> Result<(File, SegmentId), SegmentError> {
+    let fd = anonymous_file().map_err(system("memfd_create", len_bytes))?;
+    ftruncate(&fd, len_bytes as u64).map_err(|error| system("ftruncate", len_bytes)(error.into()))?;
+    fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+        .map_err(|error| system("fcntl(F_ADD_SEALS)", len_bytes)(error.into()))?;
+    let file = File::from(fd);
+    let id = SegmentId {
+        pid: std::process::id(),
+        fd: file.as_raw_fd(),
+        nonce: fresh_nonce(),
+        len_bytes: len_bytes as u64,
+    };
+    Ok((file, id))
+}
+
 impl Memfd {
     pub(super) fn create(len_bytes: usize) -> Result<Self, SegmentError> {
-        let fd = anonymous_file().map_err(system("memfd_create", len_bytes))?;
-        ftruncate(&fd, len_bytes as u64).map_err(|error| system("ftruncate", len_bytes)(error.into()))?;
-        fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
-            .map_err(|error| system("fcntl(F_ADD_SEALS)", len_bytes)(error.into()))?;
-        let file = File::from(fd);
-        let id = SegmentId {
-            pid: std::process::id(),
-            fd: file.as_raw_fd(),
-            nonce: fresh_nonce(),
-            len_bytes: len_bytes as u64,
-        };
+        let (file, id) = sealed_file(len_bytes)?;
         let mut memfd = Memfd::map(&file, len_bytes)?;
         memfd.header().write(id.nonce);
         memfd.id = Some(id);
