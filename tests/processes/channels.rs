@@ -3,6 +3,7 @@
 use crate::actors::warm_up;
 use crate::alone::alone;
 use crate::census;
+use crate::killing::kill;
 use selvedge::prelude::*;
 
 /// Takes a value, says so, and neither acknowledges it nor returns.
@@ -14,11 +15,6 @@ fn take_and_hang(jobs: RemoteChannel<Vec<u8>>, begun: RemoteChannel<()>) -> Resu
     loop {
         std::thread::park();
     }
-}
-
-fn kill(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
 #[test]

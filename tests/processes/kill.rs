@@ -5,25 +5,9 @@ use std::time::{Duration, Instant};
 use crate::actors::counter;
 use crate::alone::alone;
 use crate::census::{Census, settled, wait_until};
+use crate::killing::{Random, kill};
 use selvedge::Exit;
 use selvedge::prelude::*;
-
-fn kill(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(pid as i32).expect("pid");
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("kill");
-}
-
-/// An xorshift generator. Messages of failures print its seed, so a failure can be repeated.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
 
 /// DAG-37, CHAN-25: 200 kills at random moments of a loop of executions. Every time the error names the actor
 /// and the signal, the survivor is bound into a new graph, and no resource remains.

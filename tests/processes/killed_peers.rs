@@ -9,6 +9,7 @@ use selvedge::{CallError, FetchError, RemoteChannel, RemoteChannelError, RemoteE
 
 use crate::alone::alone;
 use crate::census::{Census, settled, wait_until};
+use crate::killing::kill;
 
 /// The number of workers that are killed.
 fn rounds() -> usize {
@@ -64,11 +65,6 @@ fn drained(channel: &RemoteChannel<u64>) -> Result<Vec<u64>> {
     Ok(channel.iter().collect::<Result<_, _>>()?)
 }
 
-fn kill(worker: &selvedge::Worker) {
-    let pid = rustix::process::Pid::from_raw(worker.pid().unwrap() as i32).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-}
-
 /// The errors that the death of a worker may cause.
 fn by_death<T: std::fmt::Debug>(result: std::result::Result<T, CallError>) {
     let Err(error) = result else { return };
@@ -107,7 +103,7 @@ fn workers_that_are_killed_leave_no_wait_and_no_resource() -> Result<()> {
             let lost: RemoteChannel<u64> = dies.channel(1)?;
             let using = runtime.call(puts_and_takes::remote(&lost).on(&stays));
             std::thread::sleep(Duration::from_micros((round * 137 % 4000) as u64));
-            kill(&dies);
+            kill(dies.pid().unwrap());
             let killed = Instant::now();
             by_death(hanging.wait());
             waits.push(killed.elapsed());

@@ -20,6 +20,7 @@ mod endings;
 mod fork;
 mod kill;
 mod killed_peers;
+mod killing;
 mod lending;
 mod memory;
 mod no_leak;

@@ -1,5 +1,5 @@
-//! A random graph of pure calls while workers are killed: the answer is right, after a loss each call has run at most once more,
-//! calls that are not pure have run once at most, and whatever is lost says why. `KILLS=200 cargo test --test processes submitted`
+//! A random graph of pure calls while workers are killed: the answer is right, a death has no more calls run again than the worker had
+//! threads, calls that are not pure have run once at most, and whatever is lost says why. `KILLS=200 cargo test --test processes submitted`
 //! kills as many.
 
 use std::collections::BTreeMap;
@@ -12,6 +12,7 @@ use selvedge::{Lost, Worker};
 
 use crate::alone::alone;
 use crate::census::{Census, settled, wait_until};
+use crate::killing::{Random, kill};
 
 const CALLS: u64 = 300;
 
@@ -46,11 +47,6 @@ fn mix_once(path: &str, ms: u64, call: u64, x: u64, y: u64) -> u64 {
     mixed(x, y, call)
 }
 
-fn kill(worker: &Worker) {
-    let pid = rustix::process::Pid::from_raw(worker.pid().unwrap() as i32).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-}
-
 /// The number of runs of each call.
 fn runs(path: &str) -> BTreeMap<u64, usize> {
     let mut runs = BTreeMap::new();
@@ -58,18 +54,6 @@ fn runs(path: &str) -> BTreeMap<u64, usize> {
         *runs.entry(line.parse().unwrap()).or_default() += 1;
     }
     runs
-}
-
-/// A small generator (xorshift, Marsaglia 2003).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
 }
 
 #[test]
@@ -112,7 +96,7 @@ fn rft_02_rft_04_a_graph_of_pure_calls_has_the_right_answer_although_workers_are
             std::thread::sleep(Duration::from_millis(1 + random.below(10)));
             let next = runtime.worker(format!("k{killed}"))?;
             let victim = random.below(workers.len() as u64) as usize;
-            kill(&std::mem::replace(&mut workers[victim], next));
+            kill(std::mem::replace(&mut workers[victim], next).pid().unwrap());
             killed += 1;
         }
         for (call, value) in calls.iter().zip(&values) {
