@@ -43,5 +43,8 @@ fn rref_40_a_call_whose_frame_was_lost_is_sent_again_and_delivered_once() {
     }
     let answer = transmitted(there.tick(due + Duration::from_secs(1)));
     let settled = here.received(due, answer[0].clone(), 0).unwrap();
-    assert_eq!(settled[..], [Output::Settled(sequence, Outcome::Delivered)]);
+    assert_eq!(
+        settled[..],
+        [Output::Settled(sequence..=sequence, Outcome::Delivered)]
+    );
 }

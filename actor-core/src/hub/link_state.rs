@@ -214,6 +214,11 @@ impl LinkState {
         true
     }
 
+    /// Whether there is something to write, now or when the window has room.
+    pub(super) fn has_more(&self) -> bool {
+        !(self.outbox.is_empty() && self.backlog.is_empty())
+    }
+
     /// Leaves all further writes to the link's task.
     pub(super) fn block(&mut self) {
         self.is_blocked = true;
@@ -248,7 +253,9 @@ impl LinkState {
         for output in outputs {
             match output {
                 Output::Deliver(letter) => letters.push(letter),
-                Output::Settled(..) => drop(self.window.pop_front()),
+                Output::Settled(sequences, _) => sequences.for_each(|_| {
+                    self.window.pop_front();
+                }),
                 Output::Transmit(_) => {}
             }
         }

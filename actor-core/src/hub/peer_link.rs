@@ -204,9 +204,9 @@ impl PeerLink {
         self.connections.lock().joiner.take()
     }
 
-    /// A frame has arrived. Returns the letters and chunks to deliver, in order.
-    pub(super) fn arrived(&self, frame: ArrivedFrame) -> Result<Arrived, LinkEnd> {
-        self.state.lock().arrived(self.now(), frame)
+    /// A frame has arrived at this time. Returns the letters and chunks to deliver, in order.
+    pub(super) fn arrived(&self, now: Duration, frame: ArrivedFrame) -> Result<Arrived, LinkEnd> {
+        self.state.lock().arrived(now, frame)
     }
 
     /// All frames that have arrived are delivered: acknowledges them if that is due. Returns whether the link goes on.
@@ -286,7 +286,8 @@ impl PeerLink {
         self.state.lock().traffic()
     }
 
-    fn now(&self) -> Duration {
+    /// The time of the session.
+    pub(super) fn now(&self) -> Duration {
         self.epoch.elapsed()
     }
 
@@ -294,18 +295,16 @@ impl PeerLink {
     /// a system call.
     fn write(&self, mut state: MutexGuard<'_, LinkState>) {
         let now = self.now();
+        let mut socket = self.socket();
         for _ in 0..WRITES_MAX {
             // The socket of the connection that the state has.
-            let Some(socket) = self.socket() else {
+            let Some(present) = &socket else {
                 return;
             };
             let Some(mut frames) = state.begin_write(now) else {
-                if state.arm() {
-                    self.wake.notify_one();
-                }
-                return;
+                return self.arm(&mut state);
             };
-            let written = MutexGuard::unlocked(&mut state, || write_frames(&socket, &mut frames));
+            let written = MutexGuard::unlocked(&mut state, || write_frames(present, &mut frames));
             let is_present = state.end_write(frames);
             if let (Err(error), true) = (written, is_present) {
                 // The reader still delivers what the peer has sent before.
@@ -314,9 +313,21 @@ impl PeerLink {
             if state.is_blocked() {
                 return self.wake.notify_one();
             }
+            if !is_present {
+                socket = self.socket();
+            } else if !state.has_more() {
+                return self.arm(&mut state);
+            }
         }
         state.block();
         self.wake.notify_one();
+    }
+
+    /// Wakes the link's task if its timer would be too late.
+    fn arm(&self, state: &mut LinkState) {
+        if state.arm() {
+            self.wake.notify_one();
+        }
     }
 }
 

@@ -258,6 +258,7 @@ impl PeerReader {
             ..
         } = reading;
         let mut bytes = buffer.as_slice();
+        let now = self.link.now();
         loop {
             let lend = |service, head: &[u8], bytes| self.lent(service, head, bytes);
             let place = |frame: &Frame<BodyMemory>, bytes| joiner.place(frame, bytes, lend);
@@ -265,7 +266,7 @@ impl PeerReader {
                 return Ok(());
             };
             let body_bytes = joiner.store(&mut frame);
-            for letter in self.link.arrived(ArrivedFrame::new(frame, body_bytes))? {
+            for letter in self.link.arrived(now, ArrivedFrame::new(frame, body_bytes))? {
                 let letter = Arc::try_unwrap(letter).unwrap_or_else(|letter| Letter::clone(&letter));
                 if let Some(letter) = joined(joiner, letter)? {
                     self.services.deliver(self.link.peer(), letter)?;

@@ -66,7 +66,11 @@ impl PeerTable {
 
     /// The links to incarnations of a process, in their order.
     pub(super) fn links_of(&self, process: ProcessId) -> SmallVec<[Arc<PeerLink>; 2]> {
-        let links = self.links.iter().filter(|(peer, _)| peer.process == process);
+        let [first, last] = [0, u32::MAX].map(|number| Peer {
+            process,
+            incarnation: Incarnation(number),
+        });
+        let links = self.links.between(first, last);
         links.map(|(_, link)| Arc::clone(link)).collect()
     }
 

@@ -80,6 +80,14 @@ impl LetterQueue {
         }
     }
 
+    /// Whether no letter waits. Those behind a long one of their stream do so while that one waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.next.is_none()
+            && [&self.accepted, &self.long, &self.released]
+                .iter()
+                .all(|it| it.is_empty())
+    }
+
     /// The letter of the next frame.
     pub(super) fn next(&mut self) -> Option<&NextLetter> {
         if self.next.is_none() {

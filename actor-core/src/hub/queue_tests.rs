@@ -148,7 +148,9 @@ proptest! {
                 take(&mut queue, &mut waiting)?;
             }
         }
-        while take(&mut queue, &mut waiting)? {}
+        while take(&mut queue, &mut waiting)? {
+            prop_assert_eq!(queue.is_empty(), waiting.is_empty());
+        }
         prop_assert!(waiting.is_empty());
         prop_assert_eq!((queue.short_bytes, queue.long_bytes, queue.behind.len()), (0, 0, 0));
     }

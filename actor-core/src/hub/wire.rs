@@ -11,7 +11,7 @@ use super::post::Letter;
 use crate::body::BodyMemory;
 
 /// The bytes before the body that need no memory of their own: those of a call without references.
-const PREFIX_BYTES: usize = 64;
+const PREFIX_BYTES: usize = 96;
 
 /// A frame on its way to the socket. The body is written from where it lies.
 #[derive(Debug)]

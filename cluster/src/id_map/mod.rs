@@ -45,6 +45,12 @@ impl<N: Copy + Ord> Places<N> {
         self.0.values()
     }
 
+    fn between(&self, first: N, last: N) -> impl Iterator<Item = usize> {
+        // A tree refuses a range whose ends are the wrong way round.
+        let range = (first <= last).then(|| self.0.range(first..=last));
+        range.into_iter().flatten().map(|(_, place)| *place)
+    }
+
     fn first(&self) -> Option<usize> {
         self.0.first_key_value().map(|(_, place)| *place)
     }
@@ -205,6 +211,13 @@ impl<K: IdKey, V> IdMap<K, V> {
             places: self.places.in_order(),
             entries: &self.entries,
         }
+    }
+
+    /// Returns the entries from `first` to `last`, both included, in the order of their keys.
+    pub fn between(&self, first: K, last: K) -> impl Iterator<Item = (&K, &V)> {
+        let places = self.places.between(first.number(), last.number());
+        let entries = places.filter_map(|place| self.entries.get(place));
+        entries.map(|(key, value)| (key, value))
     }
 
     /// Returns the keys in their order.

@@ -21,6 +21,11 @@ fn a_map_does_what_a_tree_does() {
             *tree.entry(key).or_default() += step;
         }
         assert_eq!(map.get(&key), tree.get(&key));
+        let most = (key.0 + step % 50, 1);
+        assert!(
+            map.between(key, most)
+                .eq(tree.range(key.min(most)..=most).filter(|_| key <= most))
+        );
         if step % 89 == 0 {
             assert_eq!(map.pop_first(), tree.pop_first());
             assert_eq!(map.pop_last(), tree.pop_last());

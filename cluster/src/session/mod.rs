@@ -12,6 +12,7 @@ mod settings;
 #[cfg(test)]
 mod model;
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
@@ -62,8 +63,8 @@ pub enum Output<M> {
     Transmit(Packet<M>),
     /// Hand the message to its service.
     Deliver(M),
-    /// The fate of the ordered message of this sequence number is known.
-    Settled(u64, Outcome),
+    /// The fate of the ordered messages of these sequence numbers is known.
+    Settled(RangeInclusive<u64>, Outcome),
 }
 
 /// The effects of one step: mostly one or two.
@@ -186,9 +187,10 @@ impl<M: Clone> Session<M> {
             self.incoming.check(*sequence)?;
         }
         let settled = self.outgoing.acknowledge(now, packet.acknowledged)?;
-        let mut outputs: Outputs<M> = settled
-            .map(|it| Output::Settled(it, Outcome::Delivered))
-            .collect();
+        let mut outputs = Outputs::new();
+        if !settled.is_empty() {
+            outputs.push(Output::Settled(settled, Outcome::Delivered));
+        }
         match packet.content {
             Content::Ordered(sequence, message) => {
                 let messages = self.incoming.accept(now, sequence, message, bytes, self.mutant);

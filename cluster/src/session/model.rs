@@ -66,7 +66,9 @@ impl Sessions {
                     self.network.insert((1 - side, packet));
                 }
                 Output::Deliver(message) => self.delivered[side].push(message),
-                Output::Settled(sequence, outcome) => self.outcomes[side].push((sequence, outcome)),
+                Output::Settled(sequences, outcome) => {
+                    self.outcomes[side].extend(sequences.map(|sequence| (sequence, outcome)));
+                }
             }
         }
     }

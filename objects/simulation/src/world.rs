@@ -265,9 +265,11 @@ impl World {
             match output {
                 Output::Transmit(packet) => self.transmit(at, other, &packet),
                 Output::Deliver(payload) => self.deliver(at, other, payload),
-                Output::Settled(sequence, _) => {
+                Output::Settled(sequences, _) => {
                     if let Some(process) = self.processes.get_mut(at) {
-                        process.on_their_way.remove(&(other, sequence));
+                        for sequence in sequences {
+                            process.on_their_way.remove(&(other, sequence));
+                        }
                     }
                 }
             }
