@@ -7,12 +7,14 @@
 //! - [`refs`]: the reference count, as a state machine without input or output;
 //! - [`alias`]: references that stand for other references, likewise;
 //! - [`store`]: the memory of a host in which large objects lie, likewise;
+//! - [`transfer`]: who has copies of such objects, and how they come to other hosts, likewise;
 //! - [`channel`]: a bounded queue in one process that others put into and take from, likewise.
 
 pub mod refs;
 
 pub mod alias;
 pub mod store;
+pub mod transfer;
 
 pub mod channel;
 

@@ -11,16 +11,16 @@ use super::{Store, StoreId};
 
 /// By process, the last incarnation of which something is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct LastLives(BTreeMap<ProcessId, Incarnation>);
+pub(crate) struct LastLives(BTreeMap<ProcessId, Incarnation>);
 
 impl LastLives {
-    pub(super) fn note(&mut self, peer: Peer) {
+    pub(crate) fn note(&mut self, peer: Peer) {
         let last = self.0.entry(peer.process).or_insert(peer.incarnation);
         *last = (*last).max(peer.incarnation);
     }
 
     /// Whether something is known of this incarnation, or of a later one.
-    pub(super) fn has(&self, peer: Peer) -> bool {
+    pub(crate) fn has(&self, peer: Peer) -> bool {
         self.0
             .get(&peer.process)
             .is_some_and(|last| *last >= peer.incarnation)

@@ -102,6 +102,22 @@ pub enum StoreError {
         /// The reason.
         why: String,
     },
+    /// No host has a copy of the object any more that can be read: those that had one have died, or their copies are damaged.
+    #[error(
+        "the object is lost: no host has a copy of it any more (help: a process that dies takes the store of its host with it)"
+    )]
+    Lost,
+    /// The owner of the object has died while its bytes came from another host.
+    #[error("the object is lost: its owner has died")]
+    OwnerLost,
+    /// The bytes that came from another host were not those of the object.
+    #[error("the bytes that came from other hosts are not those of the object")]
+    Damaged,
+    /// No store of its host can be used by this process.
+    #[error(
+        "this process can use no store: the system has no memory to share, or the agent of the host cannot be reached"
+    )]
+    NoStore,
     /// The object is no longer there, or the store was closed.
     #[error("the store does not have the object any more")]
     Gone,

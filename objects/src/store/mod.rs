@@ -49,10 +49,10 @@ use selvedge_cluster::peer::Peer;
 pub use error::{StoreError, StoreFull, StoreHolder};
 pub use event::{StoreAction, StoreEvent, StoreId};
 pub use extents::{Extent, LEAF_BYTES};
-pub use report::{ObjectPlace, StoreReport, StoredObject};
+pub use report::{ListedObject, ObjectPlace, StoreReport, StoredObject};
 pub use settings::StoreSettings;
 
-use death::LastLives;
+pub(crate) use death::LastLives;
 use extents::{Backed, Extents, leaves_of};
 use lending::Want;
 use object::{Object, Place};
@@ -157,6 +157,11 @@ impl Store {
             Place::Unsealed { by: borrower, extent } if borrower == by => Some(extent),
             _ => None,
         }
+    }
+
+    /// The length of an object; `None` if there is none of this name.
+    pub fn bytes_of(&self, object: StoreId) -> Option<u64> {
+        self.objects.get(&object).map(|entry| entry.bytes)
     }
 
     /// Whether this process fills the object.

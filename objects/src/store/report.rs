@@ -39,6 +39,17 @@ pub struct StoredObject {
     pub is_freed: bool,
 }
 
+/// An object of this process that other hosts know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedObject {
+    /// The name of the object in the store of this process, if it lies there.
+    pub object: Option<StoreId>,
+    /// The length.
+    pub bytes: u64,
+    /// The agents of the hosts that have a sealed copy, this process among them if its host has one. None: the object is lost.
+    pub agents: Vec<Peer>,
+}
+
 /// The contents of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreReport {
@@ -54,6 +65,8 @@ pub struct StoreReport {
     pub waiting: usize,
     /// The objects, in the order in which they were made.
     pub objects: Vec<StoredObject>,
+    /// The objects that this process owns and that other hosts know, with the hosts that have a copy.
+    pub listed: Vec<ListedObject>,
 }
 
 impl Store {
@@ -83,6 +96,7 @@ impl Store {
             spilled_bytes: (super::FILE_LEAVES - self.file.free_leaves()) * LEAF_BYTES,
             waiting: self.wants.len(),
             objects: objects.collect(),
+            listed: Vec::new(),
         }
     }
 

@@ -1,0 +1,175 @@
+//! One pull: the object comes to this host chunk by chunk, from one source after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_cluster::peer::Peer;
+
+use super::mutant::TransferMutant;
+use super::name::{CopyAt, CopyFacts};
+
+/// The thing that a pull waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum PullPhase {
+    /// The owner's answer.
+    Seeking,
+    /// Memory.
+    Reserving,
+    /// Chunks.
+    Filling,
+}
+
+/// A stretch of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ChunkPlace {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+}
+
+/// An object on its way to this host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Pull {
+    /// The name of the memory, which stays over all attempts.
+    pub(super) number: u64,
+    pub(super) attempt: u64,
+    pub(super) waiters: Vec<u64>,
+    pub(super) phase: PullPhase,
+    pub(super) facts: Option<CopyFacts>,
+    /// The copies that can be asked for chunks; the first one is.
+    pub(super) sources: Vec<CopyAt>,
+    /// The copies that were asked.
+    used: BTreeSet<CopyAt>,
+    /// The copies that are asked no more.
+    failed: BTreeSet<CopyAt>,
+    /// Whether bytes have come that are not those of the object.
+    pub(super) is_damaged: bool,
+    /// The first byte that nobody was asked for yet.
+    next: u64,
+    /// The chunks that a source was asked for which has failed.
+    again: BTreeSet<ChunkPlace>,
+    /// The chunks that the source was asked for.
+    open: BTreeSet<ChunkPlace>,
+    /// The chunks that have come and are being written.
+    writing: BTreeSet<ChunkPlace>,
+    /// The checksums of the chunks that are written.
+    written: BTreeMap<ChunkPlace, u32>,
+}
+
+impl Pull {
+    pub(super) fn new(number: u64, request: u64) -> Self {
+        Pull {
+            number,
+            attempt: number,
+            waiters: vec![request],
+            phase: PullPhase::Seeking,
+            facts: None,
+            sources: Vec::new(),
+            used: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            is_damaged: false,
+            next: 0,
+            again: BTreeSet::new(),
+            open: BTreeSet::new(),
+            writing: BTreeSet::new(),
+            written: BTreeMap::new(),
+        }
+    }
+
+    /// The source that is asked.
+    pub(super) fn source(&self) -> Option<CopyAt> {
+        self.sources.first().copied()
+    }
+
+    /// Takes the sources that the owner has named, but those that have failed. Returns false if none is left.
+    pub(super) fn set_sources(&mut self, me: Peer, sources: &[CopyAt]) -> bool {
+        let good = sources
+            .iter()
+            .filter(|it| it.agent != me && !self.failed.contains(it));
+        self.sources = good.copied().collect();
+        // Hosts that pull at the same time begin with different sources.
+        let turn = me.process.number() as usize % self.sources.len().max(1);
+        self.sources.rotate_left(turn);
+        !self.sources.is_empty()
+    }
+
+    /// The next chunk to ask for, if a credit is left.
+    pub(super) fn ask(
+        &mut self,
+        chunk_bytes: u64,
+        credits: usize,
+        mutant: TransferMutant,
+    ) -> Option<ChunkPlace> {
+        let (facts, source) = (self.facts?, self.source()?);
+        let in_flight = self.open.len() + self.writing.len();
+        if in_flight >= credits && mutant != TransferMutant::KnowsNoCredits {
+            return None;
+        }
+        let stretch = self.again.pop_first().or_else(|| {
+            let left = facts.bytes.checked_sub(self.next).filter(|left| *left > 0)?;
+            let (offset, bytes) = (self.next, left.min(chunk_bytes));
+            self.next += bytes;
+            Some(ChunkPlace { offset, bytes })
+        })?;
+        self.used.insert(source);
+        self.open.insert(stretch);
+        Some(stretch)
+    }
+
+    /// A chunk has come that was asked for.
+    pub(super) fn accept(&mut self, chunk: ChunkPlace, mutant: TransferMutant) -> bool {
+        let is_asked = self.open.remove(&chunk) || mutant == TransferMutant::TakesAnyChunk;
+        is_asked && self.writing.insert(chunk)
+    }
+
+    /// A chunk is written.
+    pub(super) fn wrote(&mut self, chunk: ChunkPlace, checksum: u32) {
+        if self.writing.remove(&chunk) {
+            self.written.insert(chunk, checksum);
+        }
+    }
+
+    /// Whether all bytes are written.
+    pub(super) fn is_complete(&self) -> bool {
+        let written: u64 = self.written.keys().map(|chunk| chunk.bytes).sum();
+        self.facts.is_some_and(|facts| written >= facts.bytes)
+    }
+
+    /// Whether the bytes are those of the object.
+    pub(super) fn is_right(&self) -> bool {
+        let mut whole = crc32fast::Hasher::new();
+        for (chunk, checksum) in &self.written {
+            whole.combine(&crc32fast::Hasher::new_with_initial_len(*checksum, chunk.bytes));
+        }
+        self.facts.is_some_and(|facts| facts.checksum == whole.finalize())
+    }
+
+    /// The bytes are not those of the object, and it is not known whose fault that is: all that were asked are asked no more, and
+    /// the pull begins anew.
+    pub(super) fn damaged(&mut self) {
+        self.is_damaged = true;
+        self.failed.append(&mut self.used);
+        let failed = &self.failed;
+        self.sources.retain(|source| !failed.contains(source));
+        self.begin_anew();
+    }
+
+    fn begin_anew(&mut self) {
+        self.next = 0;
+        self.again.clear();
+        self.open.clear();
+        self.written.clear();
+    }
+
+    /// A source gives nothing any more. Returns whether it was the one that was asked: what it was asked for, the next one is.
+    pub(super) fn lose(&mut self, is_lost: impl Fn(&CopyAt) -> bool, mutant: TransferMutant) -> bool {
+        let was_asked = self.source().is_some_and(|source| is_lost(&source));
+        self.failed.extend(self.sources.iter().filter(|it| is_lost(it)));
+        self.sources.retain(|source| !is_lost(source));
+        if was_asked {
+            self.again.append(&mut self.open);
+            if mutant == TransferMutant::StartsAnew {
+                self.begin_anew();
+            }
+        }
+        was_asked
+    }
+}
