@@ -122,7 +122,7 @@ pub use schedule::Resources;
 pub use selvedge_cluster::id_map::{IdKey, IdMap, IdSet, InOrder};
 pub use selvedge_objects::refs::RefStats;
 pub use selvedge_objects::store::{
-    ObjectPlace, StoreError, StoreFull, StoreHolder, StoreReport, StoredObject,
+    ListedObject, ObjectPlace, StoreError, StoreFull, StoreHolder, StoreReport, StoredObject,
 };
 pub use spawn::{AnyProcess, Spawn, ThisProcess};
 pub use spawn_error::SpawnError;

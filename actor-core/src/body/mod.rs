@@ -80,6 +80,16 @@ impl Body {
         one.into_iter().chain(many.into_iter().flatten())
     }
 
+    /// Copies the bytes, as far as there is room.
+    pub(crate) fn copy_to(&self, mut room: &mut [u8]) {
+        for segment in self.segments() {
+            let length = segment.len().min(room.len());
+            let (here, rest) = room.split_at_mut(length);
+            here.copy_from_slice(segment.get(..length).unwrap_or_default());
+            room = rest;
+        }
+    }
+
     /// Cuts off the first bytes, at most `most` of them.
     pub(crate) fn split_to(&mut self, most: usize) -> Body {
         match &mut self.0 {

@@ -27,6 +27,11 @@ impl HostKey {
         })
     }
 
+    /// The name.
+    pub(crate) fn into_name(self) -> String {
+        self.0
+    }
+
     /// The number of the host among those that this process has heard of; 0 for its own.
     pub(crate) fn number(&self) -> HostId {
         static OTHERS: Mutex<Vec<HostKey>> = Mutex::new(Vec::new());

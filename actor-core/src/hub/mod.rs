@@ -331,6 +331,11 @@ impl Post for Hub {
         matches!(known, PeerStatus::Linked(link) if !link.is_resumable())
     }
 
+    #[cfg(feature = "hosts")]
+    fn host(&self) -> Option<String> {
+        Some(crate::hosts::host_key::HostKey::mine().into_name())
+    }
+
     fn cut(&self, peer: Peer, why: String) {
         self.close_link(peer, LinkEnd::CutOff(why));
     }

@@ -75,6 +75,12 @@ pub(crate) trait Post: Send + Sync {
         false
     }
 
+    /// The name of this host, which processes that can map each other's memory have in common; `None` if memory is shared only with
+    /// those that are [near](Post::is_near).
+    fn host(&self) -> Option<String> {
+        None
+    }
+
     /// Cuts off a peer that violates the protocol of a service, or that cannot be told what it must learn. The peer is
     /// reported as dead.
     fn cut(&self, peer: Peer, why: String);

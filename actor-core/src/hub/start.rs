@@ -11,12 +11,12 @@ use crate::lease::correspondence::PROGRAMS;
 use crate::reference::fetch::FETCHES;
 use crate::remote::message::CALLS;
 use crate::remote::service::Remote;
-use crate::store::message::STORES;
+use crate::store::message::{STORES, TRANSFERS};
 
 /// Registers the services of a process with its new hub: of a driver when its runtime is made, of a worker when the
 /// driver has welcomed it.
 pub(crate) fn register_services(hub: &Arc<Hub>, remote: &Arc<Remote>) {
-    for service in [CALLS, CHANNELS, FETCHES, REFERENCES, STORES] {
+    for service in [CALLS, CHANNELS, FETCHES, REFERENCES, STORES, TRANSFERS] {
         hub.register(service, remote.receiver());
     }
     hub.register(PROGRAMS, Arc::clone(&remote.correspondences) as Arc<dyn Receiver>);

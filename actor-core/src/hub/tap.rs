@@ -22,7 +22,8 @@ pub struct ServiceTraffic {
 pub struct LinkTraffic {
     /// The number of the other process.
     pub process: u32,
-    /// The service: `calls`, `fetches`, `references`, `channels`, `stores`, `graphs` (the edges of graphs that cross hosts) or `acknowledgements`.
+    /// The service: `calls`, `fetches`, `references`, `channels`, `stores`, `transfers` (copies of stored
+    /// objects on their way to other hosts), `graphs` (the edges of graphs that cross hosts) or `acknowledgements`.
     pub service: &'static str,
     /// The counts.
     pub counts: ServiceTraffic,

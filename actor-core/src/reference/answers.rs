@@ -1,5 +1,7 @@
 //! The meaning of an owner's answer for the process that has asked.
 
+use selvedge_objects::store::StoreError;
+
 use super::content::{Content, ObjectValue, again};
 use super::error::FetchError;
 use super::fetch::Fetched;
@@ -47,6 +49,10 @@ impl<T> Ref<T> {
                 id,
                 owner: self.owner_name(),
                 reason: error.to_string(),
+            },
+            Ok(Fetched::OutOfReach) => FetchError::Stored {
+                id,
+                error: StoreError::NoStore,
             },
             Ok(Fetched::Value { .. } | Fetched::Stored { .. } | Fetched::Ready(_)) => {
                 FetchError::Unreadable {

@@ -65,7 +65,11 @@ impl ObjectValue {
 
     /// The value, if it is of this type.
     pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        Arc::clone(&self.value).downcast().ok()
+        // A value of another type is not counted for the question.
+        match self.value.as_ref().is::<T>() {
+            true => Arc::clone(&self.value).downcast().ok(),
+            false => None,
+        }
     }
 
     /// Encodes the value. This runs user code.

@@ -6,12 +6,13 @@ use bytes::Bytes;
 use selvedge_cluster::frame::Service;
 use selvedge_objects::refs::{Parcel, RefId};
 use selvedge_objects::store::{StoreError, StoreId};
+use selvedge_objects::transfer::CopyName;
 use serde::{Deserialize, Serialize};
 
 use super::handle::Handle;
 use crate::failure::FailureReport;
 use crate::hub::post::PostError;
-use crate::store::message::ObjectSpot;
+use crate::store::message::{FarObject, ObjectSpot};
 use crate::store::pin::ObjectPin;
 
 /// The service of fetches.
@@ -24,7 +25,7 @@ pub(super) enum Wish {
     Value,
     /// A word, as soon as the value is made.
     Readiness,
-    /// The value like [`Wish::Value`], in the letter and nowhere else: the asker cannot map the owner's memory.
+    /// The value like [`Wish::Value`], in the letter and nowhere else: the asker can use no store.
     Letter,
     /// Whether the value is made by now.
     State,
@@ -45,6 +46,17 @@ impl Wish {
     pub(super) fn is_value(question: u64) -> bool {
         question & 1 == 0
     }
+}
+
+/// The place of a value that is put.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum PutPlace {
+    /// In the body of the letter.
+    Letter,
+    /// In the store of the receiver, where the sender has filled it.
+    Store(StoreId),
+    /// In the store of the sender's host.
+    Far(FarObject),
 }
 
 /// The head of a letter of [`FETCHES`].
@@ -99,6 +111,15 @@ pub(super) enum FetchMessage {
         /// The place of the value.
         spot: ObjectSpot,
     },
+    /// The value is in stores, and the receiver's host is not the sender's: it asks the agent of its own host.
+    Elsewhere {
+        /// The asker's name for the question.
+        question: u64,
+        /// The references in the value.
+        parcels: Vec<Parcel>,
+        /// The name of the value in all stores.
+        name: CopyName,
+    },
     /// The store of the sender cannot provide the value.
     Unstored {
         /// The asker's name for the question.
@@ -106,12 +127,12 @@ pub(super) enum FetchMessage {
         /// The reason.
         error: StoreError,
     },
-    /// Has the receiver hold an object with this value: in its store, where the sender has filled it, or else in the body.
+    /// Has the receiver hold an object with this value.
     Put {
         /// The creator's reference to it, and the references in the value.
         parcels: Vec<Parcel>,
-        /// The object in the store.
-        object: Option<StoreId>,
+        /// The place of the value.
+        place: PutPlace,
     },
     /// The function that was to make the value failed.
     Failed {
@@ -147,6 +168,7 @@ impl FetchMessage {
             FetchMessage::Ready { question, .. }
             | FetchMessage::Value { question, .. }
             | FetchMessage::Stored { question, .. }
+            | FetchMessage::Elsewhere { question, .. }
             | FetchMessage::Unstored { question, .. }
             | FetchMessage::Failed { question, .. }
             | FetchMessage::Unreadable { question, .. }
@@ -165,6 +187,8 @@ pub(super) enum Fetched {
         pin: Arc<ObjectPin>,
         handles: Vec<Arc<Handle>>,
     },
+    /// No store can give this process the value.
+    OutOfReach,
     /// The owner's store cannot provide the value.
     Unstored(StoreError),
     /// Whether the value, or a failure in its place, is there.

@@ -13,7 +13,7 @@ use super::fetch::{FETCHES, FetchMessage, Fetched, Wish};
 use super::handle::Handle;
 use super::references::References;
 use super::set_value::SetValue;
-use super::store_letters::{answer_stored, put, stored};
+use super::store_letters::{answer_stored, elsewhere, put, stored};
 use super::stored_value::StoredValue;
 use super::transit;
 use crate::body::Body;
@@ -97,10 +97,15 @@ fn fetch_message(references: &Arc<References>, from: Peer, message: FetchMessage
             parcels,
             spot,
         } => stored(references, (from, question), parcels, spot),
+        FetchMessage::Elsewhere {
+            question,
+            parcels,
+            name,
+        } => elsewhere(references, (from, question), parcels, name),
         FetchMessage::Unstored { question, error } => {
             references.answered(from, question, Fetched::Unstored(error));
         }
-        FetchMessage::Put { parcels, object } => put(references, from, parcels, (object, body)),
+        FetchMessage::Put { parcels, place } => put(references, from, parcels, (place, body)),
         FetchMessage::Failed { question, report } => {
             references.answered(from, question, Fetched::Failed(report))
         }

@@ -338,7 +338,11 @@ impl<T: Wire> Ref<T> {
 
 /// Whether a value lies where this process cannot map it.
 fn is_out_of_reach(fetched: &Result<Fetched, NoAnswer>) -> bool {
-    matches!(fetched, Ok(Fetched::Stored { pin, .. }) if !pin.is_mappable())
+    match fetched {
+        Ok(Fetched::OutOfReach) => true,
+        Ok(Fetched::Stored { pin, .. }) => !pin.is_mappable(),
+        _ => false,
+    }
 }
 
 impl<T: Wire> IntoFuture for &Ref<T> {

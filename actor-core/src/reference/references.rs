@@ -18,6 +18,7 @@ use super::fetch::{FetchMessage, Fetched};
 use super::handle::{Handle, ReferenceTable};
 use super::letters::{perform, say};
 use super::open_questions::Askers;
+use super::stored_value::StoredValue;
 use super::table::{ObjectCell, ReferenceState};
 use super::timer::ReferenceTimer;
 use super::waiting_letter::{WaitingLetter, handles};
@@ -201,7 +202,7 @@ impl References {
     /// # Errors
     /// [`RefError`]; the parcels are settled all the same. [`RefError::Dead`] if the sender is dead, whose parcels are
     /// settled by its death, or sends what no lawful process does.
-    pub(super) fn take_over(
+    pub(crate) fn take_over(
         self: &Arc<Self>,
         from: Peer,
         parcels: Vec<Parcel>,
@@ -289,6 +290,9 @@ impl References {
     /// [`RefError::Freed`], [`RefError::AlreadySet`].
     pub(crate) fn fill(self: &Arc<Self>, id: RefId, content: Content) -> Result<(), RefError> {
         let mut refused = Ok(());
+        if let Some(stored) = content.as_ref().ok().and_then(|value| value.get::<StoredValue>()) {
+            stored.object().belongs_to(id);
+        }
         self.step(EffectThread::here(), |table, _| match table.refs.fill(id) {
             Ok(actions) => {
                 let mut effects: Vec<_> = table.settle(id, content).into_iter().collect();

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::Parcel;
-use selvedge_objects::store::StoreId;
+use selvedge_objects::transfer::CopyName;
 
-use super::fetch::{FetchMessage, Fetched, Wish};
+use super::fetch::{FetchMessage, Fetched, PutPlace, Wish};
 use super::handle::Handle;
 use super::letters::{say, send_value, tell, unreadable};
 use super::references::References;
@@ -16,20 +16,76 @@ use crate::body::Body;
 use crate::failure::Failure;
 use crate::hub::post::PostError;
 use crate::store::message::ObjectSpot;
+use crate::store::placed::PlacedObject;
 
-/// Answers a question of another process for a stored value: with its place in the store, if that process can map it, or with its
-/// bytes.
+/// Answers a question of another process for a stored value: with its place in the store, if that process can map it, with its name,
+/// by which that process finds it in the store of its own host, or with its bytes.
 pub(super) fn answer_stored(table: &Arc<References>, (to, question): (Peer, u64), value: &StoredValue) {
     let (refs, handles) = (Arc::clone(table), value.handles().to_vec());
-    if Wish::is_by_letter(question) || !table.post().is_near(to) {
-        return value.object().read_here(move |bytes| match bytes {
+    if Wish::is_by_letter(question) {
+        return value.object().read(move |bytes| match bytes {
             Ok(bytes) => send_value(&refs, (to, question), bytes.into(), &handles),
             Err(error) => tell(&refs, to, &FetchMessage::Unstored { question, error }),
         });
     }
-    value.object().open_for(to, move |granted| match granted {
-        Ok(spot) => send_spot(&refs, (to, question), spot, &handles),
-        Err(error) => tell(&refs, to, &FetchMessage::Unstored { question, error }),
+    if !table.post().is_near(to) {
+        return send_name(table, (to, question), value.object().name(), &handles);
+    }
+    let refuse = move |refs: &References, error| tell(refs, to, &FetchMessage::Unstored { question, error });
+    value.object().with_held(move |held| match held {
+        Ok(held) => held.open_for(to, move |granted| match granted {
+            Ok(spot) => send_spot(&refs, (to, question), spot, &handles),
+            Err(error) => refuse(&refs, error),
+        }),
+        Err(error) => refuse(&refs, error),
+    });
+}
+
+/// Tells a process of another host by which name the stores know the value.
+fn send_name(table: &Arc<References>, (to, question): (Peer, u64), name: CopyName, handles: &[Arc<Handle>]) {
+    let parcels = match table.pass(handles, to) {
+        Ok(parcels) => parcels,
+        Err(error) => return tell(table, to, &unreadable(question, Failure::from_error(error))),
+    };
+    let message = FetchMessage::Elsewhere {
+        question,
+        parcels: parcels.clone(),
+        name,
+    };
+    let sent = say(table, to, &message, Body::EMPTY);
+    if sent.is_err() {
+        table.not_sent(to, &parcels);
+    }
+    table.post().told(to, sent);
+}
+
+/// The value that was asked for is in stores: the agent of this host gets it, if it does not have it.
+pub(super) fn elsewhere(
+    references: &Arc<References>,
+    (from, question): (Peer, u64),
+    parcels: Vec<Parcel>,
+    name: CopyName,
+) {
+    let table = Arc::clone(references);
+    references.arrived(from, parcels, move |handles| {
+        let handles = match handles {
+            Ok(handles) => handles,
+            Err(error) => {
+                let report = Failure::from_error(error).into_report();
+                return table.answered(from, question, Fetched::Unreadable(report));
+            }
+        };
+        let Some(stores) = table.stores().cloned() else {
+            return table.answered(from, question, Fetched::OutOfReach);
+        };
+        stores.open_copy(name, from, move |opened| {
+            let fetched = match opened {
+                Ok(pin) => Fetched::Stored { pin, handles },
+                // The owner knows whether there is another way.
+                Err(_) => Fetched::OutOfReach,
+            };
+            table.answered(from, question, fetched);
+        });
     });
 }
 
@@ -88,21 +144,31 @@ pub(super) fn put(
     references: &Arc<References>,
     from: Peer,
     parcels: Vec<Parcel>,
-    (object, body): (Option<StoreId>, Body),
+    (place, body): (PutPlace, Body),
 ) {
     let Some(Parcel::Keep { id }) = parcels.first().copied() else {
         let why = "it puts a value without an object for it".to_owned();
         return references.post().cut(from, why);
     };
-    // Sealed at once, so that the death of its author does not take it.
-    let held = object.map(|object| references.stores().and_then(|stores| stores.seal(from, object)));
-    if matches!(held, Some(None)) {
-        let why = "it puts an object into the store that it has not borrowed".to_owned();
+    // Sealed or noted at once, so that the death of its author does not take it.
+    let stores = references.stores();
+    let placed = match place {
+        PutPlace::Letter => Some(None),
+        PutPlace::Store(object) => stores.and_then(|stores| {
+            let held = stores.seal(from, object)?;
+            Some(Some(PlacedObject::here(stores, held)))
+        }),
+        PutPlace::Far(far) => stores
+            .filter(|_| far.name.maker == from)
+            .map(|stores| Some(PlacedObject::elsewhere(stores, far))),
+    };
+    let Some(placed) = placed else {
+        let why = "it puts an object into a store that it has not filled".to_owned();
         return references.post().cut(from, why);
-    }
+    };
     let table = Arc::clone(references);
     references.arrived(from, parcels, move |handles| {
-        let content = match (handles, held.flatten()) {
+        let content = match (handles, placed) {
             (Ok(handles), Some(object)) => Ok(StoredValue::untyped(object, handles).into_object()),
             (Ok(handles), None) => Ok(SetValue::new(body.to_bytes(), handles).into_object()),
             (Err(error), _) => Err(Arc::new(Failure::from_error(error))),
@@ -112,7 +178,7 @@ pub(super) fn put(
     });
 }
 
-/// Has another process hold an object with a value, which lies in its store or in the body.
+/// Has another process hold an object with a value, which lies in a store or in the body.
 ///
 /// # Errors
 /// [`PostError`].
@@ -120,7 +186,7 @@ pub(crate) fn say_put(
     table: &References,
     to: Peer,
     parcels: Vec<Parcel>,
-    (object, body): (Option<StoreId>, Body),
+    (place, body): (PutPlace, Body),
 ) -> Result<u64, PostError> {
-    say(table, to, &FetchMessage::Put { parcels, object }, body)
+    say(table, to, &FetchMessage::Put { parcels, place }, body)
 }

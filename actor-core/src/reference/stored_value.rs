@@ -1,4 +1,4 @@
-//! A value that lies in the store of this host, whose agent is this process.
+//! A value of this process that lies in a store: that of its host, or of another one.
 //!
 //! The store has the encoded value, and the references in it are held here, beside it: where the bytes are moved or evicted they
 //! need no change. Whoever fetches the value decodes it, with views of the store; the value is kept for others only as long as somebody
@@ -16,14 +16,14 @@ use super::transit;
 use super::view::View;
 use crate::failure::Failure;
 use crate::promise::Answer;
-use crate::store::host_store::HeldObject;
+use crate::store::placed::PlacedObject;
 
 /// Decodes a value of the type that the function knows.
 type Decode = fn(&Bytes, Vec<Arc<Handle>>) -> Result<AnyShared, Failure>;
 
-/// A value in the store of this host.
+/// A value in a store.
 pub(crate) struct StoredValue {
-    object: HeldObject,
+    object: PlacedObject,
     handles: Vec<Arc<Handle>>,
     /// The way to decode the value, if it was put by this process, which knows the type.
     decode: Option<Decode>,
@@ -38,7 +38,7 @@ fn decode_as<T: Wire>(bytes: &Bytes, handles: Vec<Arc<Handle>>) -> Result<AnySha
 
 impl StoredValue {
     /// A value that this process has put.
-    pub(crate) fn of<T: Wire>(object: HeldObject, handles: Vec<Arc<Handle>>) -> Self {
+    pub(crate) fn of<T: Wire>(object: PlacedObject, handles: Vec<Arc<Handle>>) -> Self {
         StoredValue {
             object,
             handles,
@@ -48,7 +48,7 @@ impl StoredValue {
     }
 
     /// A value that another process has made.
-    pub(crate) fn untyped(object: HeldObject, handles: Vec<Arc<Handle>>) -> Self {
+    pub(crate) fn untyped(object: PlacedObject, handles: Vec<Arc<Handle>>) -> Self {
         StoredValue {
             object,
             handles,
@@ -72,7 +72,7 @@ impl StoredValue {
 
     /// Asks for the bytes.
     pub(super) fn open(&self) -> Answer<Result<Bytes, StoreError>> {
-        self.object.open_here()
+        self.object.open()
     }
 
     /// Decodes the value as a `T`, or takes the one that somebody has. This runs user code.
@@ -88,7 +88,7 @@ impl StoredValue {
     }
 
     /// The object in the store.
-    pub(super) fn object(&self) -> &HeldObject {
+    pub(super) fn object(&self) -> &PlacedObject {
         &self.object
     }
 

@@ -20,7 +20,7 @@ impl<T> Ref<T> {
                     .map_err(|error| Arc::new(Failure::from_error(error))),
             };
         }
-        let answer = match self.ask(Wish::Value) {
+        let answer = match self.ask(Wish::Letter) {
             Ok(answer) => answer.await,
             Err(error) => return Err(Arc::new(Failure::from_error(error))),
         };

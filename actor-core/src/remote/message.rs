@@ -11,6 +11,7 @@ use crate::failure::{Failure, FailureReport};
 use crate::hub::post::Letter;
 use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionId, Wants};
+use crate::store::message::FarObject;
 use crate::task::options::Submission;
 
 /// The service of calls.
@@ -32,6 +33,13 @@ pub(crate) enum CallMessage {
         call: CallId,
         /// The references in the value.
         parcels: Vec<Parcel>,
+    },
+    /// The submitted function has returned a value, which lies in the store of its host. No body.
+    Stored {
+        call: CallId,
+        /// The references in the value.
+        parcels: Vec<Parcel>,
+        object: FarObject,
     },
     /// The function gave no value. Body: a [`Fault`].
     Fault { call: CallId },
@@ -81,7 +89,9 @@ impl CallMessage {
     fn stream(&self) -> u64 {
         match self {
             CallMessage::Call { call, .. } | CallMessage::Cancel { call } => call.0 << 1,
-            CallMessage::Value { call, .. } | CallMessage::Fault { call } => call.0 << 1 | 1,
+            CallMessage::Value { call, .. }
+            | CallMessage::Stored { call, .. }
+            | CallMessage::Fault { call } => call.0 << 1 | 1,
             // Before the answer of the call, which has the same stream.
             CallMessage::Blocked { call, .. } => call.0 << 1 | 1,
             CallMessage::Submit { submission, .. } => submission.call.0 << 1,

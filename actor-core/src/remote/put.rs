@@ -5,7 +5,8 @@ use std::sync::Arc;
 use selvedge_channels::{Encoded, Traits, Wire, encode};
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::refs::RefError;
-use selvedge_objects::store::{StoreError, StoreId, StoreReport};
+use selvedge_objects::store::{StoreError, StoreReport};
+use selvedge_objects::transfer::CopyFacts;
 
 use crate::actor::arguments::Returned;
 use crate::body::Body;
@@ -14,6 +15,7 @@ use crate::current::NoBlocking;
 use crate::failure::Failure;
 use crate::reference::Ref;
 use crate::reference::content::ObjectValue;
+use crate::reference::fetch::PutPlace;
 use crate::reference::handle::Handle;
 use crate::reference::store_letters::say_put;
 use crate::reference::stored_value::StoredValue;
@@ -21,8 +23,9 @@ use crate::reference::transit::{self, Beside};
 use crate::remote::service::Remote;
 use crate::runtime::Runtime;
 use crate::store::borrowed::{Borrowed, Sealed};
-use crate::store::host_store::HeldObject;
+use crate::store::message::FarObject;
 use crate::store::options::StoreOptions;
+use crate::store::placed::PlacedObject;
 use crate::store::stores::StorePlace;
 use crate::waiting::{Unanswered, WaitPermit, wait_for};
 
@@ -93,8 +96,8 @@ impl From<Unanswered> for PutError {
 }
 
 impl Runtime {
-    /// Sets the sizes of the object store of this host and its folder for spilled objects. Has an effect until the first large value
-    /// is put.
+    /// Sets the sizes of the object store of each host and its folder for spilled objects. Has an effect on a host until the first large
+    /// value is put or fetched there.
     #[must_use]
     pub fn store(self, options: StoreOptions) -> Self {
         self.remote().stores.set_options(options);
@@ -106,8 +109,8 @@ impl Runtime {
     ///
     /// A value of more than 16 KiB lies in the host's object store, encoded. [`Ref::fetch`] maps it there: a tensor that is
     /// fetched is a view of the store, in every process of the host, and no byte is copied. Smaller values are kept beside the
-    /// reference. The owner is the process that made the runtime, so the value outlives a worker that has put it. A worker on another
-    /// host keeps what it puts itself, and other hosts get a value in a letter.
+    /// reference. The owner is the process that made the runtime, so the value outlives a worker that has put it. The bytes stay on the
+    /// host where they were put; another host gets a copy in its own store when somebody fetches the value there.
     ///
     /// ```
     /// # use selvedge_core as selvedge;
@@ -128,7 +131,8 @@ impl Runtime {
         self.remote().put(value).map(Ref::of)
     }
 
-    /// The contents of this host's object store. Only the process that made the runtime has one; in other processes this is empty.
+    /// The contents of this process's object store, and the hosts that have copies of its objects. The process that made the runtime has
+    /// a store and owns all objects; on another host one worker has a store. In other processes this is empty.
     #[must_use]
     pub fn objects(&self) -> StoreReport {
         self.remote().stores.report()
@@ -146,15 +150,14 @@ impl Remote {
         let (encoded, handles) = encoded;
         let bytes = encoded.len_bytes();
         if bytes <= INLINE_BYTES_MAX {
-            if self.me() != ProcessId::HEAD
-                && let Some(agent) = self.near_agent()
-            {
-                return self.put_there(agent, handles, None, encoded.to_vec().into());
+            if let Some(owner) = self.owner_of_puts() {
+                return self.put_there(owner, handles, (PutPlace::Letter, encoded.to_vec().into()));
             }
             drop(encoded);
             return Ok(self.put_here(ObjectValue::new(value, const { &Traits::WIRE })));
         }
-        let place = self.stores.place()?;
+        let place = wait_for(&mut self.stores.place(), CALL_TIMEOUT)?;
+        let place = place.map_err(|_| PutError::Shutdown)??;
         if matches!(place, StorePlace::Nowhere) {
             drop(encoded);
             return Ok(self.put_here(ObjectValue::new(value, const { &Traits::WIRE })));
@@ -164,24 +167,46 @@ impl Remote {
             // A function that must not wait asks nothing.
             _ => WaitPermit::begin(CALL_TIMEOUT)?.wait_for(&mut self.stores.borrow(&place, bytes as u64))?,
         };
-        let memory = memory.map_err(|_| PutError::Shutdown)??;
-        match (filled(memory, &encoded)?, place) {
-            (Sealed::Here(object), _) => {
-                let stored = StoredValue::of::<T>(object, handles);
-                Ok(self.put_here(stored.into_object()))
+        let memory = match memory.map_err(|_| PutError::Shutdown)? {
+            Err(StoreError::NoStore) => {
+                drop(encoded);
+                return Ok(self.put_here(ObjectValue::new(value, const { &Traits::WIRE })));
             }
-            (Sealed::There(object), StorePlace::Agent(agent)) => {
-                self.put_there(agent, handles, Some(object), Body::EMPTY)
+            memory => memory?,
+        };
+        let owner = self.owner_of_puts();
+        let (sealed, facts) = filled(memory, &encoded, self.stores.is_far())?;
+        match (sealed, facts, owner) {
+            (sealed, Some(facts), Some(owner)) => {
+                let filed = wait_for(&mut self.stores.file(sealed, owner, facts), CALL_TIMEOUT)?;
+                let far = filed.map_err(|_| PutError::Shutdown)??;
+                let put = self.put_there(owner, handles, (PutPlace::Far(far), Body::EMPTY));
+                if put.is_err() {
+                    self.stores.abandon(&far);
+                }
+                put
             }
-            (Sealed::There(_), StorePlace::Here(_) | StorePlace::Nowhere) => Err(StoreError::Gone.into()),
+            (Sealed::Here(held), None, None) => {
+                let placed = PlacedObject::here(&self.stores, held);
+                Ok(self.put_here(StoredValue::of::<T>(placed, handles).into_object()))
+            }
+            (Sealed::There(agent, object), None, _) => {
+                let put = self.put_there(agent, handles, (PutPlace::Store(object), Body::EMPTY));
+                if put.is_err() {
+                    self.stores.give_up(agent, object);
+                }
+                put
+            }
+            _ => Err(StoreError::Gone.into()),
         }
     }
 
-    /// The host agent, if this process can map its memory.
-    fn near_agent(&self) -> Option<Peer> {
-        self.post
-            .peer(ProcessId::HEAD)
-            .filter(|agent| self.post.is_near(*agent))
+    /// The process that owns what this one puts, if it is another one: the process that made the runtime.
+    fn owner_of_puts(&self) -> Option<Peer> {
+        match self.me() {
+            ProcessId::HEAD => None,
+            _ => self.post.peer(ProcessId::HEAD),
+        }
     }
 
     /// Makes an object of this process.
@@ -191,36 +216,19 @@ impl Remote {
         handle
     }
 
-    /// Has another process hold an object, which it finds in its store or in the letter.
+    /// Has another process hold an object, which lies in a store or in the letter.
     fn put_there(
         &self,
         agent: Peer,
         handles: Vec<Arc<Handle>>,
-        object: Option<StoreId>,
-        body: Body,
-    ) -> Result<Arc<Handle>, PutError> {
-        let put = self.say_put(agent, &handles, object, body);
-        if put.is_err()
-            && let Some(object) = object
-        {
-            self.stores.give_up(agent, object);
-        }
-        put
-    }
-
-    fn say_put(
-        &self,
-        agent: Peer,
-        handles: &[Arc<Handle>],
-        object: Option<StoreId>,
-        body: Body,
+        place: (PutPlace, Body),
     ) -> Result<Arc<Handle>, PutError> {
         let (handle, kept) = self.references.keep(agent).map_err(PutError::Reference)?;
         let mut parcels = vec![kept];
-        let passed = self.references.pass(handles, agent);
+        let passed = self.references.pass(&handles, agent);
         let passed = passed.map(|passed| parcels.extend(passed));
         let sent = passed.map_err(PutError::Reference).and_then(|()| {
-            let sent = say_put(&self.references, agent, parcels.clone(), (object, body));
+            let sent = say_put(&self.references, agent, parcels.clone(), place);
             sent.map_err(|error| PutError::Unreachable {
                 reason: error.to_string(),
             })
@@ -257,34 +265,75 @@ impl Remote {
         }
     }
 
-    fn stored(&self, body: &Body) -> Option<HeldObject> {
-        let place = self.stores.place().ok()?;
-        let mut answer = self.stores.borrow(&place, body.len() as u64);
-        let borrowed = WaitPermit::in_place(CALL_TIMEOUT).wait_for(&mut answer);
+    fn stored(&self, body: &Body) -> Option<PlacedObject> {
+        match self.fill_store(body, false)? {
+            (Sealed::Here(held), _) => Some(PlacedObject::here(&self.stores, held)),
+            (Sealed::There(..), _) => None,
+        }
+    }
+
+    /// Puts an encoded value, which another process is to own, into the store of this host.
+    ///
+    /// # Errors
+    /// The value, if the store has no room or this process can use none.
+    pub(super) fn put_far(
+        &self,
+        owner: Peer,
+        returned: Returned,
+    ) -> Result<(FarObject, Vec<Arc<Handle>>), Returned> {
+        let (body, handles) = match returned {
+            Returned::Bytes(body) => (body, Vec::new()),
+            Returned::Passed(body, Beside(handles)) => (body, handles),
+            other => return Err(other),
+        };
+        let filed = self.fill_store(&body, true).and_then(|(sealed, facts)| {
+            let mut filed = self.stores.file(sealed, owner, facts?);
+            WaitPermit::in_place(CALL_TIMEOUT)
+                .wait_for(&mut filed)
+                .ok()?
+                .ok()?
+                .ok()
+        });
+        match filed {
+            Some(far) => Ok((far, handles)),
+            None => Err(Returned::Passed(body, Beside(handles))),
+        }
+    }
+
+    /// Fills memory of the store of this host with an encoded value, and seals it. `None` if there is no room, or no store.
+    fn fill_store(&self, body: &Body, is_far: bool) -> Option<(Sealed, Option<CopyFacts>)> {
+        let wait = || WaitPermit::in_place(CALL_TIMEOUT);
+        let place = wait().wait_for(&mut self.stores.place()).ok()?.ok()?.ok()?;
+        let borrowed = wait().wait_for(&mut self.stores.borrow(&place, body.len() as u64));
         let mut borrowed = borrowed.ok()?.ok()?.ok()?;
-        let filled = borrowed.fill(body.len(), |mut memory| {
-            for segment in body.segments() {
-                let (here, rest) = memory
-                    .split_at_mut_checked(segment.len())
-                    .ok_or(StoreError::Gone)?;
-                here.copy_from_slice(segment);
-                memory = rest;
-            }
+        let mut checksum = None;
+        let filled = borrowed.fill(body.len(), |memory| {
+            body.copy_to(memory);
+            checksum = is_far.then(|| crc32fast::hash(memory));
             Ok::<(), StoreError>(())
         });
         filled.ok()?;
-        match borrowed.seal()? {
-            Sealed::Here(object) => Some(object),
-            Sealed::There(_) => None,
-        }
+        Some((borrowed.seal()?, facts(body.len(), checksum)))
     }
 }
 
-/// Fills memory with an encoded value, and seals it.
-fn filled(mut borrowed: Borrowed, encoded: &Encoded<'_>) -> Result<Sealed, PutError> {
-    borrowed.fill(encoded.len_bytes(), |memory| {
+fn facts(bytes: usize, checksum: Option<u32>) -> Option<CopyFacts> {
+    let bytes = bytes as u64;
+    checksum.map(|checksum| CopyFacts { bytes, checksum })
+}
+
+/// Fills memory with an encoded value, and seals it. What other hosts are to have gets a checksum.
+fn filled(
+    mut borrowed: Borrowed,
+    encoded: &Encoded<'_>,
+    is_far: bool,
+) -> Result<(Sealed, Option<CopyFacts>), PutError> {
+    let (bytes, mut checksum) = (encoded.len_bytes(), None);
+    borrowed.fill(bytes, |memory| {
         let written = encoded.write_to(memory);
+        checksum = is_far.then(|| crc32fast::hash(memory));
         written.map_err(|error| PutError::Unwritable(Failure::Channel(error.into())))
     })?;
-    borrowed.seal().ok_or(PutError::Store(StoreError::Gone))
+    let sealed = borrowed.seal().ok_or(PutError::Store(StoreError::Gone))?;
+    Ok((sealed, facts(bytes, checksum)))
 }

@@ -42,7 +42,7 @@ use crate::remote::threads::Threads;
 use crate::remote::unreachable::Unreachable;
 use crate::remote::waiter::{Outcome, Waiter};
 use crate::remote_channel::service::RemoteChannels;
-use crate::store::message::STORES;
+use crate::store::message::{STORES, TRANSFERS};
 use crate::store::stores::Stores;
 use crate::task::tasks::{TaskHost, Tasks};
 
@@ -314,6 +314,7 @@ fn name_of(service: Service) -> &'static str {
         REFERENCES => "references",
         CHANNELS => "channels",
         STORES => "stores",
+        TRANSFERS => "transfers",
         PROGRAMS => "graphs",
         Service::SESSION => "acknowledgements",
         _ => "others",

@@ -14,15 +14,19 @@ use crate::cancel::CallCancel;
 use crate::failure::Failure;
 use crate::hub::post::{Letter, PostError, Receiver};
 use crate::reference::content::Content;
+use crate::reference::handle::Handle;
 use crate::reference::letters::ReferenceService;
+use crate::reference::stored_value::StoredValue;
 use crate::reference::transit::Beside;
 use crate::remote::asking::log;
 use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionEntry, FunctionId, Invocation, Wants, find_function, known_functions};
 use crate::remote::message::{CALLS, CallMessage, Fault};
+use crate::remote::put::is_large;
 use crate::remote::service::Remote;
 use crate::remote::waiter::Outcome;
-use crate::store::message::STORES;
+use crate::store::message::{FarObject, STORES, TRANSFERS};
+use crate::store::placed::PlacedObject;
 use crate::task::blocking::Scheduled;
 
 /// A call of another process.
@@ -38,7 +42,7 @@ impl Receiver for Remote {
         match letter.service {
             CALLS => {}
             CHANNELS => return self.channels.received(from, letter),
-            STORES => return self.stores.received(from, &letter),
+            STORES | TRANSFERS => return self.stores.received(from, letter),
             _ => return ReferenceService(&self.references).received(from, letter),
         }
         match CallMessage::of(&letter) {
@@ -57,6 +61,13 @@ impl Receiver for Remote {
             }
             Some(CallMessage::Value { call, parcels }) => {
                 self.value_arrived(from, call, parcels, letter.body);
+            }
+            Some(CallMessage::Stored {
+                call,
+                parcels,
+                object,
+            }) => {
+                self.stored_arrived(from, call, parcels, object);
             }
             Some(CallMessage::Fault { call }) => {
                 self.answered(from, call, || Err(Fault::decode(&letter.body.to_bytes()).into()));
@@ -111,6 +122,26 @@ impl Remote {
             let Some(this) = this.upgrade() else { return };
             this.answered(from, call, || match handles {
                 Ok(handles) => Ok(Returned::Passed(body, Beside(handles))),
+                Err(error) => Err(RemoteError::Failed(Failure::from_error(error))),
+            });
+        });
+    }
+
+    /// The value of a submitted call has been put into the store of the worker's host.
+    fn stored_arrived(&self, from: Peer, call: CallId, parcels: Vec<Parcel>, object: FarObject) {
+        if object.name.maker != from {
+            let why = "it has made a value that another process has filled".to_owned();
+            return self.post.cut(from, why);
+        }
+        let this = self.this.clone();
+        // Noted at once: the death of the worker leaves it, and the drop gives it back if nobody waits for it.
+        let placed = PlacedObject::elsewhere(&self.stores, object);
+        self.references.arrived(from, parcels, move |handles| {
+            let Some(this) = this.upgrade() else { return };
+            this.answered(from, call, || match handles {
+                Ok(handles) => Ok(Returned::Kept(
+                    StoredValue::untyped(placed, handles).into_object(),
+                )),
                 Err(error) => Err(RemoteError::Failed(Failure::from_error(error))),
             });
         });
@@ -172,6 +203,13 @@ impl Remote {
             let Some(this) = this.upgrade() else { return };
             let PeerCall { call, wants, .. } = asked;
             match (wants, outcome, kept) {
+                (Wants::Submitted, Ok(returned), _) if is_large(&returned) && this.stores.is_far() => {
+                    let again = Arc::clone(&this);
+                    this.do_soon(move || match again.put_far(from, returned) {
+                        Ok((object, handles)) => again.succeed_far(from, call, object, &handles),
+                        Err(returned) => again.succeed(from, call, returned),
+                    });
+                }
                 (Wants::Value | Wants::Submitted | Wants::End, Ok(returned), _) => {
                     this.succeed(from, call, returned)
                 }
@@ -225,6 +263,32 @@ impl Remote {
             }
             sent => self.post.told(from, sent),
         }
+    }
+
+    /// Tells the process that asked in which store the value of its call lies.
+    fn succeed_far(&self, from: Peer, call: CallId, object: FarObject, handles: &[Arc<Handle>]) {
+        if !self.served.lock().end(from, call) {
+            return self.stores.abandon(&object);
+        }
+        let parcels = match self.references.pass(handles, from) {
+            Ok(parcels) => parcels,
+            Err(error) => {
+                self.stores.abandon(&object);
+                let report = Failure::from_error(error).into_report();
+                return self.send_fault(from, call, &Fault::Failed(report));
+            }
+        };
+        let message = CallMessage::Stored {
+            call,
+            parcels: parcels.clone(),
+            object,
+        };
+        let sent = self.post.send(from, message.letter(Body::EMPTY));
+        if sent.is_err() {
+            self.references.not_sent(from, &parcels);
+            self.stores.abandon(&object);
+        }
+        self.post.told(from, sent);
     }
 
     fn fail(&self, from: Peer, call: CallId, fault: Fault) {

@@ -37,7 +37,7 @@ pub(crate) enum Sealed {
     /// In the store of this process.
     Here(HeldObject),
     /// In that of another process, which seals it when it is told the object's name.
-    There(StoreId),
+    There(Peer, StoreId),
 }
 
 impl Borrowed {
@@ -46,6 +46,45 @@ impl Borrowed {
             lent,
             from: Some(from),
         }
+    }
+
+    fn memory(&self) -> Result<&Arc<ExtentFile>, StoreError> {
+        match &self.from {
+            Some(BorrowedFrom::Host(host)) => Ok(host.memory()),
+            Some(BorrowedFrom::Agent { memory, .. }) => Ok(memory),
+            None => Err(StoreError::Gone),
+        }
+    }
+
+    /// Reserves the pages of the memory, before it is written piece by piece.
+    ///
+    /// # Errors
+    /// [`StoreError::Memory`].
+    pub(super) fn prepare(&self) -> Result<(), StoreError> {
+        reserve(self.memory()?, &self.lent.bare)
+    }
+
+    /// Writes a piece at a place of the memory, which was [prepared](Self::prepare). Returns the piece's CRC-32.
+    ///
+    /// # Errors
+    /// [`StoreError::Memory`]: the piece does not lie in the memory.
+    pub(super) fn write_at(&mut self, offset: u64, piece: &Body) -> Result<u32, StoreError> {
+        let extent = self.lent.extent;
+        let length = piece.len() as u64;
+        if offset
+            .checked_add(length)
+            .is_none_or(|end| end > extent.len_bytes)
+        {
+            let why = "a piece lies outside of what the store has lent".to_owned();
+            return Err(StoreError::Memory { why });
+        }
+        let part = Extent {
+            offset: extent.offset.saturating_add(offset),
+            len_bytes: length,
+        };
+        let mut lent = lend(self.memory()?, part, piece.len(), &[])?;
+        piece.copy_to(lent.as_mut_slice());
+        Ok(crc32fast::hash(lent.as_mut_slice()))
     }
 
     /// Has the memory filled: `fill` gets as many bytes as were asked for.
@@ -57,12 +96,7 @@ impl Borrowed {
         bytes: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let memory = match &self.from {
-            Some(BorrowedFrom::Host(host)) => host.memory(),
-            Some(BorrowedFrom::Agent { memory, .. }) => memory,
-            None => return Err(StoreError::Gone.into()),
-        };
-        let mut lent = lend(memory, self.lent.extent, bytes, &self.lent.bare)?;
+        let mut lent = lend(self.memory()?, self.lent.extent, bytes, &self.lent.bare)?;
         fill(lent.as_mut_slice())
     }
 
@@ -71,7 +105,7 @@ impl Borrowed {
         let object = self.lent.object;
         match self.from.take()? {
             BorrowedFrom::Host(host) => host.seal_here(object).map(Sealed::Here),
-            BorrowedFrom::Agent { .. } => Some(Sealed::There(object)),
+            BorrowedFrom::Agent { agent, .. } => Some(Sealed::There(agent, object)),
         }
     }
 }
@@ -92,6 +126,18 @@ impl Drop for Borrowed {
     }
 }
 
+/// Reserves the pages of these parts.
+fn reserve(memory: &ExtentFile, bare: &[Extent]) -> Result<(), StoreError> {
+    for part in bare {
+        let length = usize::try_from(part.len_bytes).unwrap_or(usize::MAX);
+        let reserved = memory.reserve(part.offset, length);
+        reserved.map_err(|error| StoreError::Memory {
+            why: error.to_string(),
+        })?;
+    }
+    Ok(())
+}
+
 /// Borrows an extent that the store has noted as lent, after its pages are reserved.
 ///
 /// # Errors
@@ -110,10 +156,7 @@ pub(super) fn lend(
             why: "the store has lent too little".to_owned(),
         });
     }
-    for part in bare {
-        let length = usize::try_from(part.len_bytes).unwrap_or(usize::MAX);
-        memory.reserve(part.offset, length).map_err(failed)?;
-    }
+    reserve(memory, bare)?;
     // SAFETY: the store has lent the extent to this process alone, and it is read by nobody before it is sealed (STORE-1); the pages
     // that it did not have are reserved.
     unsafe { memory.lend(extent.offset, bytes) }.map_err(failed)

@@ -292,6 +292,21 @@ impl HostStore {
         answer
     }
 
+    /// Asks for memory for an object that this process fills piece by piece.
+    pub(super) fn borrow_then(
+        &self,
+        bytes: u64,
+        then: impl FnOnce(Result<Borrowed, StoreError>) + Send + 'static,
+    ) {
+        let this = Weak::clone(&self.this);
+        self.borrow_for(self.me, bytes, move |lent| {
+            then(lent.and_then(|lent| {
+                let host = this.upgrade().ok_or(StoreError::Gone)?;
+                Ok(Borrowed::new(lent, BorrowedFrom::Host(host)))
+            }));
+        });
+    }
+
     /// Asks for memory for an object of another process.
     pub(super) fn borrow_for(
         &self,
@@ -310,11 +325,12 @@ impl HostStore {
         if !state.store.is_borrowed(by, object) {
             return None;
         }
+        let bytes = state.store.bytes_of(object)?;
         let actions = state.store.step(StoreEvent::Seal { by, object });
         let given = self.order(&mut state, actions);
         drop(state);
         self.tell(given);
-        Some(HeldObject { host, object })
+        Some(HeldObject { host, object, bytes })
     }
 
     /// Seals an object of this process.
@@ -355,9 +371,28 @@ impl HostStore {
 pub(crate) struct HeldObject {
     host: Arc<HostStore>,
     object: StoreId,
+    bytes: u64,
 }
 
 impl HeldObject {
+    /// The length of the object.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The name of the object in its store.
+    pub(super) fn object(&self) -> StoreId {
+        self.object
+    }
+
+    /// Asks for a pin, for this process.
+    pub(super) fn pin_here(&self, then: impl FnOnce(Result<Arc<ObjectPin>, StoreError>) + Send + 'static) {
+        let host = Arc::clone(&self.host);
+        self.open_for(self.host.me, move |granted| {
+            then(granted.map(|spot| Arc::new(ObjectPin::new(spot, PinFrom::Host(host)))));
+        });
+    }
+
     /// Asks for the bytes, for this process.
     pub(crate) fn open_here(&self) -> Answer<Result<Bytes, StoreError>> {
         let (promise, answer) = promise();

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use selvedge_channels::{Provider, Segment};
+use serde::{Deserialize, Serialize};
 
 /// The share of the memory that a process may have at most which a store has by default: 3/10.
 const SHARE: (u64, u64) = (3, 10);
@@ -11,7 +12,7 @@ const SHARE: (u64, u64) = (3, 10);
 ///
 /// By default a store has 3/10 of the memory that the tightest limit of the process allows, and spills into the folder for temporary
 /// files. Memory is taken as objects come, not at once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreOptions {
     bytes: Option<u64>,
     folder: Option<PathBuf>,

@@ -6,21 +6,18 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use selvedge_channels::SegmentError;
 use selvedge_channels::platform::extent_file::{ExtentFile, ExtentView};
-use selvedge_cluster::frame::Class;
 use selvedge_cluster::peer::Peer;
 
 use super::host_store::HostStore;
-use super::message::{ObjectSpot, STORES, StoreMessage};
-use super::stores::Stores;
-use crate::body::Body;
-use crate::hub::post::Letter;
+use super::mappings::Mappings;
+use super::message::ObjectSpot;
 
 /// The store that has granted it.
 pub(super) enum PinFrom {
     /// The store of this process.
     Host(Arc<HostStore>),
     /// Another process of the host.
-    Agent { agent: Peer, stores: Arc<Stores> },
+    Agent { agent: Peer, mappings: Arc<Mappings> },
 }
 
 /// The right of this process to read an object. It ends with the drop of this and of all bytes that were got by it.
@@ -43,10 +40,10 @@ impl ObjectPin {
     fn memory(&self) -> Option<&Arc<ExtentFile>> {
         match &self.from {
             PinFrom::Host(host) => Some(host.memory()),
-            PinFrom::Agent { agent, stores } => {
+            PinFrom::Agent { agent, mappings } => {
                 let mapped = self
                     .mapped
-                    .get_or_init(|| stores.mapped(*agent, &self.spot.memory).ok());
+                    .get_or_init(|| mappings.of(*agent, &self.spot.memory).ok());
                 mapped.as_ref()
             }
         }
@@ -76,12 +73,7 @@ impl Drop for ObjectPin {
         let (object, grant) = (self.spot.object, self.spot.grant);
         match &self.from {
             PinFrom::Host(host) => host.close_here(object, grant),
-            PinFrom::Agent { agent, stores } => {
-                let message = StoreMessage::Close { object, grant };
-                let letter = Letter::new(STORES, Class::Ordered, &message, Body::EMPTY);
-                let sent = stores.post().send(*agent, letter);
-                stores.post().told(*agent, sent);
-            }
+            PinFrom::Agent { agent, mappings } => mappings.close(*agent, object, grant),
         }
     }
 }

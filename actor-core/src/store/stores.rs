@@ -1,20 +1,24 @@
 //! The store as a process sees it: its own, if it is the host agent, or that of the agent.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use selvedge_channels::platform::extent_file::ExtentFile;
-use selvedge_channels::{SegmentError, SegmentId};
+use selvedge_channels::SegmentError;
 use selvedge_cluster::frame::Class;
-use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::{Peer, ProcessId};
+use selvedge_objects::refs::RefId;
 use selvedge_objects::store::{StoreError, StoreEvent, StoreId, StoreReport};
+use selvedge_objects::transfer::CopyName;
 
-use super::borrowed::{Borrowed, BorrowedFrom};
+use super::agents::AgentTable;
 use super::host_store::{HeldObject, HostStore, Wake};
-use super::message::{LentSpot, ObjectSpot, STORES, StoreMessage};
+use super::mappings::Mappings;
+use super::message::{ObjectSpot, STORES, StoreMessage};
 use super::options::StoreOptions;
 use super::pin::{ObjectPin, PinFrom};
+use super::questions::Questions;
+use super::transfers::Transfers;
 use crate::body::Body;
 use crate::hub::post::{Letter, Post, PostError};
 use crate::promise::{Answer, Promise, promise_by_letter};
@@ -29,8 +33,13 @@ pub(crate) struct Stores {
     /// The store that this process has.
     host: Mutex<OwnStore>,
     /// The memory of others.
-    mapped: Mutex<IdMap<Peer, Arc<ExtentFile>>>,
-    questions: Mutex<Questions>,
+    pub(super) mappings: Arc<Mappings>,
+    pub(super) questions: Mutex<Questions>,
+    pub(super) agents: Mutex<AgentTable>,
+    transfers: Arc<Transfers>,
+    /// The numbers of the objects to which this process has given names.
+    names: AtomicU64,
+    pub(super) this: Weak<Stores>,
 }
 
 enum OwnStore {
@@ -39,32 +48,35 @@ enum OwnStore {
     Closed,
 }
 
-#[derive(Default)]
-struct Questions {
-    open: IdMap<u64, (Peer, Promise<Result<Borrowed, StoreError>>)>,
-    numbers: u64,
-}
-
 /// The place where this process puts large objects.
+#[derive(Clone)]
 pub(crate) enum StorePlace {
     /// Into its own store.
     Here(Arc<HostStore>),
     /// Into that of the host agent.
     Agent(Peer),
-    /// Nowhere: the agent is on another host, or processes share no memory.
+    /// Nowhere: processes share no memory, or the agent cannot be reached.
     Nowhere,
 }
 
 impl Stores {
     pub(crate) fn new(post: Arc<dyn Post>, threads: &Threads, wake: Wake) -> Arc<Self> {
-        Arc::new(Stores {
-            post,
-            threads: threads.clone(),
-            wake,
-            options: Mutex::default(),
-            host: Mutex::new(OwnStore::NotNeeded),
-            mapped: Mutex::default(),
-            questions: Mutex::default(),
+        Arc::new_cyclic(|this| {
+            let stores = Weak::<Stores>::clone(this);
+            let host = move || stores.upgrade().ok_or(StoreError::Gone)?.own_store();
+            Stores {
+                transfers: Transfers::new(Arc::clone(&post), threads, host),
+                mappings: Arc::new(Mappings::new(Arc::clone(&post))),
+                post,
+                threads: threads.clone(),
+                wake,
+                options: Mutex::default(),
+                host: Mutex::new(OwnStore::NotNeeded),
+                questions: Mutex::default(),
+                agents: Mutex::default(),
+                names: AtomicU64::new(0),
+                this: Weak::clone(this),
+            }
         })
     }
 
@@ -72,38 +84,97 @@ impl Stores {
         self.post.as_ref()
     }
 
+    pub(super) fn shared_post(&self) -> Arc<dyn Post> {
+        Arc::clone(&self.post)
+    }
+
+    pub(super) fn transfers(&self) -> &Transfers {
+        &self.transfers
+    }
+
+    /// Sets who is told of a reference of this process whose value has no copy on any host any more. It must not run user code. Later
+    /// calls have no effect. Without this, fetches of the value end with [`StoreError::Lost`].
+    #[cfg_attr(not(test), expect(dead_code, reason = "nobody makes such a value again yet"))]
+    pub(crate) fn on_lost(&self, tell: Box<dyn Fn(RefId) + Send + Sync>) {
+        self.transfers.on_lost(tell);
+    }
+
     /// Sets the sizes of the store, until it is made.
     pub(crate) fn set_options(&self, options: StoreOptions) {
         *self.options.lock() = options;
     }
 
+    pub(super) fn options(&self) -> StoreOptions {
+        self.options.lock().clone()
+    }
+
+    /// Whether a process lives, as far as this one knows.
+    pub(super) fn is_living(&self, peer: Peer) -> bool {
+        peer == self.post.me() || self.post.peer(peer.process) == Some(peer)
+    }
+
+    /// A name for an object that nobody has given a name.
+    pub(super) fn next_name(&self) -> CopyName {
+        CopyName {
+            maker: self.post.me(),
+            // Relaxed: the numbers only have to differ.
+            number: self.names.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// Whether the owner of what this process puts is on another host.
+    pub(crate) fn is_far(&self) -> bool {
+        let head = self.post.peer(ProcessId::HEAD);
+        self.post.me().process != ProcessId::HEAD && !head.is_some_and(|head| self.post.is_near(head))
+    }
+
     /// The place where this process puts large objects. The agent's store is made when it is needed first.
+    pub(crate) fn place(&self) -> Answer<Result<StorePlace, StoreError>> {
+        if let Some(known) = self.known_agent() {
+            return Answer::ready(self.place_at(known));
+        }
+        let (promise, answer) = promise_by_letter(self.post.lead());
+        let this = Weak::clone(&self.this);
+        self.with_agent(move |agent| {
+            if let Some(this) = this.upgrade() {
+                this.keep(promise, this.place_at(agent));
+            }
+        });
+        answer
+    }
+
+    fn place_at(&self, agent: Option<Peer>) -> Result<StorePlace, StoreError> {
+        match agent {
+            Some(agent) if agent == self.post.me() => match self.own_store() {
+                Ok(own) => Ok(StorePlace::Here(own)),
+                Err(StoreError::NoStore) => Ok(StorePlace::Nowhere),
+                Err(error) => Err(error),
+            },
+            Some(agent) => Ok(StorePlace::Agent(agent)),
+            None => Ok(StorePlace::Nowhere),
+        }
+    }
+
+    /// The store of this process. It is made, if it is not there.
     ///
     /// # Errors
-    /// [`StoreError::Memory`], [`StoreError::Gone`] once this process ends.
-    pub(crate) fn place(&self) -> Result<StorePlace, StoreError> {
-        let me = self.post.me();
-        if me.process != ProcessId::HEAD {
-            let agent = self.post.peer(ProcessId::HEAD);
-            let agent = agent.filter(|agent| self.post.is_near(*agent));
-            return Ok(agent.map_or(StorePlace::Nowhere, StorePlace::Agent));
-        }
+    /// [`StoreError::Memory`], [`StoreError::Gone`] once this process ends, [`StoreError::NoStore`].
+    pub(super) fn own_store(&self) -> Result<Arc<HostStore>, StoreError> {
         let mut host = self.host.lock();
         match &*host {
-            OwnStore::Open(open) => Ok(StorePlace::Here(Arc::clone(open))),
+            OwnStore::Open(open) => Ok(Arc::clone(open)),
             OwnStore::Closed => Err(StoreError::Gone),
             OwnStore::NotNeeded => {
-                let options = self.options.lock().clone();
-                match HostStore::create(me, &options, &self.threads, Arc::clone(&self.wake)) {
-                    Ok(made) => {
-                        *host = OwnStore::Open(Arc::clone(&made));
-                        Ok(StorePlace::Here(made))
-                    }
-                    Err(SegmentError::Unsupported) => Ok(StorePlace::Nowhere),
-                    Err(error) => Err(StoreError::Memory {
+                let (me, options) = (self.post.me(), self.options());
+                let made = HostStore::create(me, &options, &self.threads, Arc::clone(&self.wake));
+                let made = made.map_err(|error| match error {
+                    SegmentError::Unsupported => StoreError::NoStore,
+                    error => StoreError::Memory {
                         why: error.to_string(),
-                    }),
-                }
+                    },
+                })?;
+                *host = OwnStore::Open(Arc::clone(&made));
+                Ok(made)
             }
         }
     }
@@ -118,51 +189,15 @@ impl Stores {
 
     /// The contents of this process's store; nothing, if it has none.
     pub(crate) fn report(&self) -> StoreReport {
-        self.own().map_or_else(StoreReport::default, |own| own.report())
-    }
-
-    /// Asks for memory for an object.
-    pub(crate) fn borrow(&self, from: &StorePlace, bytes: u64) -> Answer<Result<Borrowed, StoreError>> {
-        let agent = match from {
-            StorePlace::Here(host) => return host.borrow_here(bytes),
-            StorePlace::Agent(agent) => *agent,
-            StorePlace::Nowhere => return Answer::ready(Err(StoreError::Gone)),
-        };
-        let (promise, answer) = promise_by_letter(self.post.lead());
-        let question = {
-            let mut questions = self.questions.lock();
-            questions.numbers += 1;
-            let question = questions.numbers;
-            questions.open.insert(question, (agent, promise));
-            question
-        };
-        if self
-            .say(agent, &StoreMessage::Reserve { question, bytes })
-            .is_err()
-        {
-            self.answered(agent, question, Err(StoreError::Gone));
-        }
-        answer
-    }
-
-    /// The memory of another process.
-    ///
-    /// # Errors
-    /// [`SegmentError`].
-    pub(super) fn mapped(&self, agent: Peer, id: &SegmentId) -> Result<Arc<ExtentFile>, SegmentError> {
-        let mut mapped = self.mapped.lock();
-        if let Some(memory) = mapped.get(&agent).filter(|memory| memory.id() == id) {
-            return Ok(Arc::clone(memory));
-        }
-        let memory = ExtentFile::open(id)?;
-        mapped.insert(agent, Arc::clone(&memory));
-        Ok(memory)
+        let mut report = self.own().map_or_else(StoreReport::default, |own| own.report());
+        report.listed = self.transfers.report();
+        report
     }
 
     /// The pin of an object of another process's store, which has granted it.
-    pub(crate) fn pin(self: &Arc<Self>, agent: Peer, spot: ObjectSpot) -> Arc<ObjectPin> {
-        let stores = Arc::clone(self);
-        Arc::new(ObjectPin::new(spot, PinFrom::Agent { agent, stores }))
+    pub(crate) fn pin(&self, agent: Peer, spot: ObjectSpot) -> Arc<ObjectPin> {
+        let mappings = Arc::clone(&self.mappings);
+        Arc::new(ObjectPin::new(spot, PinFrom::Agent { agent, mappings }))
     }
 
     /// Seals an object that another process has filled in the store of this one; `None` if it has not borrowed its memory.
@@ -170,33 +205,9 @@ impl Stores {
         self.own()?.seal(by, object)
     }
 
-    fn say(&self, to: Peer, message: &StoreMessage) -> Result<u64, PostError> {
+    pub(super) fn say(&self, to: Peer, message: &StoreMessage) -> Result<u64, PostError> {
         self.post
             .send(to, Letter::new(STORES, Class::Ordered, message, Body::EMPTY))
-    }
-
-    /// A letter has arrived.
-    pub(crate) fn received(self: &Arc<Self>, from: Peer, letter: &Letter) {
-        let message = match postcard::from_bytes(&letter.head) {
-            Ok(message) => message,
-            Err(error) => {
-                let why = format!("it sent a letter about a store that cannot be read: {error}");
-                return self.post.cut(from, why);
-            }
-        };
-        match message {
-            StoreMessage::Reserve { question, bytes } => self.reserve(from, question, bytes),
-            StoreMessage::Lent { question, lent } => {
-                let borrowed = self.borrowed(from, lent);
-                self.answered(from, question, borrowed);
-            }
-            StoreMessage::Refused { question, error } => self.answered(from, question, Err(error)),
-            StoreMessage::Abort { object } => self.own_event(StoreEvent::Abort { by: from, object }),
-            StoreMessage::Close { object, grant } => {
-                let by = from;
-                self.own_event(StoreEvent::Close { by, object, grant });
-            }
-        }
     }
 
     /// An object that this process has filled, and of which the agent was not told, is not made.
@@ -214,97 +225,44 @@ impl Stores {
         });
     }
 
-    fn own_event(&self, event: StoreEvent) {
+    pub(super) fn own_event(&self, event: StoreEvent) {
         if let Some(own) = self.own() {
             own.event(event);
         }
     }
 
-    /// Another process asks for memory. It has the store of this process made, if it is the first one to put something.
-    fn reserve(self: &Arc<Self>, from: Peer, question: u64, bytes: u64) {
-        let this = Arc::clone(self);
-        let then = move |lent: Result<LentSpot, StoreError>| {
-            let message = match lent {
-                Ok(lent) => StoreMessage::Lent { question, lent },
-                Err(error) => StoreMessage::Refused { question, error },
-            };
-            let sent = this.say(from, &message);
-            this.post.told(from, sent);
-        };
-        match self.place() {
-            Ok(StorePlace::Here(host)) => host.borrow_for(from, bytes, then),
-            Ok(StorePlace::Agent(_) | StorePlace::Nowhere) => then(Err(StoreError::Gone)),
-            Err(error) => then(Err(error)),
-        }
-    }
-
-    /// The memory that another process has lent. It goes back if this process cannot map it.
-    fn borrowed(&self, agent: Peer, lent: LentSpot) -> Result<Borrowed, StoreError> {
-        let object = lent.object;
-        match self.mapped(agent, &lent.memory) {
-            Ok(memory) => {
-                let post = Arc::clone(&self.post);
-                let from = BorrowedFrom::Agent { agent, post, memory };
-                Ok(Borrowed::new(lent, from))
-            }
-            Err(error) => {
-                let sent = self.say(agent, &StoreMessage::Abort { object });
-                self.post.told(agent, sent);
-                Err(StoreError::Memory {
-                    why: error.to_string(),
-                })
-            }
-        }
-    }
-
-    fn answered(&self, from: Peer, question: u64, borrowed: Result<Borrowed, StoreError>) {
-        let mut questions = self.questions.lock();
-        let is_its = questions
-            .open
-            .get(&question)
-            .is_some_and(|(agent, _)| *agent == from);
-        let asked = if is_its {
-            questions.open.remove(&question)
-        } else {
-            None
-        };
-        drop(questions);
-        if let Some((_, promise)) = asked
-            && let Some(waker) = promise.keep_unwoken(borrowed)
-        {
+    /// Keeps a promise, on a thread that must not run user code.
+    pub(super) fn keep<T>(&self, promise: Promise<T>, answer: T) {
+        if let Some(waker) = promise.keep_unwoken(answer) {
             (self.wake)(waker);
         }
     }
 
     /// The process of a peer of this host has ended.
     pub(crate) fn ended(&self, peer: Peer) {
-        self.own_event(StoreEvent::Ended(peer));
+        // Of one that is reached over a network only the kernel knows.
+        if !self.is_watched(peer) {
+            self.own_event(StoreEvent::Ended(peer));
+        }
     }
 
     /// A peer is dead. Its process may still run.
     pub(crate) fn died(&self, peer: Peer) {
         self.own_event(StoreEvent::Dead(peer));
-        let memory = self.mapped.lock().remove(&peer);
-        drop(memory);
-        let mut questions = self.questions.lock();
-        let of_dead = questions.open.extract(|_, (agent, _)| *agent == peer);
-        drop(questions);
-        for (_, (_, promise)) in of_dead {
-            if let Some(waker) = promise.keep_unwoken(Err(StoreError::Gone)) {
-                (self.wake)(waker);
-            }
-        }
+        self.agent_died(peer);
+        self.transfers.died(peer);
+        self.mappings.forget(peer);
+        self.ask_others(peer);
     }
 
     /// The process ends: whoever waits for the store waits no more.
     pub(crate) fn stop(&self) {
+        self.transfers.stop();
         let own = std::mem::replace(&mut *self.host.lock(), OwnStore::Closed);
         if let OwnStore::Open(own) = own {
             own.close();
         }
-        let open = std::mem::take(&mut self.questions.lock().open);
-        drop(open);
-        let mapped = std::mem::take(&mut *self.mapped.lock());
-        drop(mapped);
+        self.end_questions();
+        self.mappings.clear();
     }
 }

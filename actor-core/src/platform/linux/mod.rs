@@ -15,6 +15,7 @@ pub(crate) mod pages;
 mod peer_rings;
 pub(crate) mod peer_socket;
 pub(crate) mod premain;
+pub(crate) mod process_end;
 pub(crate) mod restart;
 pub(crate) mod sentinel;
 pub(crate) mod signal;

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use selvedge_cluster::frame::Class;
+use selvedge_cluster::frame::{Class, Service};
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 use selvedge_cluster::session::Outcome;
 
@@ -42,6 +42,10 @@ struct State {
     cut: Vec<(ProcessId, ProcessId)>,
     /// The number of further letters that are taken for a process.
     room: BTreeMap<ProcessId, usize>,
+    /// The hosts of processes that have one of their own.
+    hosts: BTreeMap<ProcessId, String>,
+    /// The service and the number of its letters after which those of that service to a process are held.
+    hold_after: BTreeMap<ProcessId, (Service, usize)>,
     /// Sender, addressee and length of each letter that was sent.
     sent: Vec<(ProcessId, ProcessId, usize)>,
 }
@@ -112,9 +116,43 @@ impl Network {
         self.0.lock().nodes.get_mut(&id(number)).unwrap().held = Some(Vec::new());
     }
 
+    /// Has each process be on a host of its own, with memory that no other one maps.
+    pub(super) fn spread(&self) {
+        let mut state = self.0.lock();
+        let hosts = state.nodes.keys().map(|process| (*process, process.to_string()));
+        state.hosts = hosts.collect();
+    }
+
+    /// Stops the hand-over of the letters of a service to a process after so many of them.
+    pub(super) fn hold_after(&self, number: u32, service: Service, letters: usize) {
+        let mut state = self.0.lock();
+        state.hold_after.insert(id(number), (service, letters));
+        state.nodes.get_mut(&id(number)).unwrap().held = Some(Vec::new());
+    }
+
+    /// The number of letters of a process to another one that are held.
+    pub(super) fn held(&self, from: u32, to: u32) -> usize {
+        let state = self.0.lock();
+        let held = state.nodes[&id(to)].held.iter().flatten();
+        held.filter(|(sender, ..)| sender.process == id(from)).count()
+    }
+
+    /// Waits until so many letters of a process to another one are held.
+    pub(super) fn wait_until_held(&self, from: u32, to: u32, letters: usize) {
+        let late = Instant::now() + Duration::from_secs(60);
+        while self.held(from, to) < letters {
+            assert!(
+                Instant::now() < late,
+                "{letters} letters of {from} to {to} do not come"
+            );
+            thread::yield_now();
+        }
+    }
+
     /// Hands over the letters that were held, and further ones.
     pub(super) fn release(&self, number: u32) {
         let mut state = self.0.lock();
+        state.hold_after.remove(&id(number));
         let node = state.nodes.get_mut(&id(number)).unwrap();
         for (from, _, letter) in node.held.take().unwrap_or_default() {
             drop(node.events.send(NetworkEvent::Letter(from, letter)));
@@ -139,6 +177,12 @@ impl Network {
         let mut state = self.0.lock();
         let dead = state.nodes.remove(&id(number)).unwrap();
         state.dead.push(dead.peer);
+        for node in state.nodes.values_mut() {
+            // No letter of a dead one follows its death.
+            node.held
+                .iter_mut()
+                .for_each(|held| held.retain(|(from, ..)| *from != dead.peer));
+        }
         let held = dead.held.unwrap_or_default();
         for node in state.nodes.values() {
             let fates = held.iter().filter(|(from, ..)| *from == node.peer);
@@ -196,14 +240,27 @@ impl Post for Memory {
         }
         state.sent.push((self.me.process, to.process, bytes));
         let number = state.sent.len() as u64;
+        let is_through = match state.hold_after.get_mut(&to.process) {
+            Some((service, _)) if *service != letter.service => true,
+            Some((_, left)) => {
+                let is_through = *left > 0;
+                *left = left.saturating_sub(1);
+                is_through
+            }
+            None => false,
+        };
         let node = state.nodes.get_mut(&to.process);
         let node = node.ok_or(PostError::NoSuchPeer(to.process))?;
         match &mut node.held {
-            Some(held) => held.push((self.me, number, letter)),
+            Some(held) if !is_through => held.push((self.me, number, letter)),
             // The test may have ended.
-            None => drop(node.events.send(NetworkEvent::Letter(self.me, letter))),
+            _ => drop(node.events.send(NetworkEvent::Letter(self.me, letter))),
         }
         Ok(number)
+    }
+
+    fn host(&self) -> Option<String> {
+        self.network.0.lock().hosts.get(&self.me.process).cloned()
     }
 
     fn cut(&self, peer: Peer, _: String) {

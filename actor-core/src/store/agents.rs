@@ -1,0 +1,189 @@
+//! The agents of hosts: the processes that have the hosts' stores.
+//!
+//! The process that made the runtime is the agent of its own host, and names those of others: the first process of a host that asks,
+//! and after its death the next one that does. So all agree, and a host without large objects has no store.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use selvedge_cluster::id_map::IdSet;
+use selvedge_cluster::peer::{Peer, ProcessId};
+use selvedge_objects::store::StoreEvent;
+
+use super::message::StoreMessage;
+use super::options::StoreOptions;
+use super::stores::Stores;
+use crate::platform::process_end::WatchedProcess;
+
+/// A continuation for when the agent is known; `None` if this process can use no store. Runs no user code.
+type ThenAgent = Box<dyn FnOnce(Option<Peer>) + Send>;
+
+/// The agents that a process knows.
+#[derive(Default)]
+pub(super) struct AgentTable {
+    /// The agent of this host.
+    known: Option<Peer>,
+    /// The waiters for the answer to the open question; empty, if none is open.
+    waiting: Vec<ThenAgent>,
+    /// Processes that are dead for this one, or that it cannot reach.
+    gone: IdSet<Peer>,
+    /// The agents of other hosts, by their hosts. Only the process that made the runtime has them.
+    of_hosts: BTreeMap<String, Peer>,
+    /// The processes of this host that use the store of this one and whose ends this one watches itself.
+    entered: IdSet<Peer>,
+}
+
+impl Stores {
+    /// The agent of this host, if it is known without a question: outside, whether it is.
+    pub(super) fn known_agent(&self) -> Option<Option<Peer>> {
+        let me = self.post().me();
+        if me.process == ProcessId::HEAD {
+            return Some(Some(me));
+        }
+        let head = self.post().peer(ProcessId::HEAD);
+        if let Some(head) = head.filter(|head| self.post().is_near(*head)) {
+            return Some(Some(head));
+        }
+        if head.is_none() || self.post().host().is_none() {
+            return Some(None);
+        }
+        self.agents.lock().known.map(Some)
+    }
+
+    /// Does something once the agent of this host is known.
+    pub(super) fn with_agent(&self, then: impl FnOnce(Option<Peer>) + Send + 'static) {
+        if let Some(known) = self.known_agent() {
+            return then(known);
+        }
+        let mut agents = self.agents.lock();
+        if let Some(known) = agents.known {
+            drop(agents);
+            return then(Some(known));
+        }
+        let is_asked = !agents.waiting.is_empty();
+        agents.waiting.push(Box::new(then));
+        drop(agents);
+        if is_asked {
+            return;
+        }
+        let (head, host) = (self.post().peer(ProcessId::HEAD), self.post().host());
+        let asked = head.zip(host).is_some_and(|(head, host)| {
+            let question = StoreMessage::FindAgent { host };
+            self.say(head, &question).is_ok()
+        });
+        if !asked {
+            self.agent_found(None);
+        }
+    }
+
+    /// A process asks for the agent of its host.
+    pub(super) fn find_agent(&self, from: Peer, host: String) {
+        let me = self.post().me();
+        if me.process != ProcessId::HEAD {
+            let why = "it asks a worker for the agent of its host".to_owned();
+            return self.post().cut(from, why);
+        }
+        let agent = match self.post().host().as_ref() == Some(&host) {
+            true => me,
+            false => {
+                let mut agents = self.agents.lock();
+                let is_of_another = |(other, agent): (&String, &Peer)| *agent == from && *other != host;
+                if agents.of_hosts.iter().any(is_of_another) {
+                    drop(agents);
+                    let why = "it says to be on two hosts".to_owned();
+                    return self.post().cut(from, why);
+                }
+                *agents.of_hosts.entry(host).or_insert(from)
+            }
+        };
+        let options = self.options();
+        let sent = self.say(from, &StoreMessage::Agent { agent, options });
+        self.post().told(from, sent);
+    }
+
+    /// The process that made the runtime says which process is the agent of this host.
+    pub(super) fn agent_is(&self, from: Peer, agent: Peer, options: StoreOptions) {
+        if from.process != ProcessId::HEAD {
+            let why = "it says which process is an agent, and did not make the runtime".to_owned();
+            return self.post().cut(from, why);
+        }
+        let me = self.post().me();
+        if agent == me {
+            self.set_options(options);
+        } else {
+            let pid = std::process::id();
+            // Before all questions. One that cannot be told counts as dead.
+            if self.say(agent, &StoreMessage::Enter { pid }).is_err() {
+                return self.agent_found(None);
+            }
+        }
+        self.agent_found(Some(agent));
+    }
+
+    fn agent_found(&self, agent: Option<Peer>) {
+        let mut agents = self.agents.lock();
+        let agent = agent.filter(|agent| !agents.gone.contains(agent));
+        agents.known = agent;
+        let waiting = std::mem::take(&mut agents.waiting);
+        drop(agents);
+        waiting.into_iter().for_each(|then| then(agent));
+    }
+
+    /// A process of this host uses the store of this one from now on. What it maps is its own until its process has ended, also if it
+    /// counts as dead before.
+    pub(super) fn entered(self: &Arc<Self>, from: Peer, pid: u32) {
+        if !self.agents.lock().entered.insert(from) {
+            return;
+        }
+        let process = match WatchedProcess::find(pid) {
+            Ok(process) => process,
+            Err(error) if error.kind() == ErrorKind::NotFound => return self.has_ended(from),
+            // Nobody knows when it ends, so it may lend nothing.
+            Err(_) => {
+                self.agents.lock().entered.remove(&from);
+                return;
+            }
+        };
+        let this = Arc::downgrade(self);
+        let watching = self.post().spawn(Box::pin(async move {
+            if process.ended().await.is_ok()
+                && let Some(this) = this.upgrade()
+            {
+                this.has_ended(from);
+            }
+        }));
+        if !watching {
+            self.agents.lock().entered.remove(&from);
+        }
+    }
+
+    fn has_ended(&self, peer: Peer) {
+        self.own_event(StoreEvent::Ended(peer));
+    }
+
+    /// Whether a process may use the store of this one.
+    pub(super) fn is_of_host(&self, peer: Peer) -> bool {
+        self.post().is_near(peer) || self.is_watched(peer)
+    }
+
+    /// Whether this process sees the end of another one itself.
+    pub(super) fn is_watched(&self, peer: Peer) -> bool {
+        self.agents.lock().entered.contains(&peer)
+    }
+
+    /// A peer is dead: if it was an agent, the next process of its host that asks is one.
+    pub(super) fn agent_died(&self, peer: Peer) {
+        let mut agents = self.agents.lock();
+        agents.of_hosts.retain(|_, agent| *agent != peer);
+        if peer.process == ProcessId::HEAD || agents.known == Some(peer) {
+            agents.known = None;
+        }
+        agents.gone.insert(peer);
+        drop(agents);
+        // Its answer does not come any more.
+        if peer.process == ProcessId::HEAD {
+            self.agent_found(None);
+        }
+    }
+}
