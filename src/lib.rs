@@ -73,15 +73,16 @@ pub use selvedge_compiler::{
 };
 #[cfg(feature = "hosts")]
 pub use selvedge_core::hosts;
+pub use selvedge_core::inspect;
 pub use selvedge_core::{
     Actor, ActorRef, AnyProcess, BoxError, Call, CallCancelled, CallDigest, CallError, CallInfo, CallScope,
     CallState, Cancellation, ChannelIter, ChannelStream, Composite, Construction, Death, EndError, Exit,
     Failure, FailureKind, FailureReport, FetchError, FunctionInfo, FunctionPlace, IntoArgument,
-    IntoReference, IntoValueError, Lane, LinkTraffic, ListedObject, Lost, NamedRef, NoRuntime, NotAllowed,
-    ObjectPlace, OnPanic, Placement, ProcessName, PutError, Ran, Ref, RefStats, RemoteCall, RemoteChannel,
-    RemoteChannelError, RemoteError, RemoteFunction, Resources, Restart, Runtime, Scoped, ServiceTraffic,
-    SetError, ShutdownReport, Spawn, SpawnError, StoreError, StoreFull, StoreHolder, StoreOptions,
-    StoreReport, StoredObject, ThisProcess, Worker, WrongThread, cancellation, cores, init,
+    IntoReference, IntoValueError, Lane, LinkTraffic, ListedObject, Lost, MemberInfo, MemberState, NamedRef,
+    NoRuntime, NotAllowed, ObjectPlace, OnPanic, Placement, ProcessName, PutError, Ran, Ref, RefStats,
+    RemoteCall, RemoteChannel, RemoteChannelError, RemoteError, RemoteFunction, Resources, Restart, Runtime,
+    Scoped, ServiceTraffic, SetError, ShutdownReport, Spawn, SpawnError, StoreError, StoreFull, StoreHolder,
+    StoreOptions, StoreReport, StoredObject, ThisProcess, Worker, WrongThread, cancellation, cores, init,
 };
 pub use selvedge_macros::{actor, remote, remote_fn, worker_init};
 pub use selvedge_parallel as parallel;

@@ -11,6 +11,7 @@ mod home;
 #[cfg(feature = "hosts")]
 pub mod hosts;
 mod hub;
+pub mod inspect;
 mod lane;
 mod lease;
 mod lineage;
@@ -90,6 +91,7 @@ pub use home::handles::{EndError, Lane, Worker};
 pub use home::placement::{OnPanic, Placement, PlacementLabel, Restart, UnknownPlacement};
 pub use hub::{LinkTraffic, ServiceTraffic};
 pub use id::{ActorId, Address, FlightId, HostId, LaneId, ProcessId};
+pub use inspect::{MemberInfo, MemberState};
 pub use lane::gather::gather;
 pub use lane::host::LaneHost;
 pub use lane::program::{LoadedPrograms, Program, ProgramLoader};

@@ -221,8 +221,13 @@ impl Inner {
         if let Some(control) = self.control.get() {
             return Ok(control);
         }
-        let control = Control::start(Arc::clone(&self.directory)).map_err(SpawnError::Control)?;
+        let answers = self.answers();
+        let control = Control::start(Arc::clone(&self.directory), answers).map_err(SpawnError::Control)?;
         Ok(self.control.get_or_init(|| control))
+    }
+
+    pub(crate) fn remote(&self) -> &Arc<Remote> {
+        &self.remote
     }
 
     fn shutdown(&self, grace: Duration) -> ShutdownReport {

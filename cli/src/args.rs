@@ -49,6 +49,16 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Say what selvedge needs of this machine, or of others (`--hosts`), and whether it is there.
     Doctor(DoctorArgs),
+    /// List the remote functions of a running program.
+    Functions(InspectArgs),
+    /// List the submitted calls of a running program, with their states.
+    Calls(InspectArgs),
+    /// List the objects in the object store of a running program, and who reads them.
+    Objects(InspectArgs),
+    /// List the references that a running program owns or holds, and who holds them.
+    References(InspectArgs),
+    /// List the processes of a running program.
+    Members(InspectArgs),
     /// Run a router of zenoh, at which hosts meet that cannot dial each other, until Ctrl-C.
     #[cfg(feature = "cluster")]
     Router(RouterArgs),
@@ -77,6 +87,19 @@ pub struct ExplainArgs {
     /// The format of a plan's output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+}
+
+/// The arguments of `functions`, `calls`, `objects`, `references` and `members`.
+#[derive(Args, Debug, Clone)]
+pub struct InspectArgs {
+    /// The process that has made the runtime, as `ps` and `/proc` name it.
+    pub pid: u32,
+    /// The rows that are shown of each runtime, 10000 at most.
+    #[arg(long, value_name = "ROWS", default_value_t = 10_000)]
+    pub limit: usize,
+    /// Print one JSON object a line instead of a table.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The arguments of `router`.

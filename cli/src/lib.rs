@@ -12,9 +12,12 @@
 //! - [`args`]: the command line.
 //! - [`shapes`]: the graphs that are measured.
 //! - [`mod@doctor`]: the machine's facilities that selvedge needs.
+//! - [`mod@inspect`]: looks into a running program.
 //! - [`mod@explain`]: the meaning of a plan or a code.
 //! - `router`: a router of zenoh (feature `cluster`).
 //! - [`mod@bench`]: the cases, the limits and the code that measures both.
+
+use selvedge::inspect::InspectTopic;
 
 pub mod args;
 
@@ -28,6 +31,8 @@ pub mod doctor;
 
 pub mod explain;
 
+pub mod inspect;
+
 #[cfg(feature = "cluster")]
 pub mod router;
 
@@ -38,6 +43,11 @@ pub mod router;
 pub fn run(cli: args::Cli) -> anyhow::Result<()> {
     match cli.command {
         args::Command::Bench(args) => bench::run(&args),
+        args::Command::Functions(args) => inspect::run(InspectTopic::Functions, &args),
+        args::Command::Calls(args) => inspect::run(InspectTopic::Calls, &args),
+        args::Command::Objects(args) => inspect::run(InspectTopic::Objects, &args),
+        args::Command::References(args) => inspect::run(InspectTopic::References, &args),
+        args::Command::Members(args) => inspect::run(InspectTopic::Members, &args),
         args::Command::Explain(args) => {
             let text = explain::run(&args)?;
             // The error is ignored: a reader that has closed the pipe needs no more text.

@@ -47,6 +47,7 @@ use crate::control::node::NodeRef;
 use crate::control::supervisor::Supervisor;
 use crate::control::supervisor_message::SupervisorMessage;
 use crate::directory::Directory;
+use crate::inspect::serve::{Answers, serve};
 use crate::promise::{Promise, promise};
 
 /// The control thread, as used by other threads.
@@ -58,10 +59,10 @@ pub(crate) struct Control {
 type Started = io::Result<NodeRef<SupervisorMessage>>;
 
 impl Control {
-    /// Starts the thread and its root node.
-    pub(crate) fn start(directory: Arc<Directory>) -> io::Result<Self> {
+    /// Starts the thread and its root node. From then on other processes can ask for what `answers` has.
+    pub(crate) fn start(directory: Arc<Directory>, answers: Answers) -> io::Result<Self> {
         let (started, mut answer) = promise();
-        let run = move || live(directory, started);
+        let run = move || live(directory, answers, started);
         let thread = thread::Builder::new()
             .name("selvedge-control".to_owned())
             .spawn(run)?;
@@ -100,7 +101,7 @@ impl Control {
     }
 }
 
-fn live(directory: Arc<Directory>, started: Promise<Started>) {
+fn live(directory: Arc<Directory>, answers: Answers, started: Promise<Started>) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return started.keep(Err(error)),
@@ -112,6 +113,7 @@ fn live(directory: Arc<Directory>, started: Promise<Started>) {
             // The receiver is the rest of this function.
             let _ = end.send(());
         });
+        serve(answers);
         started.keep(Ok(supervisor));
         // The end of this function ends the runtime and, with it, the nodes that are left.
         let _ = ended.await;

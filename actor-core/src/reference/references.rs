@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use selvedge_cluster::peer::Peer;
-use selvedge_objects::refs::{Action, Event, Parcel, RefError, RefId, RefStats};
+use selvedge_objects::refs::{Action, Event, ListedRef, Parcel, RefError, RefId, RefStats};
 
 use super::content::Content;
 use super::effect::{Effect, EffectThread};
@@ -381,6 +381,14 @@ impl References {
     /// Counts of what this process holds and waits for.
     pub(crate) fn stats(&self) -> RefStats {
         self.table.lock().refs.stats()
+    }
+
+    /// The first references that this process owns or holds, and the number of those that are left.
+    pub(crate) fn listed(&self, references_max: usize) -> (Vec<ListedRef>, usize) {
+        let table = self.table.lock();
+        let listed: Vec<_> = table.refs.listed().take(references_max).collect();
+        let left = table.refs.ids().count() - listed.len();
+        (listed, left)
     }
 
     /// Ends all waits: the process ends. Promises are broken outside of the lock.

@@ -6,7 +6,6 @@ use super::board::TaskLife;
 use super::tasks::Tasks;
 use crate::lineage::CallDigest;
 use crate::remote::function::FUNCTIONS;
-use crate::runtime::Runtime;
 use crate::schedule::Resources;
 
 /// A submitted call whose value somebody holds, or that has not ended.
@@ -55,33 +54,24 @@ pub struct FunctionInfo {
     pub retries: Option<u32>,
 }
 
-impl Runtime {
-    /// The submitted calls that this process schedules, in the order of their submission: those that have not ended, and those
-    /// whose value somebody holds.
-    #[must_use]
-    pub fn calls(&self) -> Vec<CallInfo> {
-        self.remote().tasks().listed()
-    }
-
-    /// The remote functions of the program, in the order of their paths. All processes of a runtime have the same.
-    #[must_use]
-    pub fn functions(&self) -> Vec<FunctionInfo> {
-        let functions = FUNCTIONS.iter().map(|function| FunctionInfo {
-            id: function.id().0,
-            path: function.path,
-            signature: function.signature,
-            retries: function.facts.retries,
-        });
-        let mut functions: Vec<_> = functions.collect();
-        functions.sort_unstable_by_key(|function| (function.path, function.signature));
-        functions
-    }
+/// The remote functions of the program, of the table that the linker has made, in the order of their paths.
+pub(crate) fn functions() -> Vec<FunctionInfo> {
+    let functions = FUNCTIONS.iter().map(|function| FunctionInfo {
+        id: function.id().0,
+        path: function.path,
+        signature: function.signature,
+        retries: function.facts.retries,
+    });
+    let mut functions: Vec<_> = functions.collect();
+    functions.sort_unstable_by_key(|function| (function.path, function.signature));
+    functions
 }
 
 impl Tasks {
-    fn listed(&self) -> Vec<CallInfo> {
+    /// The first calls, and the number of those that are left.
+    pub(crate) fn listed(&self, calls_max: usize) -> (Vec<CallInfo>, usize) {
         let board = self.board.lock();
-        let calls = board.tasks.iter().map(|(call, task)| CallInfo {
+        let calls = board.tasks.iter().take(calls_max).map(|(call, task)| CallInfo {
             digest: task.new.digest,
             function: task.new.function.path,
             state: match &task.life {
@@ -94,6 +84,8 @@ impl Tasks {
             needs: task.new.options.needs.clone(),
             attempts: board.lineage.attempt(*call),
         });
-        calls.collect()
+        let calls: Vec<_> = calls.collect();
+        let left = board.tasks.len() - calls.len();
+        (calls, left)
     }
 }

@@ -7,7 +7,7 @@ use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::peer::Peer;
 
 use super::mutant::Mutant;
-use super::{Action, Fork, Message, RefId, Refs};
+use super::{Action, Fork, Message, RefId, RefStatus, Refs};
 
 /// The user's entry of one reference.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +55,16 @@ impl Held {
     #[cfg(test)]
     pub(super) fn owed_to(&self, parent: Peer) -> usize {
         self.owed.iter().filter(|(it, _)| *it == parent).count()
+    }
+
+    /// The knowledge of this process about the reference.
+    pub(super) fn status(&self) -> RefStatus {
+        match self.stage {
+            Stage::Pending(_) if self.is_late() => RefStatus::TimedOut,
+            Stage::Pending(_) => RefStatus::Pending,
+            Stage::Confirmed(_) => RefStatus::Confirmed,
+            Stage::Lost => RefStatus::Lost,
+        }
     }
 
     /// Whether the confirmation is late and has not come since.

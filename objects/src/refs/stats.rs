@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{RefId, Refs, Stage};
+use super::{Held, RefId, Refs, Stage};
 
 /// Counts of everything that a process holds and waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,12 +44,7 @@ impl Refs {
         if id.owner == self.me {
             return self.owned.contains_key(&id).then_some(RefStatus::Confirmed);
         }
-        self.held.get(&id).map(|held| match held.stage {
-            Stage::Pending(_) if held.is_late() => RefStatus::TimedOut,
-            Stage::Pending(_) => RefStatus::Pending,
-            Stage::Confirmed(_) => RefStatus::Confirmed,
-            Stage::Lost => RefStatus::Lost,
-        })
+        self.held.get(&id).map(Held::status)
     }
 
     /// Counts of everything that this process holds and waits for.

@@ -8,6 +8,7 @@ pub(crate) mod exit;
 pub(crate) mod forks;
 #[cfg(feature = "hosts")]
 pub(crate) mod host;
+pub(crate) mod inspect_socket;
 pub(crate) mod launch;
 pub(crate) mod lead_poll;
 pub(crate) mod link;
