@@ -13,7 +13,9 @@
 
 mod between;
 mod channels;
+mod control_plane;
 mod counting;
+mod defects;
 mod edges;
 mod gate;
 mod here;

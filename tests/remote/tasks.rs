@@ -486,6 +486,7 @@ fn returns(own: Ref<Ref<u64>>) -> Result<Ref<u64>> {
     Ok((*own.fetch()?).clone())
 }
 
+/// E-17: Photon looked for the canonical reference of a circle of aliases for ever.
 #[test]
 fn alias_21_a_function_that_returns_its_own_reference_fails_and_nobody_waits() {
     let runtime = Runtime::new();

@@ -40,6 +40,8 @@ mod death;
 mod lending;
 
 #[cfg(test)]
+mod late_notices;
+#[cfg(test)]
 mod model;
 
 use std::collections::{BTreeMap, VecDeque};
