@@ -7,6 +7,7 @@ use std::time::Instant;
 pub(crate) enum InspectListener {}
 
 /// A process that asks.
+#[allow(dead_code, reason = "there is none")]
 pub(crate) struct InspectCaller {
     pub(crate) stream: InspectStream,
     pub(crate) is_allowed: bool,
