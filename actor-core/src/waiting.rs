@@ -1,5 +1,6 @@
 //! The wait of a function for something that another process or thread answers.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -139,14 +140,13 @@ pub(crate) fn wait_for_some(
     count: usize,
     timeout: Duration,
 ) -> Result<Vec<bool>, Unanswered> {
-    let told = || words.iter().map(|word| word.is_told()).collect::<Vec<bool>>();
-    let mut are_told = told();
-    let missing =
-        |are_told: &[bool]| count.saturating_sub(are_told.iter().filter(|is_told| **is_told).count());
+    let told = || words.iter().map(|word| word.is_told()).collect();
+    let begin = Cell::new(0);
+    let are_enough = || are_enough(words, count, &begin);
     // One that waits for letters has its thread read them.
-    let open = words.iter().zip(&are_told).find(|(_, is_told)| !**is_told);
-    let Some((first, _)) = open.filter(|_| missing(&are_told) > 0 && !timeout.is_zero()) else {
-        return Ok(are_told);
+    let open = words.iter().find(|word| !word.is_told());
+    let Some(first) = open.filter(|_| !timeout.is_zero() && !are_enough()) else {
+        return Ok(told());
     };
     let waiting = WaitPermit::begin(timeout)?;
     let deadline = waiting.started.checked_add(timeout);
@@ -155,21 +155,63 @@ pub(crate) fn wait_for_some(
         // One that was told already is seen below.
         let _ = word.listen(&sleeper);
     }
-    loop {
-        are_told = told();
-        if missing(&are_told) == 0 || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+    let slept = waiting.call.sleep(&sleeper, deadline, || !are_enough());
+    slept.map_err(|Unwanted| Unanswered::Cancelled)?;
+    drop(waiting.place);
+    Ok(told())
+}
+
+/// Whether `count` of these were told. Asked at each word that is given, so it looks at no more of them than it needs: those before
+/// `begin` are told, and too many that are not told end the look.
+fn are_enough(words: &[Box<dyn ToldOnce>], count: usize, begin: &Cell<usize>) -> bool {
+    while words.get(begin.get()).is_some_and(|word| word.is_told()) {
+        begin.set(begin.get() + 1);
+    }
+    let (mut told, mut open) = (begin.get(), 0);
+    let open_max = words.len().saturating_sub(count);
+    for word in words.iter().skip(begin.get()) {
+        if told >= count || open > open_max {
             break;
         }
-        // Sleeps until one more is told.
-        let open: Vec<_> = words
-            .iter()
-            .zip(&are_told)
-            .filter(|(_, is_told)| !**is_told)
-            .collect();
-        let none_more = || open.iter().all(|(word, _)| !word.is_told());
-        let slept = waiting.call.sleep(&sleeper, deadline, none_more);
-        slept.map_err(|Unwanted| Unanswered::Cancelled)?;
+        match word.is_told() {
+            true => told += 1,
+            false => open += 1,
+        }
     }
-    drop(waiting.place);
-    Ok(are_told)
+    told >= count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::promise::promise;
+
+    /// Every order in which four words are given, and every number of them that is needed.
+    #[test]
+    fn enough_words_are_enough_whichever_they_are() {
+        for count in 0..=4 {
+            for order in 0..256_usize {
+                let (mut promises, words): (Vec<_>, Vec<_>) = (0..4)
+                    .map(|_| {
+                        let (promise, answer) = promise::<()>();
+                        (Some(promise), Box::new(answer) as Box<dyn ToldOnce>)
+                    })
+                    .unzip();
+                let begin = Cell::new(0);
+                let mut told = 0;
+                assert_eq!(are_enough(&words, count, &begin), count == 0);
+                for turn in 0..4 {
+                    if let Some(promise) = promises[(order >> (2 * turn)) & 3].take() {
+                        promise.keep(());
+                        told += 1;
+                    }
+                    assert_eq!(
+                        are_enough(&words, count, &begin),
+                        told >= count,
+                        "{order} {count}"
+                    );
+                }
+            }
+        }
+    }
 }

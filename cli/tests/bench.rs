@@ -327,8 +327,12 @@ fn rser_09_objects_stand_beside_a_copy_and_a_call() {
     let rows = rows(&["bench", "objects", "--seconds", "0.05", "--json"]);
     let modes: Vec<_> = rows.iter().map(|row| row["mode"].as_str().unwrap()).collect();
     let large = ["put", "get", "get_anew", "get_there"];
+    let calls = ["submitted", "wait", "wait_each"];
     let references = ["references", "references_get", "references_there"];
-    assert_eq!(modes, [&["put"][..], &large, &large, &references].concat());
+    assert_eq!(
+        modes,
+        [&["put"][..], &large, &large, &calls, &references].concat()
+    );
     let limits: Vec<_> = rows.iter().filter_map(|row| row["limit"].as_str()).collect();
     assert_eq!(limits, ["memcpy", "call", "memcpy", "call"]);
     assert!(rows.iter().all(|row| row["p50_ns"].as_f64().unwrap() > 0.0));

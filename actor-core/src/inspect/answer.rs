@@ -32,13 +32,19 @@ pub(crate) fn answers(directory: &Arc<Directory>, remote: &Arc<Remote>) -> Answe
 }
 
 fn of_functions(rows_max: usize) -> InspectTable {
-    let columns = ["function", "signature", "retries", "id"];
+    let columns = ["function", "retries", "id", "signature"];
     let rows = functions().into_iter().map(|function| {
         vec![
             function.path.into(),
-            function.signature.into(),
             function.retries.map(u64::from).into(),
             format!("{:016x}", function.id).into(),
+            // The compiler breaks long ones into lines.
+            function
+                .signature
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+                .into(),
         ]
     });
     InspectTable::of(&columns, rows, rows_max)

@@ -73,6 +73,14 @@ impl<T> Ref<T> {
         }
     }
 
+    /// Whether this process knows already that the value is made, or a failure in its place.
+    pub(crate) fn is_made_here(&self) -> bool {
+        match self.handle.owner_table() {
+            Some(table) => table.content_now(self.id()).is_some(),
+            None => self.handle.has_value(),
+        }
+    }
+
     /// The word that the value is made, or a failure in its place; it wakes the thread that listens.
     pub(crate) fn told_when_ready(&self) -> Box<dyn ToldOnce> {
         match self.word() {

@@ -21,18 +21,33 @@ impl Runtime {
         timeout: Duration,
     ) -> Result<(Vec<Ref<T>>, Vec<Ref<T>>), FetchError> {
         let count = count.min(references.len());
-        let words: Vec<_> = references.iter().map(Ref::told_when_ready).collect();
         let Some(first) = references.first() else {
             return Ok((Vec::new(), Vec::new()));
         };
-        let ready = wait_for_some(&words, count, timeout).map_err(|reason| first.not_awaited(reason))?;
-        let (mut done, mut left) = (Vec::new(), Vec::new());
-        for (reference, is_ready) in references.into_iter().zip(ready) {
-            match is_ready && done.len() < count {
-                true => done.push(reference),
-                false => left.push(reference),
-            }
+        // As many as are needed are often there: then nothing listens, and no value after them is looked at.
+        let mut missing = count;
+        let is_needed = |reference: &Ref<T>| {
+            let is_needed = missing > 0 && reference.is_made_here();
+            missing -= usize::from(is_needed);
+            is_needed
+        };
+        let mut made: Vec<bool> = references.iter().map(is_needed).collect();
+        if missing > 0 {
+            let words: Vec<_> = references.iter().map(Ref::told_when_ready).collect();
+            made = wait_for_some(&words, count, timeout).map_err(|reason| first.not_awaited(reason))?;
         }
-        Ok((done, left))
+        Ok(parted(references, &made, count))
     }
+}
+
+/// The first `count` of the references whose value is made, and all others.
+fn parted<T>(references: Vec<Ref<T>>, made: &[bool], count: usize) -> (Vec<Ref<T>>, Vec<Ref<T>>) {
+    let (mut done, mut left) = (Vec::with_capacity(count), Vec::new());
+    for (reference, is_made) in references.into_iter().zip(made) {
+        match *is_made && done.len() < count {
+            true => done.push(reference),
+            false => left.push(reference),
+        }
+    }
+    (done, left)
 }

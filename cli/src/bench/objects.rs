@@ -1,9 +1,12 @@
-//! The object store: values that are put, and read in this process and in a worker.
+//! The object store and submitted calls: values that are put, and read in this process and in a worker.
 //!
 //! - `put`: a value is put and its reference dropped; 8 bytes without a limit, 1 MiB and 64 MiB beside a copy of as many bytes into warm
 //!   memory.
 //! - `get`: a value is fetched that somebody in this process has; `get_anew`: one that nobody has.
 //! - `get_there`: a worker fetches a value that nobody there has; `limit` is a call of a remote function there.
+//! - `submitted`: 1 000 calls that do nothing are submitted to a worker, and waited for; times are those of all, divided by their number.
+//! - `wait`: a wait for 1 000 values that are there; `wait_each`: 1 000 such calls are submitted, and waited for as they end, one after the
+//!   other, each time with all that are left; times are those of all.
 //! - `references`: an object with 10 000 references is put; `references_get`: it is fetched; `references_there`: a worker fetches it.
 
 use std::io::Write;
@@ -15,11 +18,15 @@ use selvedge::{DType, Worker};
 use super::limits::copy;
 use super::measure::{REPEATS, Summary, measure};
 use super::record::Report;
-use super::served::row;
+use super::served::{each, row};
 use crate::args::BenchArgs;
 
 /// The lengths of large values.
 const LARGE: [u64; 2] = [1 << 20, 64 << 20];
+/// The calls that are submitted at a time, and the values that are waited for.
+const CALLS: u64 = 1000;
+/// The time that a wait may take.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 /// The references of an object.
 const REFERENCES: u64 = 10_000;
 
@@ -73,6 +80,7 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
     for bytes in LARGE {
         large(args, (&runtime, &worker), bytes, report)?;
     }
+    submitted(args, &runtime, report)?;
     references(args, (&runtime, &worker), report)
 }
 
@@ -115,6 +123,39 @@ fn large<W: Write>(
     report.row(&row(args, "get", bytes, &get, None)?)?;
     report.row(&row(args, "get_anew", bytes, &anew, None)?)?;
     report.row(&row(args, "get_there", bytes, &there, Some(("call", &call)))?)
+}
+
+fn submitted<W: Write>(args: &BenchArgs, runtime: &Runtime, report: &mut Report<W>) -> anyhow::Result<()> {
+    let budget = super::budget(args);
+    let submit = || -> Vec<Ref<u64>> { (0..CALLS).map(|x| runtime.submit(returns::remote(x))).collect() };
+    let all = |calls: Vec<Ref<u64>>| -> anyhow::Result<Vec<Ref<u64>>> {
+        let (done, left) = runtime.wait(calls, CALLS as usize, WAIT_MAX)?;
+        anyhow::ensure!(
+            left.is_empty(),
+            "{} calls have not ended within {WAIT_MAX:?}",
+            left.len()
+        );
+        Ok(done)
+    };
+    let [mut calls, mut wait, mut wait_each] = [const { Vec::new() }; 3];
+    for _ in 0..REPEATS {
+        calls.push(each(measure(budget, || all(submit()).map(drop))?, CALLS));
+        let mut made = all(submit())?;
+        wait.push(measure(budget, || {
+            made = all(std::mem::take(&mut made))?;
+            Ok(())
+        })?);
+        wait_each.push(measure(budget, || {
+            let mut left = submit();
+            while !left.is_empty() {
+                left = runtime.wait(left, 1, WAIT_MAX)?.1;
+            }
+            Ok(())
+        })?);
+    }
+    report.row(&row(args, "submitted", 8, &calls, None)?)?;
+    report.row(&row(args, "wait", CALLS * 8, &wait, None)?)?;
+    report.row(&row(args, "wait_each", CALLS * 8, &wait_each, None)?)
 }
 
 fn references<W: Write>(
