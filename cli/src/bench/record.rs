@@ -169,7 +169,7 @@ fn header() -> String {
         "per s",
         "bytes/s",
         "ratio",
-        "limit",
+        "part, limit",
     ])
 }
 
@@ -184,6 +184,11 @@ fn line(record: &Record) -> String {
         }
         (Some(name), None) => name.clone(),
         (None, _) => record.stage.clone().unwrap_or_default(),
+    };
+    let limit = match (&record.mode, limit.is_empty()) {
+        (Some(mode), true) => mode.clone(),
+        (Some(mode), false) => format!("{mode} beside {limit}"),
+        (None, _) => limit,
     };
     columns([
         &record.case,
@@ -327,6 +332,15 @@ mod tests {
             |text: &str, word: &str| text.split(word).next().unwrap().chars().count() + word.chars().count();
         assert_eq!(end(&head, "p99"), end(&row, "15.3 ms"));
         assert_eq!(end(&head, " ratio"), end(&row, "2.00"));
+    }
+
+    #[test]
+    fn rows_of_several_parts_name_theirs() {
+        let mut record = record();
+        record.mode = Some("put".to_owned());
+        assert!(line(&record).ends_with("put beside cache_line_two_lines (136 ns)"));
+        record.limit = None;
+        assert!(line(&record).ends_with("2.00  put"));
     }
 
     #[test]
