@@ -76,13 +76,14 @@ pub use selvedge_core::hosts;
 pub use selvedge_core::inspect;
 pub use selvedge_core::{
     Actor, ActorRef, AnyProcess, BoxError, Call, CallCancelled, CallDigest, CallError, CallInfo, CallScope,
-    CallState, Cancellation, ChannelIter, ChannelStream, Composite, Construction, Death, EndError, Exit,
-    Failure, FailureKind, FailureReport, FetchError, FunctionInfo, FunctionPlace, IntoArgument,
-    IntoReference, IntoValueError, Lane, LinkTraffic, ListedObject, Lost, MemberInfo, MemberState, NamedRef,
-    NoRuntime, NotAllowed, ObjectPlace, OnPanic, Placement, ProcessName, PutError, Ran, Ref, RefStats,
-    RemoteCall, RemoteChannel, RemoteChannelError, RemoteError, RemoteFunction, Resources, Restart, Runtime,
-    Scoped, ServiceTraffic, SetError, ShutdownReport, Spawn, SpawnError, StoreError, StoreFull, StoreHolder,
-    StoreOptions, StoreReport, StoredObject, ThisProcess, Worker, WrongThread, cancellation, cores, init,
+    CallState, Cancellation, ChannelIter, ChannelStream, Checkpoint, CheckpointError, Composite,
+    Construction, Death, EndError, Exit, Failure, FailureKind, FailureReport, FetchError, FunctionInfo,
+    FunctionPlace, IntoArgument, IntoReference, IntoValueError, Lane, LinkTraffic, ListedObject, Lost,
+    MemberInfo, MemberState, NamedRef, NoRuntime, NotAllowed, ObjectPlace, OnPanic, Placement, ProcessName,
+    PutError, Ran, Ref, RefStats, RemoteCall, RemoteChannel, RemoteChannelError, RemoteError, RemoteFunction,
+    Resources, Restart, Runtime, Scoped, ServiceTraffic, SetError, ShutdownReport, Spawn, SpawnError,
+    StoreError, StoreFull, StoreHolder, StoreOptions, StoreReport, StoredObject, ThisProcess, Worker,
+    WrongThread, cancellation, cores, init,
 };
 pub use selvedge_macros::{actor, remote, remote_fn, worker_init};
 pub use selvedge_parallel as parallel;
@@ -98,9 +99,9 @@ pub mod prelude {
     pub use crate::batching::{Batcher, Batching};
     pub use crate::parallel::{Parallel, Pool};
     pub use crate::{
-        Actor, Compile, Edge, ExecError, Execution, Graph, Lanes, OnFull, OnPanic, Options, Payload,
-        Placement, ReduceOp, Ref, RemoteCall, RemoteChannel, Restart, Result, Runtime, Tensor, Wait, Wire,
-        actor, allgather, allreduce, constant, gather, remote, remote_fn, worker_init,
+        Actor, Checkpoint, Compile, Edge, ExecError, Execution, Graph, Lanes, OnFull, OnPanic, Options,
+        Payload, Placement, ReduceOp, Ref, RemoteCall, RemoteChannel, Restart, Result, Runtime, Tensor, Wait,
+        Wire, actor, allgather, allreduce, constant, gather, remote, remote_fn, worker_init,
     };
 }
 

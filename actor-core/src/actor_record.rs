@@ -105,6 +105,9 @@ impl ActorRecord {
             life.liveness = Liveness::Restarting;
         } else {
             life.liveness = Liveness::Dead(death.clone());
+            if let Some(checkpoints) = &self.blueprint.checkpoints {
+                checkpoints.set_last(None);
+            }
         }
     }
 

@@ -20,6 +20,8 @@ pub enum Exit {
     /// No process ended: an actor was killed, a lane did not return, or a constructor failed. The text gives the
     /// reason.
     Ended(String),
+    /// The actor was built again, and its last checkpoint could not be restored, for this reason.
+    NotRestored(String),
     /// The process was killed by the runtime, because it was stopped or frozen: it gave no sign of life for this time.
     Silent(Duration),
     /// The process was killed by the runtime, because its link had ended and everybody else counted it as dead. The text gives
@@ -43,6 +45,7 @@ impl fmt::Display for Exit {
                 None => write!(f, "signal {signal}"),
             },
             Exit::Ended(why) => f.write_str(why),
+            Exit::NotRestored(why) => write!(f, "it was built again, and {why}"),
             Exit::Silent(limit) => write!(
                 f,
                 "it was killed, because it gave no sign of life for {limit:?} (was it stopped, or frozen? \

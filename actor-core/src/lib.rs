@@ -58,6 +58,9 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 pub use actor::actor_type::{Actor, ConstructorTable, NoConstructor};
 pub use actor::arguments::{Arguments, ArgumentsKind, Returned, decoded};
+pub use actor::checkpoint::{
+    Checkpoint, CheckpointEntry, CheckpointError, CheckpointProbe, SavedType, UnsavedType,
+};
 pub use actor::construction::Construction;
 pub use actor::error_probe::{ErrorProbe, MethodError, OpaqueError, TypedError};
 pub use actor::extension::{Extension, Method};

@@ -1,6 +1,7 @@
 //! Spawning of actors: the type, the arguments, the place, and the policies for failures.
 
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,12 +10,14 @@ use selvedge_channels::Wire;
 use crate::BoxError;
 use crate::actor::ActorEntry;
 use crate::actor::actor_type::Actor;
+use crate::actor::checkpoint::Checkpoint;
 use crate::actor::construction::Construction;
 use crate::actor::registry::{find_actor, is_linked, note_actor};
 use crate::actor_record::ActorRecord;
 use crate::actor_ref::ActorRef;
 use crate::cell::Blueprint;
 use crate::cell::factory::Factory;
+use crate::cell::saving::Checkpoints;
 use crate::control::messages::NodeMessage;
 use crate::control::supervisor_message::SupervisorMessage;
 use crate::home::Home;
@@ -98,6 +101,8 @@ pub struct Spawn<'r, A: Actor, P = AnyProcess<<A as Actor>::Args>> {
     core: Option<u32>,
     /// `None` for the concurrency of the actor's type.
     concurrency: Option<u32>,
+    /// `None` without checkpoints.
+    checkpoint_every: Option<u32>,
     actor: PhantomData<fn() -> (A, P)>,
 }
 
@@ -114,6 +119,7 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
             device: None,
             core: None,
             concurrency: None,
+            checkpoint_every: None,
             actor: PhantomData,
         }
     }
@@ -140,6 +146,22 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
     /// actor runs one method after the other in any case. With 0 the actor is refused ([`SpawnError::Concurrency`]).
     pub fn concurrency(mut self, n: u32) -> Self {
         self.concurrency = Some(n);
+        self
+    }
+
+    /// Saves the actor's state after every `n`-th method with `&mut self`, whether the method succeeds or not; by default never.
+    /// With 1, everything that an answered call has done is in the last checkpoint: the answer is sent behind it. With
+    /// `n`, the calls after the last checkpoint, `n - 1` answered ones at most, are lost with the state. A method with `&self` is not
+    /// counted.
+    ///
+    /// An actor with [`Restart::OnFailure`] in a worker process continues from its last checkpoint in its next process; the driver
+    /// keeps it. With [`OnPanic::Rebuild`] or [`rebuild_with`](Self::rebuild_with), an actor continues from it after a panic. Without either, the actor is refused
+    /// ([`SpawnError::Checkpoint`]), because nobody would read its checkpoints.
+    pub fn checkpoint_every(mut self, n: u32) -> Self
+    where
+        A: Checkpoint,
+    {
+        self.checkpoint_every = Some(n);
         self
     }
 
@@ -215,6 +237,7 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
         if concurrency == 0 {
             return Err(SpawnError::Concurrency { actor: self.name });
         }
+        let checkpoints = self.checkpoints(entry)?;
         let name: Arc<str> = self.name.into();
         Ok(Blueprint {
             id: ActorId::next(),
@@ -226,7 +249,36 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
             core: self.core,
             concurrency,
             build_limit: self.runtime.inner().directory.limits().build,
+            checkpoints,
         })
+    }
+
+    fn checkpoints(&self, entry: &ActorEntry) -> Result<Option<Arc<Checkpoints>>, SpawnError> {
+        let Some(every) = self.checkpoint_every else {
+            return Ok(None);
+        };
+        let refused = |reason: &str| SpawnError::Checkpoint {
+            actor: self.name.clone(),
+            reason: reason.to_owned(),
+        };
+        let every = NonZeroU32::new(every).ok_or_else(|| {
+            refused("there is none with `checkpoint_every(0)`: set it to 1 or more, or leave it out")
+        })?;
+        let outlive_process = matches!(self.restart, Restart::OnFailure { max: 1.. });
+        let outlive_panic = self.on_panic == OnPanic::Rebuild;
+        if !outlive_process && !outlive_panic {
+            return Err(refused(
+                "nobody reads them, because the actor is never built again: add `restart(Restart::OnFailure { .. })` or \
+                 `on_panic(OnPanic::Rebuild)`",
+            ));
+        }
+        if (entry.checkpoint)().is_none() {
+            return Err(refused(
+                "the `#[actor]` block does not see `impl Checkpoint`: give the block the bounds that the `impl` has",
+            ));
+        }
+        let checkpoints = Checkpoints::new(every, outlive_process, outlive_panic);
+        Ok(Some(Arc::new(checkpoints)))
     }
 }
 

@@ -37,6 +37,14 @@ pub enum SpawnError {
         /// The actor's name.
         actor: String,
     },
+    /// The actor cannot have the checkpoints that it was to have.
+    #[error("the checkpoints of actor `{actor}`: {reason}")]
+    Checkpoint {
+        /// The actor's name.
+        actor: String,
+        /// The reason, and the help.
+        reason: String,
+    },
     /// The constructor's arguments cannot be encoded.
     #[error("the arguments of actor `{actor}` cannot be encoded: {reason}")]
     Arguments {

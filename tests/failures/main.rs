@@ -13,6 +13,7 @@ mod actors;
 #[path = "../census/mod.rs"]
 mod census;
 
+mod checkpoints;
 mod deaths;
 mod errors;
 mod hostile;

@@ -6,6 +6,7 @@
 
 pub(crate) mod actor_type;
 pub(crate) mod arguments;
+pub(crate) mod checkpoint;
 pub(crate) mod construction;
 pub(crate) mod error_probe;
 pub(crate) mod extension;
@@ -23,6 +24,7 @@ use selvedge_channels::PayloadType;
 
 use crate::BoxError;
 use crate::actor::arguments::{Arguments, Returned};
+use crate::actor::checkpoint::CheckpointEntry;
 use crate::actor::list::ListLevel;
 use crate::actor::sharing::Sharing;
 use crate::cell::async_driver::AsyncDriver;
@@ -51,6 +53,8 @@ pub struct ActorEntry {
     pub place: &'static str,
     /// Whether values of the type must stay on the thread that built them: the type is not `Send`.
     pub is_pinned: fn() -> bool,
+    /// The functions that save and restore the state; `None` if the type is not [`Checkpoint`](crate::Checkpoint).
+    pub checkpoint: fn() -> Option<&'static CheckpointEntry>,
     /// The constructors. A constructor is identified by its index here; `new` has index 0.
     pub constructors: &'static [ConstructorEntry],
     /// The number of async methods that may be in flight at a time, unless the actor is spawned with another one. 0 and

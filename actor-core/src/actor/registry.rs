@@ -7,6 +7,7 @@ use linkme::distributed_slice;
 use parking_lot::Mutex;
 
 use crate::BoxError;
+use crate::actor::checkpoint::CHECKPOINT_ERRORS;
 use crate::actor::extension::Extension;
 use crate::actor::{ActorEntry, MethodEntry};
 use crate::error_codec::{ErrorCodec, SharedError};
@@ -96,6 +97,7 @@ pub fn decode_error(type_name: &str, bytes: &[u8]) -> Option<(&'static ErrorCode
     let mut codecs = methods
         .filter_map(|method| (method.error)())
         .chain(functions)
+        .chain([&CHECKPOINT_ERRORS])
         .filter(|codec| codec.type_name() == type_name);
     let codec = codecs.next()?;
     if codecs.any(|other| other.id() != codec.id()) {

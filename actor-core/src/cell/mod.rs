@@ -5,6 +5,7 @@ pub(crate) mod factory;
 pub(crate) mod frame;
 pub(crate) mod guarded;
 pub(crate) mod helper_thread;
+pub(crate) mod saving;
 pub(crate) mod state;
 
 use std::any::Any;
@@ -14,10 +15,12 @@ use std::time::Duration;
 
 use selvedge_channels::dispose;
 
+use crate::actor::checkpoint::CheckpointError;
 use crate::actor::extension::Method;
 use crate::actor::sharing::{MethodFuture, Overlap};
 use crate::actor::{ActorEntry, Compute};
 use crate::cell::factory::Factory;
+use crate::cell::saving::Checkpoints;
 use crate::home::placement::OnPanic;
 use crate::id::ActorId;
 use crate::{ActorState, Arguments, AsyncDriver, Failure, Frame, Returned};
@@ -39,6 +42,8 @@ pub(crate) struct Blueprint {
     pub(crate) concurrency: u32,
     /// The time limit for an async constructor.
     pub(crate) build_limit: Duration,
+    /// The actor's checkpoints, if it has any.
+    pub(crate) checkpoints: Option<Arc<Checkpoints>>,
 }
 
 impl Blueprint {
@@ -51,6 +56,7 @@ impl Blueprint {
             id: std::any::TypeId::of::<()>(),
             place: "",
             is_pinned: || false,
+            checkpoint: || None,
             constructors: &[crate::ConstructorEntry {
                 name: "new",
                 create: |_, _| Ok(ActorState::new(())),
@@ -68,6 +74,7 @@ impl Blueprint {
             core: None,
             concurrency: 1,
             build_limit: Duration::from_secs(60),
+            checkpoints: None,
         }
     }
 
@@ -75,7 +82,7 @@ impl Blueprint {
     /// failure, as is an error that it returns.
     pub(crate) fn build(self, driver: AsyncDriver) -> Result<ActorCell, Failure> {
         let driver = driver.limited(self.build_limit);
-        let state = self.factory.build(self.entry, &driver)?;
+        let state = self.state(&driver)?;
         Ok(ActorCell {
             blueprint: self,
             driver,
@@ -83,6 +90,15 @@ impl Blueprint {
             is_tripped: false,
             is_visiting: false,
         })
+    }
+
+    /// Builds the state by its constructor, and puts the last checkpoint into it if there is one.
+    fn state(&self, driver: &AsyncDriver) -> Result<ActorState, Failure> {
+        let mut state = self.factory.build(self.entry, driver)?;
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.begin(&self.name, self.entry, &mut state)?;
+        }
+        Ok(state)
     }
 }
 
@@ -271,11 +287,12 @@ impl ActorCell {
     #[cold]
     fn rebuild(&mut self) -> Result<(), Failure> {
         self.drop_state();
-        match self.blueprint.factory.build(self.blueprint.entry, &self.driver) {
+        match self.blueprint.state(&self.driver) {
             Ok(state) => {
                 self.state = Some(state);
                 Ok(())
             }
+            Err(failure) if failure.downcast_ref::<CheckpointError>().is_some() => Err(failure),
             Err(failure) => {
                 let reason = failure.into_report().to_string();
                 Err(Failure::from_error(RebuildFailed {

@@ -28,7 +28,12 @@ pub struct ActorState {
     loans: Option<Arc<Outlived>>,
     /// The thread that built a pinned state. `None` for a state that any thread may use.
     owner: Option<ThreadId>,
+    /// Saves the state; `None` if it has no checkpoints.
+    saving: Option<Saving>,
 }
+
+/// Counts a method that has run on the state, and saves the state when it is time.
+pub(crate) type Saving = Box<dyn FnMut(&ActorState) -> Result<(), Failure> + Send>;
 
 /// The box of a state that was dropped before its loans.
 type Outlived = Mutex<Option<Box<dyn Any>>>;
@@ -79,6 +84,7 @@ impl ActorState {
             value: Box::new(actor),
             loans: None,
             owner: None,
+            saving: None,
         }
     }
 
@@ -91,7 +97,35 @@ impl ActorState {
             value: Box::new(actor),
             loans: None,
             owner: Some(thread::current().id()),
+            saving: None,
         }
+    }
+
+    /// Has the state saved from now on.
+    pub(crate) fn save_with(&mut self, saving: Saving) {
+        self.saving = Some(saving);
+    }
+
+    /// Notes that a method with `&mut self` has run. Saves the state if its checkpoints say so.
+    ///
+    /// # Errors
+    /// [`CheckpointError::NotSaved`](crate::CheckpointError::NotSaved), as the user's error.
+    #[inline]
+    pub fn changed(&mut self) -> Result<(), Box<Failure>> {
+        match self.saving {
+            None => Ok(()),
+            Some(_) => self.count_change(),
+        }
+    }
+
+    #[cold]
+    fn count_change(&mut self) -> Result<(), Box<Failure>> {
+        let Some(mut saving) = self.saving.take() else {
+            return Ok(());
+        };
+        let saved = saving(self);
+        self.saving = Some(saving);
+        Ok(saved?)
     }
 
     /// Whether futures borrow the actor.
@@ -176,6 +210,7 @@ impl Drop for ActorState {
                 value,
                 loans: self.loans.take(),
                 owner: self.owner.take(),
+                saving: None,
             });
         } else if let Some(loans) = self.loans.take() {
             // Without loans, this drops the box here and now.

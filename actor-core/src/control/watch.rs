@@ -60,6 +60,7 @@ impl Watch {
                 None => hub.asked(self.peer, about),
                 Some(why) => hub.not_linked(self.peer, about, why),
             },
+            |actor, state| self.directory.note_checkpoint(self.record.id(), actor, state),
         ));
         let soon = || Instant::now() + LAST_FRAMES_TIMEOUT;
         let until = tokio::select! {
@@ -98,9 +99,8 @@ impl Watch {
             Some(why) if is_forced(&exit) && !self.record.is_told_to_end() => Exit::Severed(why.clone()),
             _ => exit,
         };
-        for output in [&self.stdout, &self.stderr].into_iter().flatten() {
-            output.drain();
-        }
+        let outputs = [&self.stdout, &self.stderr].into_iter().flatten();
+        outputs.for_each(|output| output.drain());
         let death = self.death(exit);
         self.record.note_end(self.pid, &death.exit);
         self.directory.process_died(self.record.id(), &death);

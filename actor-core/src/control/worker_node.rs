@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 #[cfg(feature = "hosts")]
 use selvedge_cluster::manager::ManageEvent;
 
+use crate::actor::checkpoint::CheckpointError;
 use crate::actor_record::{ActorRecord, Liveness};
 use crate::control::messages::WorkerMessage;
 use crate::control::node::{Node, NodeRef};
@@ -114,7 +115,7 @@ impl WorkerNode {
             };
             let why = format!("its worker did not start again: {error}");
             let ends = matches!(error, SpawnError::Shutdown | SpawnError::Worker { .. });
-            directory.note_deaths(&restarting, &why, !ends);
+            directory.note_deaths(&restarting, Exit::Ended(why), !ends);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 _ = self.args.unwanted() => {}
@@ -186,11 +187,16 @@ fn revive(directory: &Arc<Directory>, record: &Arc<ActorRecord>) {
             directory.tell_nodes(std::slice::from_ref(&revived));
         }
         Err(error) => {
-            let why = match error {
-                SpawnError::Constructor { failure, .. } => format!("its constructor failed: {failure}"),
-                error => format!("it was not built again: {error}"),
+            let exit = match error {
+                SpawnError::Constructor { failure, .. } if CheckpointError::is_in(&failure) => {
+                    Exit::NotRestored(failure.to_string())
+                }
+                SpawnError::Constructor { failure, .. } => {
+                    Exit::Ended(format!("its constructor failed: {failure}"))
+                }
+                error => Exit::Ended(format!("it was not built again: {error}")),
             };
-            directory.end_actors(std::slice::from_ref(&revived), &why);
+            directory.end_actors_by(std::slice::from_ref(&revived), exit);
         }
     };
     record.home.build(&record.blueprint, Box::new(done));
@@ -251,7 +257,7 @@ mod tests {
             let record = Arc::new(ActorRecord::new(Blueprint::of_nothing("a"), home, restart));
             directory.add_record(&record, Some(keep));
             let records = [Arc::clone(&record)];
-            directory.note_deaths(&records, "its process has died", true);
+            directory.note_deaths(&records, Exit::Ended("its process has died".to_owned()), true);
             assert_eq!(record.liveness(), Liveness::Restarting);
             if built {
                 process.set_current(Some(runs.clone()));

@@ -7,7 +7,7 @@ use crate::actor_record::{ActorRecord, Liveness};
 use crate::control::messages::NodeMessage;
 use crate::death::{Death, Exit};
 use crate::directory::Directory;
-use crate::id::ProcessId;
+use crate::id::{ActorId, ProcessId};
 
 impl Directory {
     /// Handles the death of a worker process, as far as it must happen at once on the calling thread: updates the
@@ -29,14 +29,18 @@ impl Directory {
     /// Ends actors for good: updates their state, calls the watchers, and tells their nodes. `why` is the reason in
     /// words.
     pub(crate) fn end_actors(&self, records: &[Arc<ActorRecord>], why: &str) {
-        self.note_deaths(records, why, false);
+        self.end_actors_by(records, Exit::Ended(why.to_owned()));
+    }
+
+    /// Ends actors as [`end_actors`](Self::end_actors) does, in the way that `exit` says.
+    pub(crate) fn end_actors_by(&self, records: &[Arc<ActorRecord>], exit: Exit) {
+        self.note_deaths(records, exit, false);
         self.tell_nodes(records);
         self.forget_dead(records);
     }
 
-    /// Records a death of actors that no death of a process explains, and calls the watchers. `why` is the reason in
-    /// words.
-    pub(crate) fn note_deaths(&self, records: &[Arc<ActorRecord>], why: &str, may_restart: bool) {
+    /// Records a death of actors that no death of a process explains, and calls the watchers.
+    pub(crate) fn note_deaths(&self, records: &[Arc<ActorRecord>], exit: Exit, may_restart: bool) {
         let alive: Vec<_> = records
             .iter()
             .filter(|record| !matches!(record.liveness(), Liveness::Dead(_)))
@@ -48,7 +52,7 @@ impl Directory {
             process: first.process(),
             worker: None,
             pid: None,
-            exit: Exit::Ended(why.to_owned()),
+            exit,
             stderr_tail: Vec::new(),
         };
         for record in &alive {
@@ -60,6 +64,17 @@ impl Directory {
             .any(|record| matches!(record.liveness(), Liveness::Dead(_)))
         {
             self.leases.died(&death);
+        }
+    }
+
+    /// Keeps a checkpoint that a worker process has sent: that of an actor which lives there.
+    pub(crate) fn note_checkpoint(&self, process: ProcessId, actor: ActorId, checkpoint: Vec<u8>) {
+        let record = self.record(actor).filter(|record| record.process() == process);
+        let checkpoints = record
+            .as_ref()
+            .and_then(|record| record.blueprint.checkpoints.as_ref());
+        if let Some(checkpoints) = checkpoints {
+            checkpoints.set_last(Some(checkpoint.into()));
         }
     }
 

@@ -169,6 +169,12 @@ impl Directory {
         self.entries.lock().lanes.get(&id).cloned()
     }
 
+    /// The actor with this number.
+    pub(crate) fn record(&self, id: ActorId) -> Option<Arc<ActorRecord>> {
+        let entries = self.entries.lock();
+        entries.records.get(&id).map(|(record, _)| Arc::clone(record))
+    }
+
     /// All actors, ordered by number.
     pub(crate) fn records(&self) -> Vec<Arc<ActorRecord>> {
         self.records_where(|_| true)

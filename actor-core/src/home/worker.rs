@@ -19,7 +19,7 @@ use crate::id::{ActorId, Address, LaneId};
 use crate::promise::promise;
 use crate::spawn_error::SpawnError;
 use crate::worker::link::{LinkLost, OnResponse, Response, Unsent};
-use crate::worker::protocol::{CreateActor, ToWorker};
+use crate::worker::protocol::{CreateActor, CreateCheckpoints, ToWorker};
 use crate::worker::record::WorkerRecord;
 
 /// The time that a worker without handles and actors may take to end before it is killed.
@@ -61,6 +61,10 @@ impl Home for WorkerHome {
             let actor = blueprint.name.to_string();
             return done(Err(SpawnError::ThisProcessOnly { actor }));
         };
+        let last = blueprint
+            .checkpoints
+            .as_ref()
+            .and_then(|checkpoints| checkpoints.last());
         let order = CreateActor {
             lane: self.lane,
             lane_name: self.lane_name.to_string(),
@@ -72,6 +76,15 @@ impl Home for WorkerHome {
             core: blueprint.core,
             concurrency: blueprint.concurrency,
             build_limit: blueprint.build_limit,
+            checkpoints: blueprint
+                .checkpoints
+                .as_ref()
+                .map(|checkpoints| CreateCheckpoints {
+                    every: checkpoints.every,
+                    outlive_process: checkpoints.outlive_process,
+                    outlive_panic: checkpoints.outlive_panic,
+                    last_bytes: last.as_ref().map(|last| last.len() as u64),
+                }),
         };
         let on_response = move |response| {
             done(match response {
@@ -85,7 +98,7 @@ impl Home for WorkerHome {
         };
         link.request(
             |request| ToWorker::Create { request, order },
-            args.to_vec(),
+            [args, last.as_deref().unwrap_or_default()].concat(),
             Box::new(on_response),
         );
     }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use crate::death::Death;
 use crate::failure::FailureReport;
-use crate::id::LaneId;
+use crate::id::{ActorId, LaneId};
 use crate::platform::link::{LinkWriter, send_end};
 use crate::platform::peer_socket::PeerEnd;
 #[cfg(any(test, feature = "hosts"))]
@@ -264,13 +264,14 @@ pub(crate) async fn write_frames(mut queue: mpsc::UnboundedReceiver<Outgoing>, m
 }
 
 /// Dispatches a worker's messages: answers go to their requests, ends of programs to `on_end`, and questions for a link to
-/// a peer to `on_ask`, with the reason if the worker could not make it. Calls `on_any` for each message. Returns at their end, or at an invalid one.
+/// a peer to `on_ask`, with the reason if the worker could not make it, and checkpoints to `on_saved`. Calls `on_any` for each message. Returns at their end, or at an invalid one.
 pub(crate) async fn read_words(
     words: &mut Words,
     link: &Link,
     on_any: impl Fn(),
     mut on_end: impl FnMut(LaneId, Option<String>),
     on_ask: impl Fn(Peer, Option<String>),
+    on_saved: impl Fn(ActorId, Vec<u8>),
 ) {
     while let Ok(Some((message, body))) = words.next().await {
         on_any();
@@ -288,6 +289,7 @@ pub(crate) async fn read_words(
             FromWorker::LaneEnded { request } => link.answer(request, Response::LaneEnded),
             FromWorker::AskLink { peer } => on_ask(peer, None),
             FromWorker::NotLinked { peer, why } => on_ask(peer, Some(why)),
+            FromWorker::Saved { actor } => on_saved(actor, body),
             FromWorker::Ended { lane, panic } => on_end(lane, panic),
         }
     }

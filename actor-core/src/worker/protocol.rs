@@ -4,6 +4,7 @@
 //! body is raw bytes (arguments, results, programs), so that large payloads are not walked byte by byte. This module
 //! does no I/O: `link` (driver) and `serve` (worker) read and write.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use selvedge_cluster::peer::Peer;
@@ -35,7 +36,8 @@ pub(crate) enum ToWorker {
         /// The time for which the worker's threads look for bytes before they sleep, if it is set.
         spin: Option<Duration>,
     },
-    /// Builds an actor; the first actor of a lane opens the lane. Body: the constructor's arguments.
+    /// Builds an actor; the first actor of a lane opens the lane. Body: the constructor's arguments, and the last
+    /// checkpoint if there is one.
     Create { request: RequestId, order: CreateActor },
     /// Drops an actor. No body.
     Remove { lane: LaneId, actor: ActorId },
@@ -83,6 +85,20 @@ pub(crate) struct CreateActor {
     pub(crate) concurrency: u32,
     /// The time limit for an async constructor.
     pub(crate) build_limit: Duration,
+    pub(crate) checkpoints: Option<CreateCheckpoints>,
+}
+
+/// The checkpoints of an actor that a worker builds.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct CreateCheckpoints {
+    /// The number of methods with `&mut self` from one to the next.
+    pub(crate) every: NonZeroU32,
+    /// Whether the driver gets them.
+    pub(crate) outlive_process: bool,
+    /// Whether the worker keeps the last one.
+    pub(crate) outlive_panic: bool,
+    /// The number of bytes of the last one, at the end of the body; `None` if there is none yet.
+    pub(crate) last_bytes: Option<u64>,
 }
 
 /// A message from a worker to the driver. Each variant names its body.
@@ -123,6 +139,8 @@ pub(crate) enum FromWorker {
     NotLinked { peer: Peer, why: String },
     /// Answers `Ping`. No body.
     Pong,
+    /// A checkpoint of an actor. Body: the encoded state.
+    Saved { actor: ActorId },
     /// A program has ended, with the text of its panic if it panicked. No body.
     Ended { lane: LaneId, panic: Option<String> },
 }

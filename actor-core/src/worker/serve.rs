@@ -17,6 +17,7 @@ use crate::call::request::{ActorCall, CallFault};
 use crate::cancel::CallCancel;
 use crate::cell::Blueprint;
 use crate::cell::factory::Factory;
+use crate::cell::saving::Checkpoints;
 use crate::current::within_current;
 use crate::deadline::deadline_after;
 use crate::failure::{Failure, panic_message};
@@ -229,8 +230,9 @@ impl WorkerLanes {
         (hub, Runtime::with_remote(remote))
     }
 
-    fn create(&mut self, request: RequestId, order: &CreateActor, args: &[u8]) -> Result<(), Failure> {
+    fn create(&mut self, request: RequestId, order: &CreateActor, body: &[u8]) -> Result<(), Failure> {
         let entry = find_actor(&order.type_name).map_err(Failure::from_error)?;
+        let (args, checkpoints) = self.checkpoints(order, body)?;
         let lane = self.lane(order.lane, &order.lane_name)?;
         let blueprint = Blueprint {
             id: order.actor,
@@ -242,11 +244,44 @@ impl WorkerLanes {
             core: order.core,
             concurrency: order.concurrency,
             build_limit: order.build_limit,
+            checkpoints,
         };
         let writer = Arc::clone(&self.writer);
         let reply = Box::new(move |result| created(&writer, request, result));
         lane.push(LaneMessage::Create(blueprint, reply))
             .map_err(|_| Failure::Internal(format!("{} of the worker has ended", order.lane)))
+    }
+
+    /// Divides the body of an order into the constructor's arguments and the last checkpoint, and returns the arguments and the
+    /// checkpoints.
+    fn checkpoints<'b>(
+        &self,
+        order: &CreateActor,
+        body: &'b [u8],
+    ) -> Result<(&'b [u8], Option<Arc<Checkpoints>>), Failure> {
+        let Some(ordered) = &order.checkpoints else {
+            return Ok((body, None));
+        };
+        let mut checkpoints = Checkpoints::new(ordered.every, ordered.outlive_process, ordered.outlive_panic);
+        if ordered.outlive_process {
+            let (writer, actor) = (Arc::clone(&self.writer), order.actor);
+            checkpoints = checkpoints.send_to(Box::new(move |state| {
+                let sent = writer.send_with(&FromWorker::Saved { actor }, state);
+                sent.map_err(|error| error.to_string())
+            }));
+        }
+        let Some(bytes) = ordered.last_bytes else {
+            return Ok((body, Some(Arc::new(checkpoints))));
+        };
+        let divided = usize::try_from(bytes)
+            .ok()
+            .and_then(|bytes| body.split_at_checked(body.len().checked_sub(bytes)?));
+        let Some((args, last)) = divided else {
+            let text = format!("an order of {} bytes for a checkpoint of {bytes}", body.len());
+            return Err(Failure::Internal(text));
+        };
+        checkpoints.set_last(Some(Bytes::copy_from_slice(last)));
+        Ok((args, Some(Arc::new(checkpoints))))
     }
 
     fn lane(&mut self, id: LaneId, name: &str) -> Result<Arc<LaneThread>, Failure> {

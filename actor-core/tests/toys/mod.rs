@@ -138,6 +138,7 @@ static ENTRY: ActorEntry = ActorEntry {
     id: std::any::TypeId::of::<Toy>(),
     place: "",
     is_pinned: || false,
+    checkpoint: || None,
     constructors: &[ConstructorEntry {
         name: "new",
         create: |bytes, driver| {

@@ -49,6 +49,7 @@ static ENTRY: ActorEntry = ActorEntry {
     id: std::any::TypeId::of::<()>(),
     place: "",
     is_pinned: || false,
+    checkpoint: || None,
     constructors: &[],
     concurrency: 1,
     methods: &[method()],

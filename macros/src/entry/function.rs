@@ -55,6 +55,7 @@ fn compute(function: &Ident, operation: &Operation, site: &Site<'_>) -> TokenStr
         quote!(#path::#method(receiver, #(#names),*)),
     );
     let (value, travel) = (value(operation), where_clause(site.generics, &bounds(operation)));
+    let Saved { begin, end } = saved(operation, site, &TokenStream::new());
     quote! {
         #(#cfgs)*
         #[allow(clippy::let_unit_value, clippy::unit_arg, clippy::needless_borrow)]
@@ -66,7 +67,10 @@ fn compute(function: &Ident, operation: &Operation, site: &Site<'_>) -> TokenStr
                 #(#borrowed)*
                 #returned
             };
-            (&&::selvedge::__private::PartsProbe::<#result>::new()).finish(frame, #value)
+            #begin
+            let value = #value;
+            #end
+            (&&::selvedge::__private::PartsProbe::<#result>::new()).finish(frame, value)
         }
     }
 }
@@ -91,6 +95,7 @@ fn call(function: &Ident, operation: &Operation, site: &Site<'_>) -> TokenStream
         quote!(#path::#method(receiver, #(#passed),*)),
     );
     let (value, travel) = (value(operation), where_clause(site.generics, &bounds(operation)));
+    let Saved { begin, end } = saved(operation, site, &quote!(.map_err(|failure| *failure)));
     quote! {
         #(#cfgs)*
         #[allow(unused_variables, clippy::let_unit_value, clippy::unit_arg)]
@@ -103,8 +108,32 @@ fn call(function: &Ident, operation: &Operation, site: &Site<'_>) -> TokenStream
             let kind = arguments.kind();
             let (#(#names,)*) = arguments.into::<(#(#edges,)*)>(#of_arguments)?;
             let result = #returned;
-            ::selvedge::__private::Returned::new::<#result>(#value, kind, #of_result)
+            #begin
+            let value = #value;
+            #end
+            ::selvedge::__private::Returned::new::<#result>(value, kind, #of_result)
         }
+    }
+}
+
+/// The statements that save the state after a method has run, and that check it once the method's own error has been returned.
+struct Saved {
+    begin: TokenStream,
+    end: TokenStream,
+}
+
+/// Generates the statements that save the state; none for a method that cannot change it. `unboxed` converts the failure.
+fn saved(operation: &Operation, site: &Site<'_>, unboxed: &TokenStream) -> Saved {
+    if !operation.is_exclusive {
+        return Saved {
+            begin: TokenStream::new(),
+            end: TokenStream::new(),
+        };
+    }
+    let changed = site.changed();
+    Saved {
+        begin: quote!(let saved = #changed;),
+        end: quote!(saved #unboxed?;),
     }
 }
 

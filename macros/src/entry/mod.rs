@@ -30,6 +30,19 @@ pub(crate) struct Site<'a> {
     pub(crate) generics: &'a Generics,
 }
 
+impl Site<'_> {
+    /// Generates the expression that notes a change of the actor's state. A probe knows whether a type without parameters
+    /// has checkpoints; for other types the state itself knows it.
+    pub(crate) fn changed(&self) -> TokenStream {
+        let actor = &self.actor;
+        if self.generics.params.is_empty() {
+            quote!((&::selvedge::__private::CheckpointProbe::<#actor>::new()).changed(actor))
+        } else {
+            quote!(actor.changed())
+        }
+    }
+}
+
 impl<'a> Site<'a> {
     /// The site of a block that has no trait.
     pub(crate) fn of(actor: &'a ActorType) -> Self {
@@ -84,8 +97,8 @@ pub(crate) fn hidden(items: TokenStream) -> TokenStream {
             // user-defined name can take its place.
             #[allow(unused_imports)]
             use ::selvedge::__private::{
-                OpaqueError as _, PinnedState as _, PlainResult as _, SendState as _, TupleResult as _, TypedError as _,
-                WireTupleResult as _,
+                OpaqueError as _, PinnedState as _, PlainResult as _, SavedType as _, SendState as _, TupleResult as _,
+                TypedError as _, UnsavedType as _, WireTupleResult as _,
             };
             #probes
 
@@ -158,6 +171,7 @@ fn record(parsed: &Parsed, site: &Site<'_>, concurrency: u32) -> TokenStream {
             instance: #instance,
             id: ::std::any::TypeId::of::<#ty>(),
             place: #place,
+            checkpoint: || (&::selvedge::__private::CheckpointProbe::<#ty>::new()).checkpoint(),
             is_pinned: || (&::selvedge::__private::StateProbe::<#ty>::new()).is_pinned(),
             constructors: #constructors,
             concurrency: #concurrency,

@@ -22,6 +22,7 @@ static ENTRY: ActorEntry = ActorEntry {
     id: std::any::TypeId::of::<Echo>(),
     place: "",
     is_pinned: || false,
+    checkpoint: || None,
     constructors: &[ConstructorEntry {
         name: "new",
         create: |_, _| Ok(ActorState::new(Echo)),
