@@ -17,6 +17,7 @@ use crate::directory::Directory;
 use crate::hub::post::Post;
 use crate::hub::start::register_services;
 use crate::looking::Looking;
+use crate::process_name::ProcessName;
 use crate::promise::promise;
 use crate::remote::service::Remote;
 use crate::sleeper::Sleeper;
@@ -52,8 +53,15 @@ pub(crate) struct Inner {
     control: OnceLock<Control>,
     pub(crate) starting: Mutex<()>,
     remote: Arc<Remote>,
+    /// Leaves the runtime of which this one is a job.
+    #[cfg(feature = "hosts")]
+    leave: OnceLock<Leave>,
     made_in: MadeIn,
 }
+
+/// Ends what joins a job with its runtime.
+#[cfg(feature = "hosts")]
+pub(crate) type Leave = Box<dyn Fn() + Send + Sync>;
 
 /// The outcome of a shutdown: the lanes and workers that did not end in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,6 +103,8 @@ impl Runtime {
                 control: OnceLock::new(),
                 starting: Mutex::new(()),
                 remote,
+                #[cfg(feature = "hosts")]
+                leave: OnceLock::new(),
                 made_in: MadeIn::here(),
             }),
         };
@@ -183,6 +193,23 @@ impl Runtime {
         Sleeper::looking(Some(self.remote().lead()), looking)
     }
 
+    /// The living processes of the runtime that run functions, by name and number, in the order of their numbers: its workers, and the
+    /// process that made it. Each process of the runtime knows them, a job too; [`RemoteCall::on_process`](crate::RemoteCall::on_process)
+    /// takes their numbers.
+    #[must_use]
+    pub fn members(&self) -> Vec<ProcessName> {
+        let remote = self.remote();
+        let mut processes: Vec<_> = remote.post.peers().iter().map(|peer| peer.process).collect();
+        if !remote.is_job() {
+            processes.push(remote.me());
+        }
+        processes.sort_unstable();
+        processes
+            .into_iter()
+            .map(|process| remote.names.name(process))
+            .collect()
+    }
+
     /// All actors that are alive or restarting.
     #[must_use]
     pub fn actors(&self) -> Vec<ActorRef> {
@@ -230,6 +257,13 @@ impl Inner {
         &self.remote
     }
 
+    /// Notes that the runtime is a job of another one, which it leaves when it ends.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn leave_at_the_end(&self, leave: Leave) {
+        // A runtime joins once, when it is made.
+        let _ = self.leave.set(leave);
+    }
+
     fn shutdown(&self, grace: Duration) -> ShutdownReport {
         if !self.made_in.is_here() || !self.directory.close() {
             return ShutdownReport::default();
@@ -268,6 +302,10 @@ impl Inner {
         #[cfg(feature = "hosts")]
         self.directory.wait_for_managers(Instant::now() + KILL_GRACE);
         self.directory.hub.close();
+        #[cfg(feature = "hosts")]
+        if let Some(leave) = self.leave.get() {
+            leave();
+        }
         report
     }
 }

@@ -17,6 +17,7 @@ mod graphs;
 mod guests;
 mod guests_ends;
 mod interrupt;
+mod jobs;
 mod managers;
 mod members;
 mod names;

@@ -84,7 +84,7 @@ impl GuestMeeting {
     /// Meets the next worker that dials in and introduces itself. One that goes meanwhile is forgotten, with its name.
     async fn meet_next(&mut self) -> Met {
         loop {
-            let arrival = self.guests.door.next().await;
+            let arrival = self.guests.next().await;
             let name = arrival.name().to_owned();
             match self.meet(arrival).await {
                 Ok(met) => return met,

@@ -81,6 +81,12 @@ impl Control {
         self.supervisor.send(message)
     }
 
+    /// The root, for those that send to it later.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn supervisor(&self) -> NodeRef<SupervisorMessage> {
+        self.supervisor.clone()
+    }
+
     /// Whether the caller runs on the control thread, which must not wait for itself.
     pub(crate) fn is_current(&self) -> bool {
         let thread = self.thread.lock();

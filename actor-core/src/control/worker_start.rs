@@ -146,7 +146,7 @@ impl WorkerArgs {
             severed: Arc::clone(&severed),
         };
         let courier = Arc::new(running.clone());
-        self.directory.hub.joined(peer, courier, met.station);
+        self.tell_hub(peer, courier, met.station);
         record.set_current(Some(running));
         hosted.joined();
         let watch = Watch {
@@ -163,6 +163,16 @@ impl WorkerArgs {
             hosted,
         };
         tokio::spawn(watch.run(met.words));
+    }
+
+    /// Tells the hub that a worker or a job has joined.
+    fn tell_hub(&self, peer: Peer, courier: Arc<RunningProcess>, station: Option<Station>) {
+        let hub = &self.directory.hub;
+        #[cfg(feature = "hosts")]
+        if self.launcher.guests().is_some_and(|guests| guests.are_a_job()) {
+            return hub.job_joined(peer, courier, station);
+        }
+        hub.joined(peer, courier, station);
     }
 
     /// Connects an output of a new process with the printer.

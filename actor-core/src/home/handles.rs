@@ -23,7 +23,7 @@ use crate::process_name::ProcessName;
 use crate::promise::{Answer, promise};
 use crate::runtime::Runtime;
 use crate::spawn_error::SpawnError;
-use crate::worker::launch::{Launcher, LocalLauncher};
+use crate::worker::launch::{Launcher, LocalLauncher, NotAllowed};
 use crate::worker::record::WorkerRecord;
 
 /// The time by which the control thread may be late.
@@ -114,6 +114,9 @@ impl Runtime {
         env: Vec<(String, String)>,
         launcher: Arc<dyn Launcher>,
     ) -> Result<StartingWorker, SpawnError> {
+        if self.remote().is_job() {
+            return Err(NotAllowed::IsJob.into());
+        }
         let record = Arc::new(WorkerRecord::new(ProcessId::next(), name, env));
         #[cfg(feature = "hosts")]
         record.note_place(launcher.place());

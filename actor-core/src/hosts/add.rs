@@ -10,7 +10,7 @@ use selvedge_cluster::peer::ProcessId;
 use thiserror::Error;
 
 use super::adding::Adding;
-use super::agreement::NoTurn;
+use super::agreement::{AddTurn, NoTurn};
 use super::dial_in::{DialIn, Invitation};
 use super::door::DoorError;
 use super::link_transport::LinkTransport;
@@ -196,29 +196,19 @@ impl Runtime {
     /// # Errors
     /// [`AddError`]. Workers of this call that have joined are ended.
     pub fn add(&self, manager: impl ClusterManager + 'static) -> Result<Vec<Worker>, AddError> {
-        let me = self.remote().me();
-        if me != ProcessId::HEAD {
-            return Err(AddError::NotTheDriver(me));
-        }
+        self.check_head()?;
         let terms = Terms {
             topology: manager.topology(),
             transport: manager.transport(),
         };
         let directory = &self.inner().directory;
-        let limit = directory.limits().hello.max(TURN_TIMEOUT);
-        let turn = directory.agreement.begin(terms, limit)?;
-        let Terms { topology, transport } = turn.terms.clone();
-        let cookie = directory.agreement.cookie()?;
-        directory.hub.set_topology(topology);
-        let keys = transport.keys(&cookie).map_err(AddError::Keys)?;
-        directory.hub.set_keys(keys.secret());
+        let turn = self.turn(terms)?;
+        let (cookie, transport) = (directory.agreement.cookie()?, turn.terms.transport.clone());
         let manager: Arc<dyn ClusterManager> = Arc::new(manager);
         let managing = Managing::new(Arc::clone(&manager));
         let door = manager.door();
         if let Some(door) = &door {
-            self.inner().control()?;
-            let opened = door.door().open(&directory.hub, cookie.clone(), &transport);
-            opened.map_err(|error| AddError::of_door(error, door.address(), &transport))?;
+            self.open(door, &turn.terms)?;
         }
         // Without a worker, the manager goes with this seat.
         let _seat = managing.seat(0);
@@ -230,6 +220,35 @@ impl Runtime {
             turn.fix();
         }
         Ok(workers)
+    }
+
+    /// Whether this process has made the runtime.
+    pub(super) fn check_head(&self) -> Result<(), AddError> {
+        match self.remote().me() {
+            ProcessId::HEAD => Ok(()),
+            me => Err(AddError::NotTheDriver(me)),
+        }
+    }
+
+    /// Begins to add processes on these terms.
+    pub(super) fn turn(&self, terms: Terms) -> Result<AddTurn<'_>, AddError> {
+        let directory = &self.inner().directory;
+        let limit = directory.limits().hello.max(TURN_TIMEOUT);
+        let turn = directory.agreement.begin(terms, limit)?;
+        directory.hub.set_topology(turn.terms.topology);
+        let keys = turn.terms.transport.keys(&directory.agreement.cookie()?);
+        directory.hub.set_keys(keys.map_err(AddError::Keys)?.secret());
+        Ok(turn)
+    }
+
+    /// Opens a door, unless it is open.
+    pub(super) fn open(&self, door: &DialIn, terms: &Terms) -> Result<(), AddError> {
+        let (directory, transport) = (&self.inner().directory, &terms.transport);
+        self.inner().control()?;
+        let opened = door
+            .door()
+            .open(&directory.hub, directory.agreement.cookie()?, transport);
+        opened.map_err(|error| AddError::of_door(error, door.address(), transport))
     }
 
     /// Sets the cookie of the workers of managers, by which all processes know each other, before the first of them is added.

@@ -296,10 +296,7 @@ impl WorkerOrder {
         managing: &Arc<Managing>,
     ) -> Result<StartingWorker, AddError> {
         let launcher = GuestLauncher {
-            guests: Guests {
-                door: Arc::clone(door.door()),
-                names: self.recipe.names.clone(),
-            },
+            guests: Guests::expected(Arc::clone(door.door()), self.recipe.names.clone()),
             wait: door.wait(),
             seat: managing.seat(self.recipe.config),
         };

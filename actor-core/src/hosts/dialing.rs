@@ -73,10 +73,10 @@ pub(crate) struct PlaceOfPeer {
 }
 
 impl PlaceOfPeer {
-    /// The place where the driver listens for this worker, which it has admitted as `me`.
-    pub(super) fn of_driver(me: Peer, driver: Peer, connect_at: String, means: Means) -> Self {
+    /// The place where the driver listens for this worker or job, which it has admitted as `me`.
+    pub(super) fn of_driver(role: Role, me: Peer, driver: Peer, connect_at: String, means: Means) -> Self {
         PlaceOfPeer {
-            role: Role::Worker,
+            role,
             me,
             to: driver,
             connect_at,
@@ -131,21 +131,28 @@ impl Redial for PlaceOfPeer {
     }
 }
 
-/// Makes the link from this worker to another one, of which the driver has told the place. If that fails, tells why.
+/// The means by which this worker dials others: the keys that came with the driver's notice, or those that it was started with.
+///
+/// # Errors
+/// A text: there is no way to another worker.
+pub(crate) fn means_with(keys: Option<Secret>) -> Result<Means, String> {
+    match (keys, MEANS.get()) {
+        (Some(keys), _) => Keys::of(&keys),
+        (None, Some(means)) => Ok(means.clone()),
+        (None, None) => Err("this process has no cookie".to_owned()),
+    }
+}
+
+/// Makes the link from this process to another one, of which the driver has told the place. If that fails, tells why.
 pub(crate) fn dial_peer(
     hub: &Arc<Hub>,
     peer: Peer,
     connect_at: String,
-    keys: Option<Secret>,
+    means: Result<Means, String>,
     failed: impl Fn(String) + Send + Sync + 'static,
 ) {
     let failed = Arc::new(failed);
     let tell = Arc::clone(&failed);
-    let means = match (keys, MEANS.get()) {
-        (Some(keys), _) => Keys::of(&keys),
-        (None, Some(means)) => Ok(means.clone()),
-        (None, None) => Err("this process has no cookie".to_owned()),
-    };
     let means = match means {
         Ok(means) => means,
         Err(why) => {
@@ -154,7 +161,11 @@ pub(crate) fn dial_peer(
         }
     };
     let place = PlaceOfPeer {
-        role: Role::Worker,
+        role: if hub.is_job(hub.me()) {
+            Role::Driver
+        } else {
+            Role::Worker
+        },
         me: hub.me(),
         to: peer,
         connect_at,

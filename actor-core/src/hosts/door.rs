@@ -39,9 +39,14 @@ struct DoorState {
     waiting: VecDeque<Arrival>,
     /// The guests that were admitted and may dial again.
     guests: Vec<Peer>,
+    /// Begins to admit a job; `None` while none is let in.
+    jobs: Option<LetIn>,
     /// The last process that was refused, and why.
     refused: Option<String>,
 }
+
+/// Begins to admit a job that has come to a door.
+type LetIn = Arc<dyn Fn(Arc<Door>, Arrival) + Send + Sync>;
 
 /// The workers of one configuration that dial in.
 #[derive(Clone)]
@@ -49,6 +54,49 @@ pub(crate) struct Guests {
     pub(crate) door: Arc<Door>,
     /// The names of these workers in a custom topology.
     pub(crate) names: Names,
+    /// Set for a job that has come already.
+    job: Option<WaitingJob>,
+}
+
+/// A job that waits to be admitted. The first who asks has it.
+type WaitingJob = Arc<Mutex<Option<Arrival>>>;
+
+impl Guests {
+    /// Workers with these names that will come to a door.
+    pub(super) fn expected(door: Arc<Door>, names: Names) -> Self {
+        Guests {
+            door,
+            names,
+            job: None,
+        }
+    }
+
+    /// A job that has come to a door.
+    pub(super) fn job(door: Arc<Door>, arrival: Arrival) -> Self {
+        Guests {
+            door,
+            names: Names::default(),
+            job: Some(Arc::new(Mutex::new(Some(arrival)))),
+        }
+    }
+
+    /// Whether these are a job.
+    pub(crate) fn are_a_job(&self) -> bool {
+        self.job.is_some()
+    }
+
+    /// Waits for the next one to admit. After a job there is none.
+    pub(crate) async fn next(&self) -> Arrival {
+        let Some(job) = &self.job else {
+            return self.door.next().await;
+        };
+        let arrival = job.lock().take();
+        match arrival {
+            Some(arrival) => arrival,
+            // Whoever waits has a time limit.
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// The reason that a door stays closed.
@@ -109,6 +157,11 @@ impl Door {
         // Without a control thread, nobody waits at the door.
         hub.spawn(Box::pin(keeper.keep(listener, cookie, closed)));
         Ok(())
+    }
+
+    /// Lets jobs in from now on.
+    pub(super) fn let_jobs_in(&self, let_in: impl Fn(Arc<Door>, Arrival) + Send + Sync + 'static) {
+        self.state.lock().jobs = Some(Arc::new(let_in));
     }
 
     /// Waits for a guest that wants to be admitted. Dropping the future loses nobody.
@@ -209,12 +262,19 @@ impl Keeper {
         let hello = arrival.hello();
         match (hello.role, hello.peer) {
             (Role::Worker, None) => door.wait_for_admission(arrival),
-            (Role::Worker, Some(peer)) if door.has_admitted(peer) && !hub.is_buried(peer) => {
+            (Role::Driver, None) => {
+                let let_in = door.state.lock().jobs.clone();
+                match let_in {
+                    Some(let_in) => let_in(Arc::clone(&door), arrival),
+                    None => door.note_refusal(format!("{}: no jobs are let in", arrival.name())),
+                }
+            }
+            (Role::Worker | Role::Driver, Some(peer)) if door.has_admitted(peer) && !hub.is_buried(peer) => {
                 let hub = Weak::clone(&self.hub);
                 tokio::spawn(readmit(hub, arrival, peer));
             }
             _ => door.note_refusal(format!(
-                "{}: it is no worker of this runtime, or counts as dead",
+                "{}: it is no worker or job of this runtime, or counts as dead",
                 arrival.name()
             )),
         }

@@ -87,7 +87,7 @@ pub(super) async fn dial_driver(means: Means, mut plan: DialPlan) -> Result<MetD
     if link.hello.role != Role::Head || driver.process != ProcessId::HEAD || me.process == driver.process {
         return Err(format!("no driver listens at {}, but {driver}", plan.to));
     }
-    let way = PlaceOfPeer::of_driver(me, driver, plan.to, means);
+    let way = PlaceOfPeer::of_driver(Role::Worker, me, driver, plan.to, means);
     Ok(MetDriver {
         listens_at: listener.as_ref().map(|listener| listener.connect_at().to_owned()),
         listener,

@@ -14,7 +14,7 @@ const CLUSTER: &str = "selvedge";
 
 /// The means by which a process makes links to others.
 #[derive(Clone)]
-pub(super) struct Means {
+pub(crate) struct Means {
     pub(super) cookie: Cookie,
     pub(super) transport: Arc<dyn Transport>,
 }

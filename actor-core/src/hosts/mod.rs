@@ -24,6 +24,7 @@ mod guest;
 pub(crate) mod host_key;
 mod identity;
 mod init_worker;
+pub(crate) mod job;
 mod keys;
 mod launcher;
 mod link_transport;
@@ -31,6 +32,7 @@ mod local;
 mod manager;
 pub(crate) mod managing;
 mod met_driver;
+mod reception;
 pub(crate) mod serve;
 mod slurm;
 mod ssh;
@@ -41,6 +43,7 @@ mod watched_tcp;
 pub use add::{AddError, SetCookieError};
 pub use dial_in::{DialIn, Invitation};
 pub use init_worker::{InitWorkerError, init_worker};
+pub use job::ConnectError;
 pub use link_transport::LinkTransport;
 pub use local::LocalManager;
 pub use manager::ClusterManager;
@@ -50,7 +53,9 @@ pub use ssh::SshManager;
 pub use crate::topology::Topology;
 
 /// The secret of a cluster, and where it comes from.
-pub use selvedge_cluster::handshake::{Cookie, CookieError, CookieSource, CookieText, NoRandomness};
+pub use selvedge_cluster::handshake::{
+    Cookie, CookieError, CookieSource, CookieText, HandshakeError, NoRandomness,
+};
 /// The words of managers: machines, commands, and the ways of `ssh`.
 pub use selvedge_cluster::manager::{
     BindAddress, CommandError, Count, HostName, MachineSpec, MachineSpecError, ManageEvent, PartError,
@@ -58,7 +63,8 @@ pub use selvedge_cluster::manager::{
 };
 /// Transports: for links that go neither over TCP nor under TLS.
 pub use selvedge_cluster::net::{
-    Accepted, Acceptor, Bridge, Cut, DirectOr, Halves, PeerInfo, Pending, Tcp, Transport, Uds, bridge,
+    Accepted, Acceptor, Bridge, Cut, DirectOr, Halves, LinkCause, LinkError, PeerInfo, Pending, Tcp,
+    Transport, Uds, bridge,
 };
 /// TLS over a transport of the user's own.
 #[cfg(feature = "tls")]

@@ -210,7 +210,7 @@ async fn hear_driver(means: Means, is_own: bool) -> Result<MetDriver, String> {
 }
 
 /// Hears other processes as long as this one lives.
-async fn hear_peers(mut listener: Listener, hub: Arc<Hub>, driver: Peer) {
+pub(super) async fn hear_peers(mut listener: Listener, hub: Arc<Hub>, driver: Peer) {
     loop {
         if let Ok(arrival) = listener.next().await {
             let hub = Arc::clone(&hub);
@@ -219,24 +219,28 @@ async fn hear_peers(mut listener: Listener, hub: Arc<Hub>, driver: Peer) {
     }
 }
 
-/// Takes the connection of a worker that wants to reach this one, or of the driver whose last one has broken.
+/// Takes the connection of a worker or a job that wants to reach this one, or of the driver whose last one has broken.
 async fn hear_peer(arrival: Arrival, hub: &Hub, driver: Peer) {
     let (me, hello) = (hub.me(), arrival.hello());
     let is_welcome = |peer: &Peer| match hello.role {
         Role::Head => *peer == driver,
-        Role::Worker => peer.process != me.process && peer.process != driver.process,
-        Role::Agent | Role::Driver => false,
+        Role::Worker | Role::Driver => peer.process != me.process && peer.process != driver.process,
+        Role::Agent => false,
     };
     let peer = hello.peer.filter(is_welcome).filter(|peer| !hub.is_buried(*peer));
     let (Some(peer), true) = (peer, hello.to == Some(me)) else {
         return;
     };
     let role = hello.role;
+    if role == Role::Driver {
+        // The driver's notice of the job may come later.
+        hub.note_job(peer);
+    }
     let Ok(link) = arrival.welcome(&welcome(me, peer)).await else {
         return;
     };
     let adopted = of_link(link).and_then(|connection| hub.adopt(peer, connection, Resume::Waits));
-    if let (Err(error), Role::Worker) = (adopted, role) {
+    if let (Err(error), Role::Worker | Role::Driver) = (adopted, role) {
         // The peer learns it by the end of its connection. The driver dials again.
         hub.unreachable(peer, error.to_string());
     }

@@ -29,8 +29,29 @@ pub(crate) trait Courier: Send + Sync {
 const NOBODY_LISTENS: &str = "neither of the two listens for other workers (help: start one of them without `--no-port`, or add \
      a worker of this host by `LocalManager`)";
 
+/// The part that a process plays which joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JoinsAs {
+    /// A process that runs functions and actors.
+    Worker,
+    /// A process with a program of its own, which takes no work.
+    #[cfg_attr(not(feature = "hosts"), expect(dead_code, reason = "jobs dial in"))]
+    Job,
+}
+
+impl JoinsAs {
+    /// The notice by which others learn of the process.
+    fn notice(self, peer: Peer, name: Option<ProcessName>) -> Notice {
+        match self {
+            JoinsAs::Worker => Notice::Joined(peer, name),
+            JoinsAs::Job => Notice::Job(peer, name),
+        }
+    }
+}
+
 struct Member {
     peer: Peer,
+    joins_as: JoinsAs,
     courier: Arc<dyn Courier>,
     /// How others reach the worker; `None` for one of this host, which takes ends of pairs.
     station: Option<Station>,
@@ -48,23 +69,32 @@ pub(super) struct Broker {
 
 impl Broker {
     /// Adds a worker. The worker and all others are told of each other, and linked if the topology wants that.
-    pub(super) fn join(&mut self, peer: Peer, courier: Arc<dyn Courier>, station: Option<Station>) {
-        if let Some(name) = courier.name() {
-            courier.tell(Notice::Joined(peer, Some(name)), None);
-        }
+    pub(super) fn join(
+        &mut self,
+        peer: Peer,
+        courier: Arc<dyn Courier>,
+        station: Option<Station>,
+        joins_as: JoinsAs,
+    ) {
         for other in self.members.values() {
-            other.courier.tell(Notice::Joined(peer, courier.name()), None);
-            courier.tell(Notice::Joined(other.peer, other.courier.name()), None);
+            other.courier.tell(joins_as.notice(peer, courier.name()), None);
+            let known = other.joins_as.notice(other.peer, other.courier.name());
+            courier.tell(known, None);
+        }
+        // Last, so that whoever has heard its own name knows all others.
+        if let Some(name) = courier.name() {
+            courier.tell(joins_as.notice(peer, Some(name)), None);
         }
         let linked = IdSet::new();
         let member = Member {
             peer,
+            joins_as,
             courier,
             station,
             linked,
         };
         self.members.insert(peer.process, member);
-        if self.topology.is_eager() {
+        if self.topology.is_eager() && joins_as == JoinsAs::Worker {
             self.link_all(peer);
         }
     }
@@ -75,6 +105,7 @@ impl Broker {
         let others = self.members.values().filter(|other| {
             let other_station = other.station.as_ref();
             other.peer != peer
+                && other.joins_as == JoinsAs::Worker
                 && (one.is_some() || other_station.is_some())
                 && self.topology.allows(one.as_ref(), other_station)
         });

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 use tokio::runtime::Handle;
 
-use super::broker::{Broker, Courier};
+use super::broker::{Broker, Courier, JoinsAs};
 use super::link_end::LinkEnd;
 use super::notice::Notice;
 #[cfg(feature = "hosts")]
@@ -51,13 +51,24 @@ impl Hub {
 
     /// A worker has said hello, and letters reach it from now on. Other workers dial it at its station, or get ends of pairs.
     pub(crate) fn joined(&self, peer: Peer, courier: Arc<dyn Courier>, station: Option<Station>) {
+        self.join(peer, courier, station, JoinsAs::Worker);
+    }
+
+    /// A job has said hello, and letters reach it from now on. It takes no work.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn job_joined(&self, job: Peer, courier: Arc<dyn Courier>, station: Option<Station>) {
+        self.note_job(job);
+        self.join(job, courier, station, JoinsAs::Job);
+    }
+
+    fn join(&self, peer: Peer, courier: Arc<dyn Courier>, station: Option<Station>, joins_as: JoinsAs) {
         let Role::Driver(driver) = &self.role else {
             return;
         };
         if let Some(name) = courier.name() {
             self.names.note(name);
         }
-        driver.broker.lock().join(peer, courier, station);
+        driver.broker.lock().join(peer, courier, station, joins_as);
         self.expect(peer);
     }
 

@@ -229,6 +229,11 @@ impl Hub {
         self.close_link(peer, LinkEnd::NoLink(why));
     }
 
+    /// Notes that a process, which may be this one, is a job: it takes no work.
+    pub(crate) fn note_job(&self, job: Peer) {
+        self.table.lock().note_job(job.process);
+    }
+
     /// Whether a peer has died.
     #[cfg(feature = "hosts")]
     pub(crate) fn is_buried(&self, peer: Peer) -> bool {
@@ -305,9 +310,15 @@ impl Post for Hub {
     }
 
     fn peers(&self) -> Vec<Peer> {
-        let links = self.table.lock().links();
-        let open = links.into_iter().filter(|link| link.is_open());
-        open.map(|link| link.peer()).collect()
+        let table = self.table.lock();
+        let mut links = table.links();
+        links.retain(|link| link.is_open() && !table.is_job(link.peer().process));
+        drop(table);
+        links.iter().map(|link| link.peer()).collect()
+    }
+
+    fn is_job(&self, peer: Peer) -> bool {
+        self.table.lock().is_job(peer.process)
     }
 
     fn peer(&self, process: ProcessId) -> Option<Peer> {

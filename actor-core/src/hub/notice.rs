@@ -13,6 +13,8 @@ use crate::process_name::ProcessName;
 pub(crate) enum Notice {
     /// The peer lives and can be asked for, and errors call it so. A worker is told its own name too.
     Joined(Peer, Option<ProcessName>),
+    /// The peer is a job, which lives and takes no work.
+    Job(Peer, Option<ProcessName>),
     /// The peer is dead, or has never lived.
     Died(Peer),
     /// The descriptors beside this message are one end of a pair; the peer has the other one.

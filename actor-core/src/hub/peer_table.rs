@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use selvedge_cluster::id_map::IdMap;
+use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 use smallvec::SmallVec;
 
@@ -15,6 +15,8 @@ pub(super) struct PeerTable {
     /// The last incarnation of each process that has died, with the reason. It is kept, so that no death is announced
     /// twice; process numbers are few, and each has one entry.
     graves: IdMap<ProcessId, (Incarnation, LinkEnd)>,
+    /// The processes that are jobs, and take no work.
+    jobs: IdSet<ProcessId>,
 }
 
 /// The state of a peer as far as this process knows.
@@ -42,6 +44,15 @@ impl PeerTable {
             true => PeerStatus::Dead,
             false => PeerStatus::Unknown,
         }
+    }
+
+    /// Notes that a process is a job. Its number is never given to another one.
+    pub(super) fn note_job(&mut self, job: ProcessId) {
+        self.jobs.insert(job);
+    }
+
+    pub(super) fn is_job(&self, process: ProcessId) -> bool {
+        self.jobs.contains(&process)
     }
 
     pub(super) fn insert(&mut self, link: Arc<PeerLink>) {

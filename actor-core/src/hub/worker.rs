@@ -33,6 +33,10 @@ impl Hub {
     /// Takes a notice of the driver, with the end of a pair that came with it.
     pub(crate) fn notice(&self, notice: Notice, end: Option<PeerEnd>) {
         match notice {
+            Notice::Job(peer, name) => {
+                self.note_job(peer);
+                self.notice(Notice::Joined(peer, name), None);
+            }
             Notice::Joined(peer, name) => {
                 if let Some(name) = name {
                     self.names.note(name);

@@ -111,6 +111,11 @@ impl Remote {
         self.post.me().process
     }
 
+    /// Whether this process is a job.
+    pub(crate) fn is_job(&self) -> bool {
+        self.post.is_job(self.post.me())
+    }
+
     /// The process for a call: the one that it names, or the one where its `#[here]` values live, or a worker. Workers are all
     /// processes but the first; if there is none, this process is the worker.
     pub(crate) fn choose(&self, destination: Destination, homes: &[NamedRef]) -> ProcessId {
@@ -121,13 +126,17 @@ impl Remote {
             (Destination::Any, []) => {}
         }
         let mut workers: Vec<ProcessId> = self.post.peers().iter().map(|peer| peer.process).collect();
-        workers.push(me);
+        let is_job = self.is_job();
+        if !is_job {
+            workers.push(me);
+        }
         workers.retain(|process| *process != ProcessId::HEAD);
         workers.sort_unstable();
         // Relaxed: the turns only have to differ.
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let turn = turn.checked_rem(workers.len()).unwrap_or_default();
-        workers.get(turn).copied().unwrap_or(me)
+        let without = if is_job { ProcessId::HEAD } else { me };
+        workers.get(turn).copied().unwrap_or(without)
     }
 
     /// Makes a call.

@@ -102,6 +102,9 @@ impl Receiver for Remote {
             self.settle(&waiter, Err(no_link.unwrap_or(RemoteError::Died { ran })));
         }
         self.tasks.worker_died(peer);
+        if self.post.is_job(peer) {
+            self.tasks.job_ended(peer);
+        }
         let orphans = self.served.lock().died(peer);
         orphans.iter().for_each(|cancel| cancel.cancel());
     }

@@ -48,6 +48,8 @@ pub(crate) struct NewTask {
     /// For a function that returns a reference.
     pub(super) alias: Option<ReferenceOf>,
     pub(super) digest: CallDigest,
+    /// The job that has submitted it, and with which it ends.
+    pub(super) job: Option<Peer>,
 }
 
 /// The life of a submitted call.
@@ -130,6 +132,8 @@ pub(crate) enum TaskEvent {
     Freed(RefId),
     Cancelled(RefId),
     WorkerDied(Peer),
+    /// A job has ended.
+    JobEnded(Peer),
     /// A worker offers something else from now on.
     Offers(Peer, Resources),
 }

@@ -58,6 +58,7 @@ impl Remote {
                         references,
                     );
                     this.tasks().submit(NewTask {
+                        job: this.post.is_job(from).then_some(from),
                         function,
                         object,
                         arguments: TaskArguments::Encoded(EncodedArguments { body, handles }),

@@ -36,7 +36,7 @@ impl Board {
         let mut effects = Vec::new();
         self.meet(workers, &mut effects);
         match event {
-            TaskEvent::Submitted(new) => self.submitted(*new, &mut effects),
+            TaskEvent::Submitted(new) => self.submitted_in_time(*new, &mut effects),
             TaskEvent::InputMade { call } => self.scheduler.input_made(call),
             TaskEvent::Encoded { call, arguments } => {
                 let task = self.tasks.get_mut(&call);
@@ -63,6 +63,7 @@ impl Board {
             }
             TaskEvent::Freed(object) => self.freed(object, &mut effects),
             TaskEvent::Cancelled(object) => self.cancelled(object, &mut effects),
+            TaskEvent::JobEnded(job) => self.job_ended(job, &mut effects),
             TaskEvent::WorkerDied(worker) => {
                 self.offers.remove(&worker);
                 self.dead.insert(worker);
@@ -475,6 +476,25 @@ impl Board {
         }
         let failure = Failure::from_error(CallCancelled).unmade(self.place(call));
         self.finish(call, Err(Arc::new(failure)), effects);
+    }
+
+    /// Takes a call, which ends at once if its job has ended while the call was on its way.
+    fn submitted_in_time(&mut self, new: NewTask, effects: &mut Vec<TaskEffect>) {
+        let (object, job) = (new.object, new.job);
+        self.submitted(new, effects);
+        if job.is_some_and(|job| self.dead.contains(&job)) {
+            self.cancelled(object, effects);
+        }
+    }
+
+    /// Cancels the calls of a job that has ended.
+    fn job_ended(&mut self, job: Peer, effects: &mut Vec<TaskEffect>) {
+        self.dead.insert(job);
+        let of_job = self.tasks.values().filter(|task| task.new.job == Some(job));
+        let objects: Vec<RefId> = of_job.map(|task| task.new.object).collect();
+        objects
+            .into_iter()
+            .for_each(|object| self.cancelled(object, effects));
     }
 
     /// The content of a value that is lost.

@@ -83,6 +83,11 @@ impl Tasks {
         }
     }
 
+    /// A job has ended, and the calls with it that it has submitted.
+    pub(crate) fn job_ended(self: &Arc<Self>, job: Peer) {
+        self.event(TaskEvent::JobEnded(job));
+    }
+
     /// A call of this process waits, or goes on.
     pub(crate) fn blocked(self: &Arc<Self>, call: u64, is_blocked: bool) {
         let by = BlockedCall::Here(call);

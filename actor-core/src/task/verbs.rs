@@ -121,6 +121,7 @@ impl Remote {
         let handle = self.references.create();
         let index = self.tasks().next_index();
         self.tasks().submit(NewTask {
+            job: None,
             digest: digest(index, function.id().0, &arguments, &inputs),
             function,
             object: handle.id(),

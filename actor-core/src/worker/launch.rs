@@ -32,6 +32,11 @@ pub enum NotAllowed {
         "no worker may start before `selvedge::init()`: without the feature `premain`, call it first in `main`"
     )]
     NotInitialised,
+    /// The runtime is a job of another one ([`Runtime::connect`](crate::Runtime)), and starts no processes.
+    #[error(
+        "a job starts no workers: call those of the runtime that it has joined, or make a `Runtime::new()` beside it"
+    )]
+    IsJob,
     /// The process is a worker that is nested too deeply to start workers itself.
     #[error("workers may start workers {max} deep, this process is at depth {depth}")]
     TooDeep {

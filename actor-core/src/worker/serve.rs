@@ -22,7 +22,7 @@ use crate::current::within_current;
 use crate::deadline::deadline_after;
 use crate::failure::{Failure, panic_message};
 #[cfg(feature = "hosts")]
-use crate::hosts::dialing::dial_peer;
+use crate::hosts::dialing::{dial_peer, means_with};
 use crate::hub::notice::Notice;
 use crate::hub::post::Post;
 use crate::hub::start::register_services;
@@ -213,7 +213,7 @@ impl WorkerLanes {
                 }
                 writer.send(&FromWorker::NotLinked { peer, why });
             };
-            return dial_peer(hub, peer, connect_at, keys, failed);
+            return dial_peer(hub, peer, connect_at, means_with(keys), failed);
         }
         if let (Notice::NotLinked(peer, why), Some(runtime)) = (&notice, &self.runtime) {
             runtime.remote().unreachable.note(*peer, why.clone());
