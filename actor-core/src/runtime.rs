@@ -195,9 +195,9 @@ impl Runtime {
 
     /// The living processes of the runtime that run functions, by name and number, in the order of their numbers: its workers, and the
     /// process that made it. Each process of the runtime knows them, a job too; [`RemoteCall::on_process`](crate::RemoteCall::on_process)
-    /// takes their numbers.
+    /// takes their numbers. [`members`](Self::members) has the workers that start or have ended, too.
     #[must_use]
-    pub fn members(&self) -> Vec<ProcessName> {
+    pub fn processes(&self) -> Vec<ProcessName> {
         let remote = self.remote();
         let mut processes: Vec<_> = remote.post.peers().iter().map(|peer| peer.process).collect();
         if !remote.is_job() {

@@ -142,12 +142,16 @@ fn rinit_04_a_job_calls_submits_puts_and_fetches_and_its_end_ends_nothing() -> R
     let far = head.runtime.add(local(1))?.remove(0);
     for _ in 0..2 {
         let job = head.connect();
-        let numbers: Vec<u32> = job.members().iter().map(|name| name.process().number()).collect();
-        assert_eq!(job.members().len(), 3);
+        let numbers: Vec<u32> = job
+            .processes()
+            .iter()
+            .map(|name| name.process().number())
+            .collect();
+        assert_eq!(job.processes().len(), 3);
         assert!(!numbers.contains(&job.process().number()), "a job takes no work");
         assert_eq!(
-            head.runtime.members(),
-            job.members(),
+            head.runtime.processes(),
+            job.processes(),
             "both know the workers, and no job"
         );
         for worker in [&child, &far] {
@@ -280,7 +284,7 @@ fn a_job_that_is_killed() {
     );
     let job = joined();
     let workers: Vec<_> = job
-        .members()
+        .processes()
         .iter()
         .map(|name| name.process())
         .filter(|it| it.number() > 1)
@@ -346,7 +350,7 @@ fn rft_08_a_stopped_job_ends_and_one_that_dies_while_it_joins_leaves_nothing() -
     }
     assert_eq!(*head.connect().submit(double::remote(21)).fetch()?, 42);
     assert_eq!(head.runtime.call(double::remote(1).on(&child)).wait()?, 2);
-    assert_eq!(head.runtime.members().len(), 3);
+    assert_eq!(head.runtime.processes().len(), 3);
     Ok(())
 }
 

@@ -93,7 +93,7 @@ impl Runtime {
     /// Joins a running runtime of the same program as a *job*. Another process has made that runtime, its head; it lets jobs in at
     /// the address of a [`DialIn`](super::DialIn) with [`accept_jobs`](Self::accept_jobs). The call starts no process, and the end of the job ends none.
     ///
-    /// A job calls functions in the runtime's workers ([`members`](Self::members), [`RemoteCall::on_process`](crate::RemoteCall::on_process)),
+    /// A job calls functions in the runtime's workers ([`processes`](Self::processes), [`RemoteCall::on_process`](crate::RemoteCall::on_process)),
     /// submits calls to its scheduler, and puts and fetches values. Its own process runs none of the runtime's calls. It can have
     /// actors on its own threads, and cannot start workers.
     ///
@@ -108,7 +108,7 @@ impl Runtime {
     ///
     /// # fn main() -> Result<(), selvedge::BoxError> {
     /// let job = Runtime::connect("head:7447", &CookieSource::File("train.invitation".into()))?;
-    /// println!("{:?}", job.members());
+    /// println!("{:?}", job.processes());
     /// # Ok(())
     /// # }
     /// # }
