@@ -3,12 +3,17 @@
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
+use selvedge_channels::{ends_spinning, may_spin};
+
 /// The number of looks before a thread leaves its core to others: about a microsecond.
 const LOOKS: u32 = 64;
 
 /// The time after which a thread that has left its core to others does not look on: somebody else needs the core, and a thread that
 /// sleeps gets it back sooner.
 const AWAY_MAX: Duration = Duration::from_micros(50);
+
+/// The number of times that a thread leaves its core on which another one has the permit to spin.
+const LEAVES_CROWDED: u32 = 8;
 
 /// The way in which a thread looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +49,11 @@ impl Looking {
             let end =
                 *end.get_or_insert_with(|| now.checked_add(self.limit).into_iter().chain(deadline).min());
             if leaves == 0 || end.is_some_and(|end| now >= end) {
+                ends_spinning();
                 return false;
+            }
+            if !may_spin(now) {
+                leaves = leaves.min(LEAVES_CROWDED);
             }
             leaves -= 1;
             yield_now();

@@ -111,6 +111,9 @@ pub use wait::on_behalf::{OnBehalf, Summons};
 pub use wait::shared_core::Mover;
 #[cfg(not(loom))]
 pub use wait::spin_budget::SpinBudget;
+pub use wait::spin_permit::CorePermit;
+#[cfg(not(loom))]
+pub use wait::spin_permit::{ends_spinning, may_spin, spinning_cores};
 pub use wait::waiting::Waiting;
 
 /// The code of the README, compiled and run as documentation tests.

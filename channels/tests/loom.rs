@@ -14,7 +14,7 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
-use selvedge_channels::{Doorbell, OnBehalf, Summons, Waiting, ring};
+use selvedge_channels::{CorePermit, Doorbell, OnBehalf, Summons, Waiting, ring};
 
 fn model(scenario: impl Fn() + Send + Sync + 'static) {
     model_bounded(3, scenario);
@@ -375,5 +375,41 @@ fn ring_06_a_writer_that_waits_for_its_readers_is_woken_by_the_last_one() {
         });
         assert!(to_writer.wait(&Waiting::Park, None, || writer.is_drained()));
         assert_eq!(thread.join().unwrap().position(), 1);
+    });
+}
+
+#[test]
+fn permit_01_of_threads_that_ask_at_once_one_gets_the_permit() {
+    model(|| {
+        let permit = Arc::new(CorePermit::default());
+        let asks = |permit: &Arc<CorePermit>| {
+            let permit = Arc::clone(permit);
+            thread::spawn(move || permit.take(0, 1000))
+        };
+        let (one, two) = (asks(&permit), asks(&permit));
+        let three = permit.take(0, 1000);
+        let taken = [one.join().unwrap(), two.join().unwrap(), three];
+        assert_eq!(taken.iter().flatten().count(), 1);
+    });
+}
+
+#[test]
+fn permit_03_who_died_with_a_permit_or_lost_it_does_not_disturb_the_next_holder() {
+    model(|| {
+        let permit = Arc::new(CorePermit::default());
+        let held = permit.take(0, 1000).unwrap();
+        let asks = |permit: &Arc<CorePermit>| {
+            let permit = Arc::clone(permit);
+            thread::spawn(move || permit.take(0, held))
+        };
+        let (one, two) = (asks(&permit), asks(&permit));
+        // The holder comes back late: it extends the permit, unless somebody else has it by now, and ends only its own.
+        let extended = permit.take(held, held);
+        if extended.is_none() {
+            permit.end(held);
+        }
+        let taken = [one.join().unwrap(), two.join().unwrap(), extended];
+        assert_eq!(taken.iter().flatten().count(), 1);
+        assert!(permit.is_held(held));
     });
 }

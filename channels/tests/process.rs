@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_channels::{
     ChannelError, Culprit, Doorbell, End, Provider, Region, SEGMENT_HEADER_BYTES, Segment, SegmentId,
-    SharedReader, SharedSpec, SharedWriter, Waiting, decode, format, shared,
+    SharedReader, SharedSpec, SharedWriter, Waiting, decode, ends_spinning, format, may_spin, shared,
 };
 
 const CHILD: &str = "SELVEDGE_CHANNELS_TEST_CHILD";
@@ -186,4 +186,52 @@ fn chan_25_a_killed_reader_blocks_nobody_once_it_is_known() {
         reader.ready(),
         Err(ChannelError::Poisoned { culprit: CULPRIT })
     ));
+}
+
+/// Keeps to the first core that this process may use.
+fn keep_to_a_core() {
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let mut one = rustix::thread::CpuSet::new();
+    one.set((0..).find(|core| allowed.is_set(*core)).unwrap());
+    rustix::thread::sched_setaffinity(None, &one).unwrap();
+}
+
+/// Holds the permit to spin on a core, whenever it gets it.
+#[test]
+#[ignore = "the child's part of another test"]
+fn spins() {
+    if std::env::var_os(CHILD).is_some() {
+        keep_to_a_core();
+        loop {
+            may_spin(Instant::now());
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(
+    any(selvedge_portable, not(target_os = "linux")),
+    ignore = "processes share no permits there"
+)]
+fn permit_02_another_process_is_refused_a_core_until_the_one_that_spins_there_is_killed() {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "spins", "--ignored", "--quiet", "--nocapture"])
+        .env(CHILD, "")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let asks_until = |wanted: bool| {
+        while may_spin(Instant::now()) != wanted {
+            assert!(Instant::now() < deadline, "{wanted}");
+            ends_spinning();
+            std::thread::yield_now();
+        }
+    };
+    keep_to_a_core();
+    asks_until(false);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    asks_until(true);
 }

@@ -252,6 +252,8 @@ pub enum Loop {
     Callers,
     /// Two graphs with an echoing actor each, run by two threads.
     Graphs,
+    /// Those two graphs, and calls of a remote function in a worker by a third thread.
+    Together,
 }
 
 /// The arguments of a fresh start of a loop.
@@ -489,6 +491,7 @@ impl fmt::Display for Loop {
             Loop::Stage => "stage",
             Loop::Callers => "callers",
             Loop::Graphs => "graphs",
+            Loop::Together => "together",
         })
     }
 }

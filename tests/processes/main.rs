@@ -15,6 +15,7 @@ mod alone;
 mod census;
 
 mod channels;
+mod crowd;
 mod edges;
 mod endings;
 mod fork;

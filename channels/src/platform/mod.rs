@@ -11,6 +11,7 @@
 //! - `mapped_file`: files whose bytes processes share.
 //! - `names`: the names by which unrelated processes find a channel.
 //! - `segment`, `passed`, `room`: memory that processes share, by id or by descriptor, and its limits.
+//! - `user_memory`: memory that all processes of a user share.
 //!
 //! `RUSTFLAGS='--cfg selvedge_portable'` chooses `portable` on Linux too, so that it can be tested there.
 

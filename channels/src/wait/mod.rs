@@ -9,4 +9,5 @@ pub mod on_behalf;
 pub mod shared_core;
 #[cfg(not(loom))]
 pub mod spin_budget;
+pub mod spin_permit;
 pub mod waiting;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::wait::futex;
+use crate::wait::spin_permit;
 
 /// The strategy of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +105,9 @@ impl Waiting {
             Waiting::Spin => None,
             Waiting::Park => return false,
             Waiting::SpinThenPark(budget) if budget.is_zero() => return false,
+            Waiting::SpinThenPark(_) if spin_permit::is_contested() => {
+                return yields(YIELDS, || ready(on, false));
+            }
             Waiting::SpinThenPark(budget) => Some(budget),
             Waiting::YieldThenPark(times) => return yields(times, || ready(on, false)),
         };
@@ -121,7 +125,11 @@ impl Waiting {
             let spent = now.duration_since(*started.get_or_insert(now));
             let exhausted = budget.is_some_and(|budget| spent >= budget);
             if exhausted || deadline.is_some_and(|deadline| now >= deadline) {
+                spin_permit::ends_spinning();
                 return false;
+            }
+            if budget.is_some() && !spin_permit::may_spin(now) {
+                return yields(YIELDS, || ready(on, false));
             }
             // A waiter with a budget parks soon, and leaves the core to others then.
             if budget.is_none() && spent >= YIELD_AFTER {

@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use selvedge::{Runtime, Worker, remote};
 
 use super::limits::Limit;
 use super::measure::Summary;
@@ -59,6 +60,33 @@ pub fn keep_busy() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
+#[remote]
+fn returns(x: u64) -> u64 {
+    x
+}
+
+/// Calls of a remote function in a worker.
+struct Calls {
+    runtime: Runtime,
+    worker: Worker,
+}
+
+impl Calls {
+    fn start(wait: selvedge::Wait) -> anyhow::Result<Self> {
+        let runtime = match wait {
+            selvedge::Wait::Park => Runtime::new().spin_limit(Duration::ZERO),
+            _ => Runtime::new(),
+        };
+        let worker = runtime.worker("calls")?;
+        Ok(Calls { runtime, worker })
+    }
+
+    fn once(&self) -> anyhow::Result<()> {
+        self.runtime.call(returns::remote(8).on(&self.worker)).wait()?;
+        Ok(())
+    }
+}
+
 /// Runs one loop for a window and prints the mean nanoseconds of one execution, averaged over all callers.
 ///
 /// # Errors
@@ -67,21 +95,24 @@ pub fn start(args: &WaitingStartArgs) -> anyhow::Result<()> {
     let setup = Setup::new(args.placement.into(), args.wait.into());
     let build = match args.shape {
         Loop::Stage => graphs::stage,
-        Loop::Echo | Loop::Callers | Loop::Graphs => graphs::chain,
+        Loop::Echo | Loop::Callers | Loop::Graphs | Loop::Together => graphs::chain,
     };
     let (graphs, callers) = match args.shape {
         Loop::Echo | Loop::Stage => (1, 1),
         Loop::Callers => (1, 2),
-        Loop::Graphs => (2, 1),
+        Loop::Graphs | Loop::Together => (2, 1),
     };
+    let calls = (args.shape == Loop::Together)
+        .then(|| Calls::start(args.wait.into()))
+        .transpose()?;
     let graphs: Vec<Box<dyn Drive>> = (0..graphs)
         .map(|_| build(&setup))
         .collect::<anyhow::Result<_>>()?;
     let end = Instant::now() + WINDOW;
-    let mean_ns = |graph: &dyn Drive| -> anyhow::Result<f64> {
+    let mean_ns = |once: &dyn Fn() -> anyhow::Result<()>| -> anyhow::Result<f64> {
         let (begun, mut executions) = (Instant::now(), 0_u32);
         loop {
-            graph.once()?;
+            once()?;
             executions += 1;
             let now = Instant::now();
             if now >= end {
@@ -94,9 +125,14 @@ pub fn start(args: &WaitingStartArgs) -> anyhow::Result<()> {
             .iter()
             .flat_map(|graph| (0..callers).map(move |_| graph))
             .skip(1)
-            .map(|graph| scope.spawn(|| mean_ns(graph.as_ref())))
+            .map(|graph| scope.spawn(|| mean_ns(&|| graph.once())))
+            .chain(
+                calls
+                    .iter()
+                    .map(|calls| scope.spawn(|| mean_ns(&|| calls.once()))),
+            )
             .collect();
-        let own = graphs.first().map(|graph| mean_ns(graph.as_ref()));
+        let own = graphs.first().map(|graph| mean_ns(&|| graph.once()));
         let others = callers.into_iter().map(|caller| {
             let joined = caller.join();
             joined.unwrap_or_else(|_| Err(anyhow::anyhow!("a caller panicked")))
@@ -221,7 +257,13 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         let _busy = (0..neighbours)
             .map(|_| Neighbour::start())
             .collect::<anyhow::Result<Vec<_>>>()?;
-        for shape in [Loop::Echo, Loop::Stage, Loop::Callers, Loop::Graphs] {
+        for shape in [
+            Loop::Echo,
+            Loop::Stage,
+            Loop::Callers,
+            Loop::Graphs,
+            Loop::Together,
+        ] {
             let Measured {
                 own,
                 parked,

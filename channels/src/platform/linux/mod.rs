@@ -31,3 +31,5 @@ pub mod process;
 pub(crate) mod room;
 #[cfg(not(loom))]
 pub(crate) mod segment;
+#[cfg(not(loom))]
+pub(crate) mod user_memory;
