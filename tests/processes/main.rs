@@ -18,6 +18,7 @@ mod channels;
 mod crowd;
 mod edges;
 mod endings;
+mod everything;
 mod fork;
 mod kill;
 mod killed_peers;
