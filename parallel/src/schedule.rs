@@ -1,7 +1,7 @@
 //! The distribution of work over the workers of a pool: each free worker gets the next piece.
 //!
-//! A worker whose last piece was short gets another one while it works, so that it does not wait for its caller in between. It does one
-//! after the other.
+//! A worker whose last piece was short gets others while it works, so that it does not wait for its caller in between: on a machine whose
+//! cores all work, the caller gets a core only now and then. It does one after the other.
 
 use std::time::{Duration, Instant};
 
@@ -17,11 +17,14 @@ use crate::pool::{Pool, PoolWorker, TAKE_TIMEOUT};
 /// The workers that may die of a piece before it fails.
 const DEATHS_MAX: usize = 3;
 
-/// The time of a piece that is short: then the worker gets another one ahead.
+/// The time of a piece that is short: then the worker gets others ahead.
 const SHORT: Duration = Duration::from_millis(2);
 
-/// The time for which a worker is kept from others who wait for one of the pool.
-const TURN: Duration = Duration::from_millis(10);
+/// The pieces that a worker has at most: together they take longer than the scheduler of the system lets one thread have a core.
+const PIECES_MAX: usize = 4;
+
+/// The time for which a worker is kept from others who wait for one of the pool. It works nothing while it is passed on.
+const TURN: Duration = Duration::from_millis(50);
 
 /// The wait for a worker that is free, in a process that is not the pool's home.
 const HOP: Duration = Duration::from_millis(100);
@@ -58,7 +61,7 @@ impl<T: Wire, M> Piece<T, M> {
 /// A worker that was taken from the pool.
 struct Taken {
     worker: PoolWorker,
-    /// The pieces that it has: one, and another one ahead.
+    /// The pieces that it has: one, and others ahead.
     pieces: usize,
     /// Whether the last piece was short.
     is_short: bool,
@@ -69,6 +72,11 @@ struct Taken {
 }
 
 impl Taken {
+    /// Whether the worker gets another piece beside those that it has.
+    fn has_room(&self) -> bool {
+        self.pieces < PIECES_MAX && self.is_short && self.is_ours()
+    }
+
     /// Whether the worker is this map's for a while longer. After that, others that wait for a worker of the pool may have the worker.
     fn is_ours(&self) -> bool {
         self.since.elapsed() < TURN
@@ -243,8 +251,8 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
         }
     }
 
-    /// The place of a worker for the next piece, if there is one: a free one, or else one that can have a piece ahead. Waits for one if no
-    /// call is in flight.
+    /// The place of a worker for the next piece, if there is one: a free one, or else that with the fewest pieces which can have another one
+    /// ahead. Waits for one if no call is in flight.
     fn worker(&mut self) -> Result<Option<usize>, PoolError> {
         for taken in &mut self.taken {
             drop(taken.take_if(|taken| taken.pieces == 0 && !taken.is_ours()));
@@ -254,9 +262,15 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
         if let Some(free) = place(&|taken| taken.pieces == 0) {
             return Ok(Some(free));
         }
-        let ahead = place(&|taken| taken.pieces == 1 && taken.is_short && taken.is_ours());
-        let is_taken = |busy: &Busy<T, M>| Some(busy.taken) == ahead && busy.piece.is_single();
-        let ahead = ahead.filter(|_| !self.busy.iter().any(is_taken));
+        let is_single = |place| {
+            let mut busy = self.busy.iter();
+            busy.any(|busy| busy.taken == place && busy.piece.is_single())
+        };
+        let ahead = self.taken.iter().enumerate().filter_map(|(place, taken)| {
+            let taken = taken.as_ref().filter(|taken| taken.has_room())?;
+            (!is_single(place)).then_some((taken.pieces, place))
+        });
+        let ahead = ahead.min().map(|(_, place)| place);
         let is_first = self.calls.is_empty();
         if !is_first && !self.pool.is_ready()? {
             return Ok(ahead);
@@ -295,7 +309,7 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
         let outcomes = call.outcomes(&self.runtime, busy.process);
         let loss = outcomes.as_ref().err().and_then(Loss::of);
         if loss == Some(Loss::Died(Ran::Unknown)) {
-            // Of two pieces, nobody knows which one it was.
+            // Of several pieces, nobody knows which one it was.
             busy.piece.deaths += usize::from(!busy.is_shared);
             busy.piece.is_suspect = true;
         }
