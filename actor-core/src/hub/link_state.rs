@@ -298,8 +298,11 @@ impl LinkState {
 
     /// Begins to end the link; the first reason counts. Returns whether nobody reads the link, so that the caller ends it.
     pub(super) fn close(&mut self, why: LinkEnd) -> bool {
-        if self.is_resumable && self.is_linked && why.is_of_connection() {
-            self.breaking.get_or_insert(why);
+        if self.is_resumable && self.connection > 0 && why.is_of_connection() {
+            // An error of a connection that has ended changes nothing: the link waits for the next one.
+            if self.is_linked {
+                self.breaking.get_or_insert(why);
+            }
             return false;
         }
         self.closing.get_or_insert(why);

@@ -128,3 +128,17 @@ fn what_a_thread_leaves_to_the_links_task_does_not_wait_for_room() {
     assert_eq!((state.is_blocked(), state.is_left()), (false, false));
     assert!(state.begin_write(Duration::ZERO).is_some());
 }
+
+#[test]
+fn an_error_of_a_connection_that_has_ended_does_not_end_the_link() {
+    let mut state = linked(narrow(8));
+    state.set_resumable();
+    let refused = || LinkEnd::from(std::io::Error::from(std::io::ErrorKind::StorageFull));
+    assert!(!state.close(refused()), "the link's task ends the connection");
+    assert_eq!(state.disconnect(&refused()), Some(1));
+    assert!(!state.close(refused()), "a thread is late to tell the same");
+    assert!(state.is_broken() && state.closing().is_none());
+    assert!(state.connect(Duration::ZERO), "the link goes on");
+    assert!(!state.close(LinkEnd::Closed), "another reason ends it");
+    assert!(!state.is_open());
+}
