@@ -24,13 +24,17 @@ const RIGHTS: u32 = 0o600;
 
 #[repr(C, align(64))]
 struct UserMemory {
-    /// Not 0 if this is the segment of all processes.
-    is_chosen: AtomicU32,
+    /// The key, which names the layout, if this is the segment of all processes.
+    chosen: AtomicU32,
     permits: [CorePermit; CORES],
 }
 
-/// The permits of the cores, in the memory of this user. `None` if the system refuses.
+/// The permits of the cores, in the memory of this user. `None` if the system refuses. Without `/proc` each process has a memory of its own.
 pub(crate) fn core_permits() -> Option<&'static [CorePermit]> {
+    if cfg!(miri) {
+        // Miri has no such memory, and no cores.
+        return None;
+    }
     let memory = chosen().or_else(choose)?;
     // SAFETY: USER-2; the segment is as long as the type, begins at a page, and holds atomics only, for which all bytes are valid. Every
     // process accesses it by these atomics.
@@ -44,7 +48,7 @@ fn chosen() -> Option<NonNull<UserMemory>> {
     let removed = table.lines().filter_map(removed_segment);
     removed.filter_map(attached).find(|memory| {
         // SAFETY: it is attached, and as long as the type. Acquire: whoever chose it has looked for others (USER-1).
-        let is_chosen = unsafe { memory.as_ref() }.is_chosen.load(Ordering::Acquire) != 0;
+        let is_chosen = unsafe { memory.as_ref() }.chosen.load(Ordering::Acquire) == KEY.cast_unsigned();
         if !is_chosen {
             detach(*memory);
         }
@@ -82,7 +86,9 @@ fn choose() -> Option<NonNull<UserMemory>> {
     match (own, other) {
         (Some(own), Some(_)) => detach(own),
         // SAFETY: as in `chosen`. Release: it is chosen after others were looked for, and before it is removed.
-        (Some(own), None) => unsafe { own.as_ref() }.is_chosen.store(1, Ordering::Release),
+        (Some(own), None) => unsafe { own.as_ref() }
+            .chosen
+            .store(KEY.cast_unsigned(), Ordering::Release),
         (None, _) => {}
     }
     // SAFETY: this command reads nothing from its pointer.
