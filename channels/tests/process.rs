@@ -209,18 +209,22 @@ fn spins() {
     }
 }
 
+fn spinner() -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "spins", "--ignored", "--quiet", "--nocapture"])
+        .env(CHILD, "")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
 #[test]
 #[cfg_attr(
     any(selvedge_portable, not(target_os = "linux")),
     ignore = "processes share no permits there"
 )]
 fn permit_02_another_process_is_refused_a_core_until_the_one_that_spins_there_is_killed() {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "spins", "--ignored", "--quiet", "--nocapture"])
-        .env(CHILD, "")
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = spinner();
     let deadline = Instant::now() + Duration::from_secs(60);
     let asks_until = |wanted: bool| {
         while may_spin(Instant::now()) != wanted {
@@ -234,4 +238,49 @@ fn permit_02_another_process_is_refused_a_core_until_the_one_that_spins_there_is
     child.kill().unwrap();
     child.wait().unwrap();
     asks_until(true);
+}
+
+/// In a namespace that only these processes have, so that the memory of others does not count.
+#[test]
+fn the_memory_of_the_permits_is_one_and_ends_with_its_last_process_also_if_all_are_killed() {
+    // SAFETY: only this thread and the processes that it starts leave the namespace, and no memory is attached here.
+    if let Err(error) = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWIPC) } {
+        eprintln!("left out: a namespace of its own: {error}");
+        return;
+    }
+    // Of each segment, whether it is removed, and the number of its processes.
+    let segments = || -> Vec<(bool, u64)> {
+        let table = std::fs::read_to_string("/proc/sysvipc/shm").unwrap();
+        let lines = table.lines().skip(1).map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            (fields[2] == "1600", fields[6].parse().unwrap())
+        });
+        lines.collect()
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // All of them share one segment, which has no name any more.
+    let waits_for = |processes: u64| {
+        while segments() != [(true, processes)] {
+            assert!(Instant::now() < deadline, "{:?}", segments());
+            std::thread::yield_now();
+        }
+    };
+    let kills = |children: &mut [Child]| {
+        for child in children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    };
+    let mut children = [(); 3].map(|()| spinner());
+    waits_for(3);
+    kills(&mut children);
+    assert_eq!(segments(), []);
+    // At random moments, also between the making of a segment and its removal: then the next process removes it.
+    for _ in 0..30 {
+        kills(&mut [spinner(), spinner()]);
+    }
+    let mut last = [spinner()];
+    waits_for(1);
+    kills(&mut last);
+    assert_eq!(segments(), []);
 }

@@ -1,7 +1,7 @@
 //! Memory that all processes of one user on a host share, and that has no name: a System V segment that is removed as soon as it is
 //! attached. The kernel keeps a removed segment until the last process that has it attached has ended, however that ended, and lets others
-//! attach it until then. A process that is killed between making a segment and removing it, which are two system calls, leaves it to the
-//! next one that starts, which removes it.
+//! attach it until then. A process that is killed after it has made a segment and before it has removed it, some microseconds later, leaves
+//! it to the next one that starts, which removes it.
 //!
 //! - `USER-1`: at most one segment is chosen at a time. Whoever chooses one has looked for a chosen one while its own segment had the key,
 //!   or was chosen already; no other segment gets the key before that one is removed, and it is removed after it was chosen.
