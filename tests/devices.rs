@@ -12,6 +12,8 @@
     clippy::panic
 )] // a test may panic
 
+#[path = "devices/arrays.rs"]
+mod arrays;
 #[path = "devices/layer.rs"]
 mod layer;
 #[path = "devices/placed.rs"]
