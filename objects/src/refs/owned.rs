@@ -94,6 +94,28 @@ impl Refs {
         Ok(self.take_actions())
     }
 
+    /// The value of an object here is lost: another one, or a failure, may be set in its place. Returns false if there is no value.
+    pub fn empty(&mut self, id: RefId) -> bool {
+        let owned = self.owned.get_mut(&id);
+        let Some(owned) = owned.filter(|owned| owned.cell == Cell::Full) else {
+            return false;
+        };
+        owned.cell = Cell::Empty;
+        true
+    }
+
+    /// Takes a handle on an object here. One that was freed is there again, without a value; returns whether it was. Its name
+    /// stays unique: it is given to nothing else. Nothing happens to the reference of another owner.
+    pub fn hold_again(&mut self, id: RefId) -> bool {
+        if id.owner != self.me {
+            return false;
+        }
+        let was_freed = !self.owned.contains_key(&id);
+        let owned = self.owned.get_or_insert_with(id, || Owned::new(Cell::Empty));
+        owned.handles += 1;
+        was_freed
+    }
+
     /// Creates the object of a call: its cell and the creator's registration in one step, before the function runs.
     pub(super) fn create_kept(&mut self, now: Duration, from: Peer, id: RefId) {
         let is_past = self.links.get(&from).is_some_and(|link| link.is_past(id.number));

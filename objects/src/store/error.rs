@@ -118,7 +118,18 @@ pub enum StoreError {
         "this process can use no store: the system has no memory to share, or the agent of the host cannot be reached"
     )]
     NoStore,
+    /// The object was dropped for want of room, since its owner can make it again.
+    #[error("the store has dropped the object for want of room")]
+    Dropped,
     /// The object is no longer there, or the store was closed.
     #[error("the store does not have the object any more")]
     Gone,
+}
+
+impl StoreError {
+    /// Whether the object is lost for good, and not only out of reach for the moment.
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        matches!(self, StoreError::Restore { .. } | StoreError::Dropped)
+    }
 }

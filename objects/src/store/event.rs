@@ -59,6 +59,13 @@ pub enum StoreEvent {
         /// The object.
         object: StoreId,
     },
+    /// Whether the owner can make the object again: then it is dropped if it is to be spilled and the file does not take it.
+    Remakeable {
+        /// The object.
+        object: StoreId,
+        /// Whether the owner can.
+        is_remakeable: bool,
+    },
     /// A spill has ended.
     Spilled {
         /// The object.

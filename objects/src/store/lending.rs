@@ -192,8 +192,14 @@ impl Store {
                 }
             }
             Err(error) => {
+                let is_dropped = entry.is_remakeable && entry.pins.is_empty() && !entry.is_freed;
+                if is_dropped {
+                    entry.place = Place::Dropped;
+                    self.memory.give(extent);
+                } else {
+                    self.fail_want(error);
+                }
                 self.discard(to);
-                self.fail_want(error);
             }
         }
         self.rest(object);

@@ -118,6 +118,14 @@ impl Store {
             StoreEvent::Open { request, by, object } => self.open(request, by, object),
             StoreEvent::Close { by, object, grant } => self.close(object, (by, grant)),
             StoreEvent::Free { object } => self.free(object),
+            StoreEvent::Remakeable {
+                object,
+                is_remakeable,
+            } => {
+                if let Some(entry) = self.objects.get_mut(&object) {
+                    entry.is_remakeable = is_remakeable;
+                }
+            }
             StoreEvent::Spilled {
                 object,
                 attempt,
@@ -201,6 +209,7 @@ impl Store {
         };
         match entry.place {
             Place::Unsealed { .. } => self.refuse(request, StoreError::Gone),
+            Place::Dropped => self.refuse(request, StoreError::Dropped),
             Place::Here(_) | Place::Leaving { .. } => self.grant(request, by, object),
             Place::Coming { .. } => entry.openers.push_back((request, by)),
             Place::Away => {
@@ -273,7 +282,7 @@ impl Store {
                 self.remove(object);
                 self.give(extent);
             }
-            (Place::Away, true) => self.remove(object),
+            (Place::Away | Place::Dropped, true) => self.remove(object),
             (Place::Here(_), false) if entry.idle_since.is_none() => {
                 entry.idle_since = Some(now);
                 self.idle.insert(now, object);

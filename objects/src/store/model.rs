@@ -24,6 +24,7 @@ enum Step {
     },
     Close(Index),
     Free(Index),
+    Remakeable(Index),
     /// The disk, or the system, has done something: well, badly, or with its notice repeated.
     Notice {
         which: Index,
@@ -43,6 +44,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (0_u8..3, index()).prop_map(|(by, which)| Step::Open { by, which }),
         3 => index().prop_map(Step::Close),
         2 => index().prop_map(Step::Free),
+        1 => index().prop_map(Step::Remakeable),
         5 => (index(), prop::bool::weighted(0.1), any::<bool>())
             .prop_map(|(which, is_bad, is_repeated)| Step::Notice { which, is_bad, is_repeated }),
         1 => (0_u8..3).prop_map(Step::Dead),
@@ -75,6 +77,8 @@ struct StoreWorld {
     pages: BTreeSet<u64>,
     unsealed: BTreeMap<StoreId, (Peer, Extent)>,
     sealed: BTreeSet<StoreId>,
+    /// Those that their owner can make again.
+    remakeable: BTreeSet<StoreId>,
     grants: BTreeMap<(Peer, StoreId, u64), Extent>,
     /// Open questions: the process, and the object that it wants to read.
     questions: BTreeMap<u64, (Peer, Option<StoreId>)>,
@@ -98,6 +102,7 @@ impl StoreWorld {
             pages: BTreeSet::new(),
             unsealed: BTreeMap::new(),
             sealed: BTreeSet::new(),
+            remakeable: BTreeSet::new(),
             grants: BTreeMap::new(),
             questions: BTreeMap::new(),
             work: Vec::new(),
@@ -149,6 +154,9 @@ impl StoreWorld {
             }
             StoreAction::Refuse { request, error } => {
                 let (_, object) = self.questions.remove(&request).expect("asked once");
+                if error == StoreError::Dropped {
+                    assert!(self.remakeable.contains(&object.unwrap()));
+                }
                 if let StoreError::Full(full) = error {
                     // STORE-5: all that is left is in use.
                     assert!(object.is_none() || self.sealed.contains(&object.unwrap()));
@@ -311,6 +319,17 @@ impl StoreWorld {
                 };
                 self.sealed.remove(&object);
                 self.event(StoreEvent::Free { object });
+            }
+            Step::Remakeable(which) => {
+                let Some(object) = nth(which, self.sealed.iter().copied()) else {
+                    return;
+                };
+                self.remakeable.insert(object);
+                let is_remakeable = true;
+                self.event(StoreEvent::Remakeable {
+                    object,
+                    is_remakeable,
+                });
             }
             Step::Notice {
                 which,
@@ -567,6 +586,60 @@ fn a_spill_that_fails_is_told_to_who_waits_and_the_object_stays() {
         []
     );
     assert_eq!(store.report().spilled_bytes, 0);
+}
+
+#[test]
+fn rstore_10_an_object_that_can_be_made_again_is_dropped_if_the_file_does_not_take_it() {
+    for is_opened in [false, true] {
+        let mut store = Store::new(StoreSettings::with_capacity(LEAF_BYTES));
+        let (object, _) = put(&mut store, 1);
+        let is_remakeable = true;
+        store.step(StoreEvent::Remakeable {
+            object,
+            is_remakeable,
+        });
+        let (by, bytes) = (peer(1), 1);
+        let asked = store.step(StoreEvent::Reserve {
+            request: 7,
+            by,
+            bytes,
+        });
+        let [StoreAction::Spill { attempt, .. }] = asked[..] else {
+            panic!("{asked:?}")
+        };
+        if is_opened {
+            let (by, request) = (peer(2), 8);
+            store.step(StoreEvent::Open { request, by, object });
+        }
+        let error = StoreError::Spill {
+            folder: "/full".to_owned(),
+            why: "no space".to_owned(),
+        };
+        let result = Err(error.clone());
+        let told = store.step(StoreEvent::Spilled {
+            object,
+            attempt,
+            result,
+        });
+        // A view of it is not taken away.
+        let refused = StoreAction::Refuse { request: 7, error };
+        assert_eq!(told.contains(&refused), is_opened, "{told:?}");
+        let is_lent = told
+            .iter()
+            .any(|it| matches!(it, StoreAction::Lend { request: 7, .. }));
+        assert_eq!(is_lent, !is_opened);
+        let (by, request) = (peer(2), 9);
+        let opened = store.step(StoreEvent::Open { request, by, object });
+        match is_opened {
+            true => assert!(matches!(opened[..], [StoreAction::Grant { .. }])),
+            false => {
+                let error = StoreError::Dropped;
+                assert_eq!(opened, [StoreAction::Refuse { request, error }]);
+                store.step(StoreEvent::Free { object });
+                assert_eq!(store.report().objects.len(), 1, "the one that is being filled");
+            }
+        }
+    }
 }
 
 #[test]

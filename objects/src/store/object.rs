@@ -23,6 +23,8 @@ pub(super) enum Place {
     Away,
     /// On its way from the file to memory.
     Coming { extent: Extent, attempt: u64 },
+    /// Nowhere: it was dropped for want of room, since it can be made again.
+    Dropped,
 }
 
 /// One object.
@@ -40,6 +42,8 @@ pub(super) struct Object {
     pub(super) idle_since: Option<u64>,
     /// Whether nobody holds a reference to it.
     pub(super) is_freed: bool,
+    /// Whether the owner can make the object again.
+    pub(super) is_remakeable: bool,
 }
 
 impl Object {
@@ -52,6 +56,7 @@ impl Object {
             openers: VecDeque::new(),
             idle_since: None,
             is_freed: false,
+            is_remakeable: false,
         }
     }
 

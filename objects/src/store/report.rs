@@ -22,6 +22,8 @@ pub enum ObjectPlace {
     File,
     /// On its way back to memory.
     Coming,
+    /// Nowhere: it was dropped for want of room, and is made again when it is needed.
+    Dropped,
 }
 
 /// An object in a report.
@@ -82,6 +84,7 @@ impl Store {
                 Place::Leaving { .. } => ObjectPlace::Leaving,
                 Place::Away => ObjectPlace::File,
                 Place::Coming { .. } => ObjectPlace::Coming,
+                Place::Dropped => ObjectPlace::Dropped,
             },
             pinned_by: {
                 let peers: BTreeSet<Peer> = object.pins.iter().map(|(peer, _)| *peer).collect();
