@@ -78,7 +78,7 @@ pub use selvedge_core::{
     Actor, ActorRef, AnyProcess, BoxError, Call, CallCancelled, CallDigest, CallError, CallInfo, CallScope,
     CallState, Cancellation, ChannelIter, ChannelStream, Checkpoint, CheckpointError, Composite,
     Construction, Death, EndError, Exit, Failure, FailureKind, FailureReport, FetchError, FunctionInfo,
-    FunctionPlace, IntoArgument, IntoReference, IntoValueError, Lane, LinkTraffic, ListedObject, Lost,
+    FunctionPlace, IntoArgument, IntoReference, IntoValueError, Lane, LinkTraffic, ListedObject, Loss, Lost,
     MemberInfo, MemberState, NamedRef, NoRuntime, NotAllowed, ObjectPlace, OnPanic, Placement, ProcessName,
     PutError, Ran, Ref, RefStats, RemoteCall, RemoteChannel, RemoteChannelError, RemoteError, RemoteFunction,
     Resources, Restart, Runtime, Scoped, ServiceTraffic, SetError, ShutdownReport, Spawn, SpawnError,

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::Waker;
 use std::time::Instant;
 
@@ -159,15 +159,33 @@ pub fn within<R>(scope: &Scope, act: impl FnOnce() -> R) -> R {
 /// Ask for it on the method's own thread; clones of the token work on any thread.
 #[must_use]
 pub fn cancellation() -> Cancellation {
-    // SAFETY: `within` borrows the scope until `act` has returned, and takes the pointer away before.
-    match HERE.get().map(|scope| unsafe { scope.as_ref() }) {
+    here(|scope| match scope {
         None => Cancellation(Source::Never),
         Some(Scope::Of(cancellation)) => cancellation.clone(),
         Some(Scope::Lane(executions)) => {
             Cancellation::of_execution(Arc::clone(executions), executions.current())
         }
-    }
+    })
 }
+
+/// Looks at the scope of this thread.
+fn here<R>(look: impl FnOnce(Option<&Scope>) -> R) -> R {
+    // SAFETY: `within` borrows the scope until `act` has returned, and takes the pointer away before.
+    look(HERE.get().map(|scope| unsafe { scope.as_ref() }))
+}
+
+/// Notes that the function of the call on this thread is about to begin; false if the call was withdrawn.
+pub(crate) fn begin_here() -> bool {
+    here(|scope| match scope {
+        Some(Scope::Of(Cancellation(Source::Call(call)))) => call.begin(),
+        _ => true,
+    })
+}
+
+/// The stages of a call that may be withdrawn: its function has not begun, has begun, or will not.
+const WAITS: u8 = 0;
+const BEGUN: u8 = 1;
+const WITHDRAWN: u8 = 2;
 
 /// A callback for the cancellation of a call.
 type OnCancel = Box<dyn FnOnce() + Send>;
@@ -185,6 +203,7 @@ struct Listeners {
 #[derive(Default)]
 pub(crate) struct CallCancel {
     cancelled: AtomicBool,
+    stage: AtomicU8,
     listeners: Mutex<Listeners>,
 }
 
@@ -212,6 +231,36 @@ impl CallCancel {
         if let Some(waker) = waker {
             wake(waker);
         }
+    }
+
+    /// Notes that the function is about to begin; false if the call was withdrawn.
+    pub(crate) fn begin(&self) -> bool {
+        // Relaxed: the stage decides between the two alone, and publishes nothing.
+        let before = self
+            .stage
+            .compare_exchange(WAITS, BEGUN, Ordering::Relaxed, Ordering::Relaxed);
+        before != Err(WITHDRAWN)
+    }
+
+    /// Takes the call back, unless its function has begun. Then it ends soon, without having run.
+    pub(crate) fn withdraw(&self) {
+        // Relaxed: as in `begin`. Whoever listens is woken after it, by way of the lock.
+        let before = self
+            .stage
+            .compare_exchange(WAITS, WITHDRAWN, Ordering::Relaxed, Ordering::Relaxed);
+        let waker = before
+            .is_ok()
+            .then(|| self.listeners.lock().waker.take())
+            .flatten();
+        if let Some(waker) = waker {
+            wake(waker);
+        }
+    }
+
+    /// Whether the call was withdrawn before its function had begun.
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        // Relaxed: as in `begin`. One who listens does so under the lock, and looks after it.
+        self.stage.load(Ordering::Relaxed) == WITHDRAWN
     }
 
     /// Sets the waker of the future that runs the method; returns whether the call is cancelled.
@@ -306,6 +355,19 @@ mod tests {
             });
             assert!(!cancellation().is_cancelled(), "the lane's scope is back");
         });
+    }
+
+    #[test]
+    fn a_call_is_withdrawn_only_before_its_function_begins() {
+        let (begun, waiting) = (Arc::new(CallCancel::default()), CallCancel::default());
+        within(&Scope::Of(Cancellation::of_call(Arc::clone(&begun))), || {
+            assert!(begin_here());
+        });
+        begun.withdraw();
+        assert!(!begun.is_withdrawn() && begun.begin());
+        waiting.withdraw();
+        assert!(waiting.is_withdrawn() && !waiting.begin() && !waiting.is_cancelled());
+        assert!(begin_here(), "outside of a call");
     }
 
     #[test]

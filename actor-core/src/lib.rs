@@ -100,7 +100,7 @@ pub use lane::host::LaneHost;
 pub use lane::program::{LoadedPrograms, Program, ProgramLoader};
 pub use lease::correspondence::{Correspondence, CorrespondenceId, Correspondent};
 pub use lease::{Lease, LeaseError, Loading};
-pub use lineage::{CallDigest, Lost};
+pub use lineage::{CallDigest, Loss, Lost};
 pub use process_name::ProcessName;
 #[doc(hidden)] // used by the floors above
 pub use promise::{Answer, NoAnswer, Promise, promise};
@@ -108,6 +108,8 @@ pub use promise::{Answer, NoAnswer, Promise, promise};
 pub use reference::edge::{EdgePeers, EdgeReferences};
 pub use reference::{FetchError, IntoValueError, NamedRef, Ref, SetError};
 pub use remote::argument::{Argument, IntoArgument};
+#[doc(hidden)] // for parameters
+pub use remote::argument_store::ArgumentStore;
 #[doc(hidden)] // for the floor of parallel work
 pub use remote::call_batch::{BatchCall, CallBatch, MapName};
 pub use remote::composite::Composite;

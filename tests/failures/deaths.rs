@@ -17,7 +17,7 @@ fn kill(pid: u32) {
 }
 
 #[test]
-fn rft_06_a_restarted_actor_can_be_bound_again() -> Result<()> {
+fn rft_05_rft_06_a_restarted_actor_can_be_bound_again_and_a_call_to_a_dead_one_fails() -> Result<()> {
     let runtime = Runtime::new();
     let a = runtime
         .spawn::<Counter>("a", (5,))

@@ -13,6 +13,8 @@ mod actors;
 mod alone;
 #[path = "../census/mod.rs"]
 mod census;
+#[path = "../spilled/mod.rs"]
+mod spilled;
 
 mod channels;
 mod crowd;

@@ -20,8 +20,11 @@ mod edges;
 mod gate;
 mod here;
 mod here_attribute;
+mod lost;
 mod misuse;
 mod objects;
+#[path = "../spilled/mod.rs"]
+mod spilled;
 mod stores;
 mod submit;
 mod tasks;

@@ -341,6 +341,24 @@ fn rtask_08_named_resources_are_never_overcommitted() {
 }
 
 #[test]
+fn rtask_08_the_workers_of_a_host_together_run_as_many_calls_as_it_has_cores() {
+    let runtime = Runtime::new();
+    let _workers = with_workers::<3>(&runtime);
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let gate = Gate::closed("cores");
+    let calls: Vec<Ref<u64>> = (0..2 * cores as u64)
+        .map(|x| runtime.submit(at_gate::remote(&gate.path, x)))
+        .collect();
+    let running = |call: &selvedge::CallInfo| matches!(call.state, CallState::Running(_));
+    assert_eq!(runtime.calls().iter().filter(|call| running(call)).count(), cores);
+    // All of the cores are not too many for a call.
+    let all: Ref<u64> = runtime.submit(one_of::remote(7).cpus(cores as u32));
+    drop(gate);
+    assert_eq!(*all.fetch().unwrap(), 7);
+    calls.iter().for_each(|call| call.ready().unwrap());
+}
+
+#[test]
 fn rtask_12_what_no_worker_offers_is_told_at_once() {
     let runtime = Runtime::new();
     let [worker] = with_workers(&runtime);
@@ -387,6 +405,160 @@ fn a_cancelled_call_gives_its_error_and_one_that_waits_does_not_run() {
     assert_eq!(*calls[2].fetch().unwrap(), 2);
     runtime.cancel(&calls[2]);
     assert_eq!((*calls[2].fetch().unwrap(), notes.runs()), (2, 0));
+}
+
+#[remote(pure)]
+fn long_at_gate(gate: &str, notes: &str, values: &[u64], times: u64) -> u64 {
+    noted(notes, 0);
+    wait_at(gate);
+    values.iter().sum::<u64>() * times
+}
+
+fn sent(runtime: &Runtime) -> u64 {
+    runtime
+        .traffic()
+        .iter()
+        .map(|traffic| traffic.counts.bytes_sent)
+        .sum()
+}
+
+#[test]
+fn rtask_01_rtask_02_a_large_argument_lies_in_the_store_and_is_not_copied_when_the_call_runs_again() {
+    let runtime = Runtime::new();
+    let workers = with_workers::<2>(&runtime);
+    let (gate, notes) = (Gate::closed("large-gate"), Notes::new("large"));
+    let values = vec![3_u64; 1 << 17];
+    let by_reference: Ref<u64> = runtime.submit(one_of::remote(2));
+    let call: Ref<u64> = runtime.submit(long_at_gate::remote(&gate.path, &notes.0, &values, &by_reference));
+    let listed = runtime.calls();
+    let task = listed
+        .iter()
+        .find(|it| it.function.ends_with("long_at_gate"))
+        .unwrap();
+    assert_eq!(
+        task.value,
+        call.id(),
+        "the name of the value is known before it is made"
+    );
+    assert!(task.inline_bytes < 1000, "{task:?}");
+    let stored = runtime.objects().objects;
+    assert_eq!((stored.len(), stored[0].bytes >> 20), (1, 1));
+    assert_eq!(
+        task.references.len(),
+        2,
+        "the large value, and the one that is passed by reference"
+    );
+    assert!(task.references.contains(&by_reference.id()));
+    let is_at = |worker: &&Worker| {
+        let process = worker.process();
+        runtime
+            .calls()
+            .iter()
+            .any(|it| it.state == CallState::Running(process) && it.inline_bytes > 0)
+    };
+    for runs in 1..=2 {
+        while notes.runs() < runs {
+            std::thread::yield_now();
+        }
+        if runs == 1 {
+            kill(workers.iter().find(is_at).unwrap().pid().unwrap());
+        }
+    }
+    drop(gate);
+    assert_eq!(*call.fetch().unwrap(), 6 << 17);
+    let stored = runtime.objects().objects;
+    assert_eq!(stored.len(), 1, "kept, since the call may run again");
+    assert!(sent(&runtime) < 1 << 16, "{} bytes", sent(&runtime));
+    drop(call);
+    while !runtime.objects().objects.is_empty() {
+        std::thread::yield_now();
+    }
+}
+
+#[remote]
+fn several() -> Result<(Tensor, String, Tensor)> {
+    let tensor = |value: f32| Tensor::from_slice(&vec![value; 5001], &[5001]);
+    Ok((tensor(1.0)?, "between".to_owned(), tensor(2.0)?))
+}
+
+#[test]
+fn rtask_11_a_large_result_is_one_object_with_aligned_parts() {
+    let runtime = Runtime::new();
+    let _workers = with_workers::<1>(&runtime);
+    let made: Ref<(Tensor, String, Tensor)> = runtime.submit(several::remote());
+    let value = made.fetch().unwrap();
+    let objects = runtime.objects().objects;
+    assert_eq!(objects.len(), 1);
+    let [first, second] = [&value.0, &value.2].map(|tensor| tensor.bytes().as_ptr().addr());
+    assert!(first % 64 == 0 && second % 64 == 0);
+    let apart = first.abs_diff(second) as u64;
+    assert!(
+        apart >= 5001 * 4 && apart < objects[0].bytes,
+        "{apart} bytes apart"
+    );
+    assert_eq!(value.1, "between");
+}
+
+#[test]
+fn rtask_08_a_cancelled_call_gives_its_gpu_back_when_its_function_has_ended_or_its_worker_is_dead() {
+    for is_killed in [false, true] {
+        let runtime = Runtime::new();
+        let [worker, other] = with_workers(&runtime);
+        let offered = Resources::cpus(4).gpus(1);
+        worker.offers(offered.clone());
+        other.offers(Resources::cpus(4));
+        let (gate, notes) = (Gate::closed("cancelled-gpu"), Notes::new("on-cancelled-gpu"));
+        let first: Ref<u64> = runtime.submit(long_at_gate::remote(&gate.path, &notes.0, [1], 1_u64).gpus(1));
+        let second: Ref<u64> = runtime.submit(one_of::remote(2).gpus(1));
+        // One whose function has not begun ends at once.
+        while notes.runs() == 0 {
+            std::thread::yield_now();
+        }
+        runtime.cancel(&first);
+        let error = first.fetch().unwrap_err();
+        assert!(error.to_string().contains("cancel"), "{error}");
+        drop(first);
+        for x in 0..9 {
+            assert_eq!(*runtime.submit(one_of::remote(x)).fetch().unwrap(), x);
+        }
+        let is_made = second.is_ready().unwrap();
+        assert!(
+            !is_made,
+            "the gpu is in use: {:?}, {:?}",
+            second.fetch(),
+            runtime.calls()
+        );
+        match is_killed {
+            true => {
+                kill(worker.pid().unwrap());
+                other.offers(offered);
+            }
+            false => drop(gate),
+        }
+        let third: Ref<u64> = runtime.submit(one_of::remote(3).gpus(1));
+        assert_eq!(*third.fetch().unwrap(), 3);
+        match second.fetch() {
+            Ok(value) => assert_eq!(*value, 2),
+            Err(error) => assert!(
+                is_killed && matches!(lost(&error), Lost::Infeasible { .. }),
+                "{error}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_joins_runs_what_waits_although_nothing_ends() {
+    let runtime = Runtime::new();
+    let [full] = with_workers(&runtime);
+    full.offers(Resources::cpus(1));
+    let gate = Gate::closed("joins");
+    let runs: Ref<u64> = runtime.submit(at_gate::remote(&gate.path, 1));
+    let waits: Ref<u64> = runtime.submit(one_of::remote(2));
+    let _joins = runtime.worker("joins").unwrap();
+    assert_eq!(*waits.fetch().unwrap(), 2);
+    drop(gate);
+    assert_eq!(*runs.fetch().unwrap(), 1);
 }
 
 #[test]

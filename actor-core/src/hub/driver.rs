@@ -70,6 +70,7 @@ impl Hub {
         }
         driver.broker.lock().join(peer, courier, station, joins_as);
         self.expect(peer);
+        self.services.joined(peer);
     }
 
     /// Sets the keys that workers of this host get when they have to dial others.

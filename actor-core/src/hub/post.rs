@@ -131,6 +131,9 @@ pub(crate) trait Receiver: Send + Sync {
         None
     }
 
+    /// Letters reach `peer` from now on. Called in the driver alone.
+    fn joined(&self, _peer: Peer) {}
+
     /// The process of `peer` has ended, as its parent has seen. Called in the driver alone, before or after `died`.
     fn ended(&self, _peer: Peer) {}
 

@@ -65,6 +65,11 @@ impl Services {
         })
     }
 
+    /// Tells every service that letters reach a peer.
+    pub(super) fn joined(&self, peer: Peer) {
+        self.tell(|receiver| receiver.joined(peer));
+    }
+
     /// Tells every service that the process of a peer has ended.
     pub(super) fn ended(&self, peer: Peer) {
         self.tell(|receiver| receiver.ended(peer));

@@ -87,6 +87,7 @@ fn of_objects(remote: &Remote, rows_max: usize) -> InspectTable {
             ObjectPlace::Leaving => "on its way to the file",
             ObjectPlace::File => "file",
             ObjectPlace::Coming => "on its way to memory",
+            ObjectPlace::Dropped => "dropped, to be made again",
         };
         vec![
             object.object.0.into(),

@@ -3,36 +3,59 @@
 use selvedge_cluster::peer::ProcessId;
 use serde::{Deserialize, Serialize};
 
+/// The event by which a call or its value was lost.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Loss {
+    /// The worker died during the call.
+    #[error("{process} died during the call, which may have run")]
+    Death {
+        /// The worker.
+        process: ProcessId,
+    },
+    /// The call has ended, and the last copy of its value is gone.
+    #[error("the last copy of the value is gone")]
+    Value,
+}
+
+selvedge_channels::debug_is_report!(Loss);
+
 /// The reason that a submitted call gave no value, or that its value was lost for good. The failure of a fetch holds it:
 /// [`FetchError::downcast_ref`](crate::FetchError::downcast_ref).
 #[derive(Clone, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Lost {
-    /// The worker died during the call, and the function may not run again.
-    #[error(
-        "lost: {process} died during the call, which may have run (help: a function that may run again is declared \
-         `#[remote(pure)]`)"
-    )]
+    /// The worker died during the call, or the last copy of its value is gone, and the function may not run again.
+    #[error("lost: {loss} (help: a function that may run again is declared `#[remote(pure)]`)")]
     NotPure {
-        /// The worker.
-        process: ProcessId,
+        /// The event.
+        loss: Loss,
     },
-    /// The worker that the call was for died before it had answered.
+    /// The call was for one worker, which died before it had answered, or the last copy of its value is gone.
     #[error(
-        "lost: the call was for {process}, which died (help: without `.on(..)`, a pure call runs again elsewhere)"
+        "lost: the call was for {process} alone: {loss} (help: without `.on(..)`, a pure call runs again elsewhere)"
     )]
     Pinned {
         /// The worker.
         process: ProcessId,
+        /// The event.
+        loss: Loss,
     },
-    /// The call has been run as often as it may, and its worker died each time.
+    /// The value was put, or is what a graph has given: there is no call that could make it again.
+    #[error("lost: it was put, or a graph has given it, so no call makes it again: {why}")]
+    Put {
+        /// The reason that the last copy is gone.
+        why: String,
+    },
+    /// The call has been run as often as it may, and each time its worker died or its value was lost.
     #[error(
-        "lost: the call was run {attempts} times, and {deaths} workers died of it or beside it (help: `.retries(n)` allows more)"
+        "lost: the call was run {attempts} times, and {deaths} times its worker died or its value was lost (help: `.retries(n)` allows \
+         more)"
     )]
     RetriesSpent {
         /// The number of times that the call was begun.
         attempts: u32,
-        /// The number of workers that died during the call.
+        /// The number of workers that died during the call, and of losses of its value.
         deaths: u32,
     },
     /// Workers died during the call, and no other is left. The driver's process, which runs calls without workers, does not run this
@@ -47,7 +70,8 @@ pub enum Lost {
     },
     /// The descriptions of calls took too much memory, so this one was dropped.
     #[error(
-        "lost: the call that made it was forgotten, since the descriptions of calls took more than {limit} bytes"
+        "lost: the call that made it was forgotten, since the descriptions of calls took more than {limit} bytes (help: \
+         `Runtime::lineage_bytes`)"
     )]
     LineageDropped {
         /// The limit.

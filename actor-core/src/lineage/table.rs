@@ -3,7 +3,7 @@
 use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::peer::ProcessId;
 
-use super::lost::Lost;
+use super::lost::{Loss, Lost};
 use super::mutant::LineageMutant;
 
 /// A call as the lineage sees it.
@@ -53,8 +53,10 @@ struct SpecRecord {
     spec: Spec,
     state: ResultState,
     attempts: u32,
-    /// The number of attempts that a worker's death has ended, and of losses of the value.
+    /// The number of attempts that a worker's death has ended.
     deaths: u32,
+    /// The number of times that the last copy of the value was lost.
+    losses: u32,
     /// Whether somebody holds a reference to the value.
     is_held: bool,
     /// The calls that read the value and are not forgotten.
@@ -63,6 +65,8 @@ struct SpecRecord {
     pending_readers: usize,
     /// Whether the spec was dropped because of the limit.
     is_dropped: bool,
+    /// The reason that the call has failed for good.
+    given_up: Option<Lost>,
 }
 
 impl SpecRecord {
@@ -72,16 +76,19 @@ impl SpecRecord {
     }
 
     /// The reason that the call cannot run again, if there is one.
-    fn cannot(&self, process: ProcessId, limit: usize, mutant: LineageMutant) -> Option<Lost> {
+    fn cannot(&self, loss: Loss, limit: usize, mutant: LineageMutant) -> Option<Lost> {
+        if self.given_up.is_some() {
+            return self.given_up.clone();
+        }
         match self.spec.retries {
             None if mutant == LineageMutant::RunsImpure => None,
-            None => Some(Lost::NotPure { process }),
+            None => Some(Lost::NotPure { loss }),
             Some(_) if self.is_dropped => Some(Lost::LineageDropped { limit }),
             Some(_) if mutant == LineageMutant::NeverSpent => None,
-            Some(retries) => (self.deaths > retries).then_some(Lost::RetriesSpent {
-                attempts: self.attempts,
-                deaths: self.deaths,
-            }),
+            Some(retries) => {
+                let (attempts, deaths) = (self.attempts, self.deaths + self.losses);
+                (deaths > retries).then_some(Lost::RetriesSpent { attempts, deaths })
+            }
         }
     }
 }
@@ -114,6 +121,24 @@ impl Lineage {
         self.records.len()
     }
 
+    /// Sets the limit of bytes, which counts from the next end of a call on.
+    pub(crate) fn limit(&mut self, kept_bytes_max: usize) {
+        self.kept_bytes_max = kept_bytes_max;
+    }
+
+    /// Whether the value of a call can be made again, as far as its own spec goes: its call is pure, and its spec is kept.
+    pub(crate) fn is_remakeable(&self, call: u64) -> bool {
+        let record = self.records.get(&call);
+        record.is_some_and(|record| record.spec.retries.is_some() && !record.is_dropped)
+    }
+
+    /// The number of a call's inputs that are on their way.
+    pub(crate) fn missing(&self, call: u64) -> usize {
+        let record = self.records.get(&call);
+        let inputs = record.map_or(&[][..], |record| record.spec.inputs.as_slice());
+        inputs.iter().filter(|input| self.is_pending(**input)).count()
+    }
+
     /// The number of the attempt that counts.
     pub(crate) fn attempt(&self, call: u64) -> u32 {
         self.records.get(&call).map_or(0, |record| record.attempts)
@@ -142,10 +167,12 @@ impl Lineage {
             state: ResultState::Pending,
             attempts: 1,
             deaths: 0,
+            losses: 0,
             is_held: true,
             readers: IdSet::new(),
             pending_readers: 0,
             is_dropped: false,
+            given_up: None,
         };
         self.records.insert(call, record);
         missing
@@ -162,7 +189,8 @@ impl Lineage {
         }
         let (is_pending, inputs) = (state == ResultState::Pending, record.spec.inputs.clone());
         let bytes = record.spec.bytes;
-        let is_kept = !is_pending && record.spec.retries.is_some() && !record.is_dropped;
+        let may_run_again = matches!(state, ResultState::Here | ResultState::Gone);
+        let is_kept = may_run_again && record.spec.retries.is_some() && !record.is_dropped;
         if is_kept && self.kept.insert(call) {
             self.kept_bytes += bytes;
         } else if is_pending && self.kept.remove(&call) {
@@ -189,10 +217,14 @@ impl Lineage {
     }
 
     fn ended(&mut self, call: u64, attempt: u32, state: ResultState) -> Option<Vec<LineageStep>> {
-        let record = self.records.get(&call)?;
+        let record = self.records.get_mut(&call)?;
         let counts = record.state == ResultState::Pending && record.attempts == attempt;
         if !counts && self.mutant != LineageMutant::TakesStale {
             return None;
+        }
+        if state == ResultState::Failed {
+            // A function that has had a value before, and fails now, is not pure, whatever it says.
+            record.given_up.get_or_insert(Lost::NotPure { loss: Loss::Value });
         }
         let mut steps = Vec::new();
         self.end(call, state, &mut steps);
@@ -208,8 +240,8 @@ impl Lineage {
         let readers = record.readers.iter().filter(|reader| self.is_pending(**reader));
         steps.extend(readers.map(|call| LineageStep::InputMade { call: *call }));
         let mut looked_at = match record.spec.retries {
-            Some(_) => record.spec.inputs.clone(),
-            None => self.unlink(call),
+            Some(_) if state == ResultState::Here => record.spec.inputs.clone(),
+            _ => self.unlink(call),
         };
         looked_at.push(call);
         self.look_at(looked_at, steps);
@@ -231,7 +263,8 @@ impl Lineage {
         inputs
     }
 
-    fn is_pending(&self, call: u64) -> bool {
+    /// Whether an attempt of a call waits or runs.
+    pub(crate) fn is_pending(&self, call: u64) -> bool {
         let record = self.records.get(&call);
         record.is_some_and(|record| record.state == ResultState::Pending)
     }
@@ -302,8 +335,9 @@ impl Lineage {
             return steps;
         }
         record.deaths += u32::from(has_run);
+        let loss = Loss::Death { process: worker };
         match record
-            .cannot(worker, self.kept_bytes_max, self.mutant)
+            .cannot(loss, self.kept_bytes_max, self.mutant)
             .filter(|_| has_run)
         {
             Some(why) => self.give_up(call, why, &mut steps),
@@ -312,15 +346,19 @@ impl Lineage {
         steps
     }
 
-    /// Every copy of a value was lost with this process. If somebody needs the value, it is made again.
-    #[cfg_attr(
-        not(test),
-        expect(
-            dead_code,
-            reason = "values lie with their owner, who loses none as long as it lives"
-        )
-    )]
-    pub(crate) fn lost(&mut self, call: u64, worker: ProcessId) -> Vec<LineageStep> {
+    /// An attempt was taken back before its function had begun: it goes on as a new one, which waits for its inputs.
+    pub(crate) fn withdrawn(&mut self, call: u64, attempt: u32) -> Vec<LineageStep> {
+        let mut steps = Vec::new();
+        let record = self.records.get(&call);
+        if record.is_some_and(|record| record.state == ResultState::Pending && record.attempts == attempt) {
+            self.run_again(call, &mut steps);
+        }
+        steps
+    }
+
+    /// The last copy of a value is lost. If somebody needs the value, it is made again. One that was dropped for want of room
+    /// does not count as a loss.
+    pub(crate) fn lost(&mut self, call: u64, is_dropped: bool) -> Vec<LineageStep> {
         let mut steps = Vec::new();
         let Some(record) = self.records.get_mut(&call) else {
             return steps;
@@ -329,20 +367,53 @@ impl Lineage {
         if record.state != ResultState::Here && !runs_twice {
             return steps;
         }
-        record.deaths += 1;
-        let (is_needed, readers) = (record.is_needed(), record.readers.clone());
-        self.set_state(call, ResultState::Gone);
-        let waiting = readers.iter().filter(|reader| self.is_pending(**reader));
-        steps.extend(waiting.map(|call| LineageStep::InputLost { call: *call }));
+        record.losses += u32::from(!is_dropped);
+        let is_needed = record.is_needed();
+        self.gone(call, &mut steps);
         match is_needed {
-            true => self.remake(call, worker, &mut steps),
+            true => self.remake(call, &mut steps),
             false => self.look_at(vec![call], &mut steps),
         }
         steps
     }
 
+    /// A value is not there any more.
+    fn gone(&mut self, call: u64, steps: &mut Vec<LineageStep>) {
+        self.set_state(call, ResultState::Gone);
+        let Some(record) = self.records.get(&call) else {
+            return;
+        };
+        let waiting = record.readers.iter().filter(|reader| self.is_pending(**reader));
+        steps.extend(waiting.map(|call| LineageStep::InputLost { call: *call }));
+    }
+
+    /// The value of a call that stands for another one is lost with that: it is there again when the other one is.
+    pub(crate) fn follows(&mut self, call: u64) -> Vec<LineageStep> {
+        let mut steps = Vec::new();
+        let record = self.records.get(&call);
+        if record.is_some_and(|record| record.state == ResultState::Here) {
+            self.gone(call, &mut steps);
+            self.set_state(call, ResultState::Pending);
+        }
+        steps
+    }
+
+    /// A value that nobody held, and of which no copy is left, is held again: it is made again, unless it is being made.
+    pub(crate) fn revived(&mut self, call: u64) -> Vec<LineageStep> {
+        let mut steps = Vec::new();
+        let Some(record) = self.records.get_mut(&call) else {
+            return steps;
+        };
+        record.is_held = true;
+        if record.state != ResultState::Pending {
+            self.gone(call, &mut steps);
+            self.remake(call, &mut steps);
+        }
+        steps
+    }
+
     /// Makes a value again that is gone, after those of its inputs that are gone: a work list.
-    fn remake(&mut self, call: u64, worker: ProcessId, steps: &mut Vec<LineageStep>) {
+    fn remake(&mut self, call: u64, steps: &mut Vec<LineageStep>) {
         let (mut wanted, mut order) = (vec![call], Vec::new());
         while let Some(wanted_call) = wanted.pop() {
             let Some(record) = self.records.get(&wanted_call) else {
@@ -351,7 +422,7 @@ impl Lineage {
             if record.state != ResultState::Gone {
                 continue;
             }
-            if let Some(why) = record.cannot(worker, self.kept_bytes_max, self.mutant) {
+            if let Some(why) = record.cannot(Loss::Value, self.kept_bytes_max, self.mutant) {
                 // Without this input there is no way; what was to run is not needed for anything else.
                 order
                     .into_iter()
@@ -388,6 +459,9 @@ impl Lineage {
 
     /// A value will not be made: its failure is its result, which its readers get as any other.
     fn give_up(&mut self, call: u64, why: Lost, steps: &mut Vec<LineageStep>) {
+        if let Some(record) = self.records.get_mut(&call) {
+            record.given_up = Some(why.clone());
+        }
         steps.push(LineageStep::Fail { call, why });
         self.end(call, ResultState::Failed, steps);
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use selvedge_channels::{Payload, Traits};
+use selvedge_objects::store::StoreError;
 
 use crate::body::{self, Body};
 use crate::failure::Failure;
@@ -72,9 +73,32 @@ impl ObjectValue {
         }
     }
 
+    /// Whether this is a clone of the other one.
+    pub(super) fn is_same(&self, other: &ObjectValue) -> bool {
+        Arc::ptr_eq(&self.value, &other.value)
+    }
+
     /// Encodes the value. This runs user code.
     pub(crate) fn to_body(&self) -> Result<Body, Failure> {
         Failure::catch(|| (self.encode)(self.value.as_ref()))
+    }
+}
+
+/// The way in which the last copy of a value was lost.
+#[derive(Clone, Debug)]
+pub(crate) struct LostCopy {
+    pub(crate) why: String,
+    /// Whether the store dropped it for want of room: nothing is wrong with the value or its call then.
+    pub(crate) is_dropped: bool,
+}
+
+impl LostCopy {
+    /// The way that a store tells; `None` if it has not lost the object.
+    pub(super) fn by(error: &StoreError) -> Option<Self> {
+        error.is_loss().then(|| LostCopy {
+            why: error.to_string(),
+            is_dropped: *error == StoreError::Dropped,
+        })
     }
 }
 

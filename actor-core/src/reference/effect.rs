@@ -50,6 +50,7 @@ pub(super) enum Effect {
     Answer {
         to: Peer,
         question: u64,
+        id: RefId,
         content: Content,
     },
     /// Answers a question of another process about an object that was freed.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use selvedge_channels::dispose;
 use selvedge_cluster::frame::Class;
 use selvedge_cluster::peer::Peer;
-use selvedge_objects::refs::{Bundle, Event, Parcel, REFERENCES, RefError};
+use selvedge_objects::refs::{Bundle, Event, Parcel, REFERENCES, RefError, RefId};
 
 use super::content::Content;
 use super::effect::{Effect, EffectThread};
@@ -147,10 +147,11 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThre
         Effect::Answer {
             to,
             question,
+            id,
             content,
         } => {
             let refs = Arc::clone(table);
-            let errand = move || answer(&refs, to, question, content);
+            let errand = move || answer(&refs, (to, question), id, content);
             table.helpers().run(Box::new(errand));
         }
         Effect::Refuse { to, question } => {
@@ -172,10 +173,10 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThre
 }
 
 /// Encodes the content for another process, with the references in it, and sends it; or a word, if that is asked for.
-fn answer(table: &Arc<References>, to: Peer, question: u64, content: Content) {
+fn answer(table: &Arc<References>, (to, question): (Peer, u64), id: RefId, content: Content) {
     let value = match content {
         Ok(value) if Wish::is_value(question) => match value.get::<StoredValue>() {
-            Some(stored) => return answer_stored(table, (to, question), &stored),
+            Some(stored) => return answer_stored(table, (to, question), (id, value), &stored),
             None => value,
         },
         Ok(_) => {

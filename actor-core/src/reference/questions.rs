@@ -6,7 +6,7 @@ use std::sync::Arc;
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::refs::{Event, RefError, RefId, RefStatus};
 
-use super::content::{Content, ObjectValue};
+use super::content::{Content, LostCopy, ObjectValue};
 use super::effect::EffectThread;
 use super::fetch::{FetchMessage, Fetched, Wish};
 use super::handle::{Handle, ReferenceTable};
@@ -85,6 +85,14 @@ impl ReferenceTable for References {
             ObjectCell::Empty(_) => None,
             ObjectCell::Full(content) => Some(content.clone()),
         }
+    }
+
+    fn has(&self, id: RefId, value: &ObjectValue) -> bool {
+        matches!(self.content_now(id), Some(Ok(known)) if known.is_same(value))
+    }
+
+    fn lost(self: Arc<Self>, id: RefId, value: &ObjectValue, copy: LostCopy) {
+        References::lost(&self, id, value, copy);
     }
 
     fn ask(self: Arc<Self>, id: RefId, wish: Wish) -> Answer<Fetched> {

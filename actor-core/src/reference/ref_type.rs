@@ -15,7 +15,7 @@ use selvedge_objects::refs::RefId;
 use selvedge_objects::store::StoreError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::content::{AnyShared, Content, ObjectValue, decoded};
+use super::content::{AnyShared, Content, LostCopy, ObjectValue, decoded};
 use super::error::FetchError;
 use super::fetch::{Fetched, Wish};
 use super::handle::{Handle, ReferenceTable};
@@ -194,16 +194,41 @@ impl<T: Send + Sync + 'static> Ref<T> {
 
     /// The owner's own value, as soon as it is made; `None` if this process is not the owner.
     pub(crate) fn here(&self) -> Option<impl Future<Output = Result<Arc<T>, FetchError>> + Send> {
-        let content = self.handle.owner_table()?.content(self.id());
+        let mut content = self.handle.owner_table()?.content(self.id());
         Some(async move {
-            let value = self.made(content.await)?;
-            if let Some(stored) = value.get::<StoredValue>() {
-                let bytes = self.opened(stored.open().await)?;
+            loop {
+                let value = self.made(content.await)?;
+                let stored = match value.get::<StoredValue>() {
+                    Some(stored) => stored,
+                    None => return shared(&value).ok_or_else(|| self.wrong_type()),
+                };
+                let opened = stored.open().await;
+                if let Some(again) = self.lost(&value, &opened) {
+                    content = again;
+                    continue;
+                }
+                let bytes = self.opened(opened)?;
                 let value = stored.fetched().or_else(|| stored.read_as_put(&bytes));
                 return self.typed(value.ok_or_else(|| self.wrong_type())?);
             }
-            shared(&value).ok_or_else(|| self.wrong_type())
         })
+    }
+
+    /// If the store has lost the value, tells the owner so, and returns the wait for the one in its place.
+    fn lost(
+        &self,
+        value: &ObjectValue,
+        opened: &Result<Result<Bytes, StoreError>, NoAnswer>,
+    ) -> Option<Answer<Content>> {
+        let Ok(Err(error)) = opened else { return None };
+        let table = self.handle.owner_table()?;
+        match LostCopy::by(error) {
+            Some(copy) => Arc::clone(table).lost(self.id(), value, copy),
+            // The owner has heard of a loss on all hosts already.
+            None if !table.has(self.id(), value) => {}
+            None => return None,
+        }
+        Some(table.content(self.id()))
     }
 
     fn source(&self) -> ValueSource {
@@ -275,16 +300,7 @@ impl<T: Wire> Ref<T> {
             return Ok(value);
         }
         match self.source() {
-            ValueSource::Here(mut answer) => {
-                let value = self.made(self.waited(&mut answer, timeout)?)?;
-                match value.get::<StoredValue>() {
-                    None => self.of_value(&value),
-                    Some(stored) => match stored.fetched() {
-                        Some(fetched) => self.typed(fetched),
-                        None => self.of_store(&stored, self.waited(&mut stored.open(), timeout)?),
-                    },
-                }
-            }
+            ValueSource::Here(answer) => self.fetch_here(answer, timeout),
             ValueSource::Fetched(value) => self.typed(value),
             ValueSource::Owner => {
                 let mut fetched = self.asked(timeout, |table| table.ask(self.id(), Wish::Value))?;
@@ -292,6 +308,44 @@ impl<T: Wire> Ref<T> {
                     fetched = self.asked(timeout, |table| table.ask(self.id(), Wish::Letter))?;
                 }
                 self.read(fetched)
+            }
+        }
+    }
+
+    /// Waits for the value of an object of this process.
+    fn fetch_here(&self, mut answer: Answer<Content>, timeout: Duration) -> Result<Arc<T>, FetchError> {
+        loop {
+            let value = self.made(self.waited(&mut answer, timeout)?)?;
+            let stored = match value.get::<StoredValue>() {
+                Some(stored) => stored,
+                None => return self.of_value(&value),
+            };
+            if let Some(fetched) = stored.fetched() {
+                return self.typed(fetched);
+            }
+            let opened = self.waited(&mut stored.open(), timeout)?;
+            match self.lost(&value, &opened) {
+                Some(again) => answer = again,
+                None => return self.of_store(&stored, opened),
+            }
+        }
+    }
+
+    /// Awaits the value of an object of this process.
+    async fn await_here(&self, mut answer: Answer<Content>) -> Result<Arc<T>, FetchError> {
+        loop {
+            let value = self.made(answer.await)?;
+            let stored = match value.get::<StoredValue>() {
+                Some(stored) => stored,
+                None => return self.of_value(&value),
+            };
+            if let Some(fetched) = stored.fetched() {
+                return self.typed(fetched);
+            }
+            let opened = stored.open().await;
+            match self.lost(&value, &opened) {
+                Some(again) => answer = again,
+                None => return self.of_store(&stored, opened),
             }
         }
     }
@@ -356,16 +410,7 @@ impl<T: Wire> IntoFuture for &Ref<T> {
                 return Ok(value);
             }
             match this.source() {
-                ValueSource::Here(answer) => {
-                    let value = this.made(answer.await)?;
-                    match value.get::<StoredValue>() {
-                        None => this.of_value(&value),
-                        Some(stored) => match stored.fetched() {
-                            Some(fetched) => this.typed(fetched),
-                            None => this.of_store(&stored, stored.open().await),
-                        },
-                    }
-                }
+                ValueSource::Here(answer) => this.await_here(answer).await,
                 ValueSource::Fetched(value) => this.typed(value),
                 ValueSource::Owner => {
                     let mut fetched = this.ask(Wish::Value)?.await;

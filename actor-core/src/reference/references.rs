@@ -11,8 +11,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::{Action, Event, ListedRef, Parcel, RefError, RefId, RefStats};
+use selvedge_objects::store::StoreError;
+use selvedge_objects::transfer::CopyName;
 
-use super::content::Content;
+use super::content::{Content, LostCopy, ObjectValue};
 use super::effect::{Effect, EffectThread};
 use super::fetch::{FetchMessage, Fetched};
 use super::handle::{Handle, ReferenceTable};
@@ -32,6 +34,9 @@ use crate::store::stores::Stores;
 
 /// Work that may run user code.
 pub(crate) type Errand = Box<dyn FnOnce() + Send>;
+
+/// Told of an object of this process whose last copy is lost, with the value that it had.
+pub(crate) type TellLost = Box<dyn Fn(RefId, ObjectValue, LostCopy) + Send + Sync>;
 
 /// The time since a fixed moment, which never goes backwards.
 pub(crate) type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
@@ -55,6 +60,8 @@ pub(crate) struct References {
     pub(super) above: OnceLock<Weak<dyn Any + Send + Sync>>,
     /// Told of each object of this process that is freed.
     freed: OnceLock<Box<dyn Fn(RefId) + Send + Sync>>,
+    /// Told of each object of this process whose value is lost.
+    lost: OnceLock<TellLost>,
     stores: OnceLock<Arc<Stores>>,
 }
 
@@ -86,6 +93,7 @@ impl References {
             table: Mutex::new(table),
             above: OnceLock::new(),
             freed: OnceLock::new(),
+            lost: OnceLock::new(),
             stores: OnceLock::new(),
         })
     }
@@ -337,6 +345,61 @@ impl References {
     /// Sets who is told of each object of this process that is freed; it must not run user code. Later calls have no effect.
     pub(crate) fn on_freed(&self, tell: Box<dyn Fn(RefId) + Send + Sync>) {
         let _ = self.freed.set(tell);
+    }
+
+    /// Sets who is told of each object of this process whose value is lost, and sees to it that there is another one, or a failure; it
+    /// must not run user code. Later calls have no effect.
+    pub(crate) fn on_lost(&self, tell: TellLost) {
+        let _ = self.lost.set(tell);
+    }
+
+    /// The last copy of an object of this process is lost. `value` is the one that it was a copy of: if the object has another one by
+    /// now, or none, the notice is stale and has no effect. Whoever waits for the value gets the one that is made in its place, or the
+    /// reason why there is none.
+    pub(crate) fn lost(self: &Arc<Self>, id: RefId, value: &ObjectValue, copy: LostCopy) {
+        let lost = self.locked(|table, _| {
+            let cell = table.cells.get_mut(&id)?;
+            let is_it = matches!(cell, ObjectCell::Full(Ok(known)) if known.is_same(value));
+            (is_it && table.refs.empty(id)).then(|| std::mem::take(cell))
+        });
+        let Some(ObjectCell::Full(Ok(lost))) = lost else {
+            return;
+        };
+        if let Some(tell) = self.lost.get() {
+            tell(id, lost, copy);
+        }
+    }
+
+    /// No host has a copy of the value of this name any more. If the object has another value by now, this has no effect.
+    pub(crate) fn lost_everywhere(self: &Arc<Self>, id: RefId, name: CopyName) {
+        if let Object::Content(Ok(value)) = self.object(id)
+            && let Some(stored) = value.get::<StoredValue>()
+            && stored.object().is_named(name)
+        {
+            let why = StoreError::Lost.to_string();
+            let is_dropped = false;
+            self.lost(id, &value, LostCopy { why, is_dropped });
+        }
+    }
+
+    /// A handle on an object of this process, also if it was freed: it is there again then, without a value. Returns whether it was.
+    pub(crate) fn hold_again(self: &Arc<Self>, id: RefId) -> (Arc<Handle>, bool) {
+        let was_freed = self.locked(|table, _| table.refs.hold_again(id));
+        (Handle::counted(id, self.as_table()), was_freed)
+    }
+
+    /// Tells the store whether an object of this process can be made again, if it lies there.
+    pub(crate) fn set_remakeable(&self, id: RefId, is_remakeable: bool) {
+        if let Object::Content(Ok(value)) = self.object(id)
+            && let Some(stored) = value.get::<StoredValue>()
+        {
+            stored.object().set_remakeable(is_remakeable);
+        }
+    }
+
+    /// Whether somebody holds an object of this process.
+    pub(crate) fn is_held(&self, id: RefId) -> bool {
+        self.table.lock().refs.status(id).is_some()
     }
 
     pub(super) fn tell_freed(&self, id: RefId) {

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use selvedge_cluster::peer::Peer;
-use selvedge_objects::refs::Parcel;
+use selvedge_objects::refs::{Event, Parcel, RefId};
+use selvedge_objects::store::StoreError;
 use selvedge_objects::transfer::CopyName;
 
+use super::content::{LostCopy, ObjectValue};
+use super::effect::EffectThread;
 use super::fetch::{FetchMessage, Fetched, PutPlace, Wish};
-use super::handle::Handle;
+use super::handle::{Handle, ReferenceTable};
 use super::letters::{say, send_value, tell, unreadable};
 use super::references::References;
 use super::set_value::SetValue;
@@ -19,20 +22,35 @@ use crate::store::message::ObjectSpot;
 use crate::store::placed::PlacedObject;
 
 /// Answers a question of another process for a stored value: with its place in the store, if that process can map it, with its name,
-/// by which that process finds it in the store of its own host, or with its bytes.
-pub(super) fn answer_stored(table: &Arc<References>, (to, question): (Peer, u64), value: &StoredValue) {
-    let (refs, handles) = (Arc::clone(table), value.handles().to_vec());
+/// by which that process finds it in the store of its own host, or with its bytes. If the stores have lost the value, the question waits
+/// for the one in its place.
+pub(super) fn answer_stored(
+    table: &Arc<References>,
+    (to, question): (Peer, u64),
+    (id, value): (RefId, ObjectValue),
+    stored: &StoredValue,
+) {
+    let (refs, handles) = (Arc::clone(table), stored.handles().to_vec());
+    let refuse = move |refs: &Arc<References>, error: StoreError| {
+        match LostCopy::by(&error) {
+            Some(copy) => refs.lost(id, &value, copy),
+            // The owner has heard of a loss on all hosts already.
+            None if !refs.has(id, &value) => {}
+            None => return tell(refs, to, &FetchMessage::Unstored { question, error }),
+        }
+        let from = to;
+        refs.event(EffectThread::Link, Event::Fetch { from, question, id });
+    };
     if Wish::is_by_letter(question) {
-        return value.object().read(move |bytes| match bytes {
+        return stored.object().read(move |bytes| match bytes {
             Ok(bytes) => send_value(&refs, (to, question), bytes.into(), &handles),
-            Err(error) => tell(&refs, to, &FetchMessage::Unstored { question, error }),
+            Err(error) => refuse(&refs, error),
         });
     }
     if !table.post().is_near(to) {
-        return send_name(table, (to, question), value.object().name(), &handles);
+        return send_name(table, (to, question), stored.object().name(), &handles);
     }
-    let refuse = move |refs: &References, error| tell(refs, to, &FetchMessage::Unstored { question, error });
-    value.object().with_held(move |held| match held {
+    stored.object().with_held(move |held| match held {
         Ok(held) => held.open_for(to, move |granted| match granted {
             Ok(spot) => send_spot(&refs, (to, question), spot, &handles),
             Err(error) => refuse(&refs, error),

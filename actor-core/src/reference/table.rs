@@ -96,6 +96,7 @@ impl ReferenceState {
                         effects.push(Effect::Answer {
                             to,
                             question,
+                            id,
                             content,
                         });
                     }

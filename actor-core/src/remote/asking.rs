@@ -492,6 +492,20 @@ impl Remote {
         }
     }
 
+    /// Takes a submitted call back that another process has, unless its function has begun.
+    pub(crate) fn withdraw(&self, peer: Peer, call: CallId) {
+        // A peer that is dead has nothing of it, and its death is told.
+        let letter = CallMessage::Withdraw { call }.letter(Body::EMPTY);
+        let _ = self.post.send(peer, letter);
+    }
+
+    /// Has the function of a submitted call end that another process has.
+    pub(crate) fn interrupt_submitted(&self, peer: Peer, call: CallId) {
+        // As for one that is taken back.
+        let letter = CallMessage::Interrupt { call }.letter(Body::EMPTY);
+        let _ = self.post.send(peer, letter);
+    }
+
     fn cancel(&self, peer: Peer, call: CallId) -> Result<u64, PostError> {
         let letter = CallMessage::Cancel { call }.letter(Body::EMPTY);
         self.post.send(peer, letter)

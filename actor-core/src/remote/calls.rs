@@ -149,6 +149,14 @@ impl<C> Served<C> {
         self.calls.remove(&(from, id))
     }
 
+    /// The means to cancel a call, which stays in the table.
+    pub(crate) fn find(&self, from: Peer, id: CallId) -> Option<C>
+    where
+        C: Clone,
+    {
+        self.calls.get(&(from, id)).cloned()
+    }
+
     /// A peer has died; returns the means to cancel its calls.
     pub(crate) fn died(&mut self, peer: Peer) -> Vec<C> {
         let orphans = self.calls.extract(|(from, _), _| *from == peer);

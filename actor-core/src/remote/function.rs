@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::arguments::{Arguments, ArgumentsKind, Returned};
 use crate::body::Body;
+use crate::cancel::begin_here;
 use crate::error_codec::ErrorCodec;
 use crate::failure::Failure;
 use crate::fnv::{FNV_OFFSET, fnv1a};
@@ -24,6 +25,7 @@ use crate::reference::NamedRef;
 use crate::reference::content::ObjectValue;
 use crate::reference::handle::Handle;
 use crate::reference::transit::{arriving, leaving};
+use crate::remote::argument_store::ArgumentStore;
 use crate::remote::parameter::{ArgumentTuple, InputRef};
 
 /// All remote functions of the program. `#[remote]` adds to the list at link time.
@@ -71,6 +73,7 @@ pub struct FunctionEntry {
     pub facts: FunctionFacts,
     is_async: bool,
     encode: fn(&Arguments) -> Result<Body, Failure>,
+    store: fn(Arguments, &mut ArgumentStore<'_>) -> Result<Arguments, Failure>,
     run: fn(Invocation) -> Running,
 }
 
@@ -152,6 +155,8 @@ pub(crate) enum FunctionFault {
     Arguments(Failure),
     /// The function failed.
     Failed(Failure),
+    /// The call was withdrawn before the function had begun.
+    Withdrawn,
 }
 
 pub(crate) type Ended = Result<Returned, FunctionFault>;
@@ -190,6 +195,10 @@ impl<A: ArgumentTuple<Passed = P>, P: Wire> TypedEntry<A, P> {
             facts: FunctionFacts::NONE,
             is_async: F::IS_ASYNC,
             encode: |arguments| arguments.encoded::<P>(const { &Traits::WIRE }),
+            store: |arguments, store| {
+                let passed = arguments.into::<P>(const { &Traits::WIRE })?;
+                Ok(Arguments::local::<P>(A::stored(passed, store)))
+            },
             run: run::<F>,
         };
         TypedEntry {
@@ -243,6 +252,15 @@ impl FunctionEntry {
         Ok((body?, handles))
     }
 
+    /// Puts the large ones of the arguments into the store, so that they travel by reference. Their `Serialize` is user code.
+    pub(crate) fn store(
+        &self,
+        arguments: Arguments,
+        store: &mut ArgumentStore<'_>,
+    ) -> Result<Arguments, Failure> {
+        Failure::catch(|| (self.store)(arguments, store))
+    }
+
     /// Runs the function, or creates its future. A panic is a failure.
     pub(crate) fn run(&self, invocation: Invocation) -> Running {
         let running = Failure::catch(|| Ok((self.run)(invocation)));
@@ -280,7 +298,11 @@ fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Runni
     let resolved = F::Arguments::resolved(passed);
     if F::IS_ASYNC {
         return Running::Future(Box::pin(async move {
-            let result = match resolved.await.map(F::start) {
+            let resolved = resolved.await;
+            if !begin_here() {
+                return Err(FunctionFault::Withdrawn);
+            }
+            let result = match resolved.map(F::start) {
                 Ok(Begun::Future(future)) => future.await,
                 Ok(Begun::Done(result)) => result,
                 Err(failure) => Err(failure),
@@ -289,7 +311,11 @@ fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Runni
         }));
     }
     let mut ended = Box::pin(async move {
-        let result = match resolved.await.map(F::start) {
+        let resolved = resolved.await;
+        if !begin_here() {
+            return Err(FunctionFault::Withdrawn);
+        }
+        let result = match resolved.map(F::start) {
             Ok(Begun::Done(result)) => result,
             Ok(Begun::Future(_)) => Err(Failure::Internal("a future of a function that blocks".to_owned())),
             Err(failure) => Err(failure),

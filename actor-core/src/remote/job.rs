@@ -48,6 +48,10 @@ impl Work for RemoteJob {
             dispose(invocation);
             return reply(Err(RemoteError::Failed(Failure::Interrupted)));
         }
+        if cancel.is_withdrawn() {
+            dispose(invocation);
+            return reply(Err(RemoteError::Cancelled));
+        }
         let scope = Scope::Of(Cancellation::of_call(Arc::clone(&cancel)));
         match begin(function, invocation, init, &current, &scope) {
             Ok(Running::Done(ended)) => reply(ended.map_err(fault)),
@@ -134,6 +138,9 @@ pub(super) fn polled<F: Future<Output = Ended> + ?Sized>(
     if cancel.listen(context.waker()) {
         return Poll::Ready(Err(FunctionFault::Failed(Failure::Interrupted)));
     }
+    if cancel.is_withdrawn() {
+        return Poll::Ready(Err(FunctionFault::Withdrawn));
+    }
     let scope = Scope::Of(Cancellation::of_call(Arc::clone(cancel)));
     let mut poll = || Ok(future.as_mut().poll(context));
     let polled = within_current(current, || within(&scope, || Failure::catch(&mut poll)));
@@ -144,6 +151,7 @@ pub(super) fn fault(fault: FunctionFault) -> RemoteError {
     match fault {
         FunctionFault::Arguments(failure) => RemoteError::Arguments(failure.into_report()),
         FunctionFault::Failed(failure) => RemoteError::Failed(failure),
+        FunctionFault::Withdrawn => RemoteError::Cancelled,
     }
 }
 

@@ -45,6 +45,10 @@ pub(crate) enum CallMessage {
     Fault { call: CallId },
     /// The caller does not want the answer. No body.
     Cancel { call: CallId },
+    /// The sender does not want the value of a submitted call, but its end. No body.
+    Interrupt { call: CallId },
+    /// Takes a submitted call back, unless its function has begun: an input of it is lost. No body.
+    Withdraw { call: CallId },
     /// A submitted call waits for something, and others may have its cpus for the time; or it goes on. No body.
     Blocked { call: CallId, is_blocked: bool },
     /// Submits a call to the process that schedules. Body: the arguments.
@@ -73,6 +77,8 @@ pub(crate) enum Fault {
         limit: u32,
     },
     NoThread(String),
+    /// The call was withdrawn before its function had begun.
+    Withdrawn,
 }
 
 impl CallMessage {
@@ -88,7 +94,10 @@ impl CallMessage {
     /// one of its call. The numbers of answers are the peer's own, so they have other streams.
     fn stream(&self) -> u64 {
         match self {
-            CallMessage::Call { call, .. } | CallMessage::Cancel { call } => call.0 << 1,
+            CallMessage::Call { call, .. }
+            | CallMessage::Cancel { call }
+            | CallMessage::Interrupt { call }
+            | CallMessage::Withdraw { call } => call.0 << 1,
             CallMessage::Value { call, .. }
             | CallMessage::Stored { call, .. }
             | CallMessage::Fault { call } => call.0 << 1 | 1,
@@ -137,6 +146,7 @@ impl From<RemoteError> for Fault {
                 limit: u32::try_from(limit).unwrap_or(u32::MAX),
             },
             RemoteError::NoThread(why) => Fault::NoThread(why),
+            RemoteError::Cancelled => Fault::Withdrawn,
             other => Fault::Failed(Failure::from_error(other).into_report()),
         }
     }
@@ -154,6 +164,7 @@ impl From<Fault> for RemoteError {
                 limit: usize::try_from(limit).unwrap_or(usize::MAX),
             },
             Fault::NoThread(why) => RemoteError::NoThread(why),
+            Fault::Withdrawn => RemoteError::Cancelled,
         }
     }
 }

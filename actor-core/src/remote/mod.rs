@@ -4,7 +4,7 @@
 //!
 //! - `function`: a function as plain data, found by number in every process; `near`: similar names, for errors
 //! - `argument`: what may be written for a parameter; `here`: the same for a parameter with `#[here]`; `parameter`: how an argument
-//!   becomes what the function takes
+//!   becomes what the function takes; `argument_store`: large ones of submitted calls, which travel by reference
 //! - `remote_call`: the description of a call, and functions as values
 //! - `verbs`: what a runtime does with a described call; `scope`: several calls as one; `composite`: their errors
 //! - `call_batch`: several calls of one function that travel as one; `turns`: such batches one after the other; `again`: an error that all calls of
@@ -21,6 +21,7 @@
 
 mod again;
 pub(crate) mod argument;
+pub(crate) mod argument_store;
 pub(crate) mod asking;
 pub(crate) mod async_thread;
 pub(crate) mod call_batch;

@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::reference::handle::Handle;
 use crate::reference::{FetchError, NamedRef, Ref};
 use crate::remote::argument::Argument;
+use crate::remote::argument_store::ArgumentStore;
 use crate::remote::here::ValueHere;
 
 /// A reference whose value is an argument.
@@ -29,6 +30,11 @@ pub trait Parameter: Send + Sized + 'static {
     /// The argument, as soon as it is there.
     fn resolved(passed: Self::Passed) -> impl Future<Output = Result<Self, Failure>> + Send + 'static;
 
+    /// The argument, by reference if it is a large value: that is put into the store then.
+    fn stored(passed: Self::Passed, _: &mut ArgumentStore<'_>) -> Self::Passed {
+        passed
+    }
+
     /// The reference whose owner the function has to run in.
     fn home(_: &Self::Passed) -> Option<NamedRef> {
         None
@@ -48,6 +54,16 @@ impl<T: Wire> Parameter for T {
         match passed {
             Argument::Value(value) => Ok(value),
             Argument::Reference(reference) => given((&reference).await).map(Arc::unwrap_or_clone),
+        }
+    }
+
+    fn stored(passed: Argument<T>, store: &mut ArgumentStore<'_>) -> Argument<T> {
+        match passed {
+            Argument::Value(value) => match store.put(&value) {
+                Some(handle) => Argument::Reference(Ref::of(handle)),
+                None => Argument::Value(value),
+            },
+            Argument::Reference(reference) => Argument::Reference(reference),
         }
     }
 
@@ -102,6 +118,9 @@ pub trait ArgumentTuple: Send + Sized {
     /// The failure of the first reference without a value.
     fn resolved(passed: Self::Passed) -> impl Future<Output = Result<Self, Failure>> + Send + 'static;
 
+    /// The arguments, of which the large ones are references to values in the store.
+    fn stored(passed: Self::Passed, store: &mut ArgumentStore<'_>) -> Self::Passed;
+
     /// The references whose owner the function has to run in.
     fn homes(passed: &Self::Passed) -> Vec<NamedRef>;
 
@@ -118,6 +137,11 @@ macro_rules! tuples {
 
             async fn resolved(($($name,)*): Self::Passed) -> Result<Self, Failure> {
                 Ok(($($name::resolved($name).await?,)*))
+            }
+
+            #[allow(unused_variables, clippy::unused_unit, reason = "a function without arguments stores none")]
+            fn stored(($($name,)*): Self::Passed, store: &mut ArgumentStore<'_>) -> Self::Passed {
+                ($($name::stored($name, store),)*)
             }
 
             fn homes(($($name,)*): &Self::Passed) -> Vec<NamedRef> {

@@ -20,6 +20,7 @@ use crate::reference::handle::Handle;
 use crate::reference::store_letters::say_put;
 use crate::reference::stored_value::StoredValue;
 use crate::reference::transit::{self, Beside};
+use crate::remote::argument_store::{INLINE_BYTES_MAX, KeptAs, LargeArgument};
 use crate::remote::service::Remote;
 use crate::runtime::Runtime;
 use crate::store::borrowed::{Borrowed, Sealed};
@@ -28,9 +29,6 @@ use crate::store::options::StoreOptions;
 use crate::store::placed::PlacedObject;
 use crate::store::stores::StorePlace;
 use crate::waiting::{Unanswered, WaitPermit, wait_for};
-
-/// The length up to which an encoded value is kept beside its reference, in bytes.
-const INLINE_BYTES_MAX: usize = 16 << 10;
 
 /// The reason that a value was not put.
 #[derive(thiserror::Error)]
@@ -162,20 +160,31 @@ impl Remote {
             drop(encoded);
             return Ok(self.put_here(ObjectValue::new(value, const { &Traits::WIRE })));
         }
-        let memory = match &place {
-            StorePlace::Here(_) => wait_for(&mut self.stores.borrow(&place, bytes as u64), CALL_TIMEOUT)?,
+        let put = self.put_encoded(&place, &encoded, handles, StoredValue::of::<T>);
+        if let Err(PutError::Store(StoreError::NoStore)) = put {
+            drop(encoded);
+            return Ok(self.put_here(ObjectValue::new(value, const { &Traits::WIRE })));
+        }
+        put
+    }
+
+    /// Puts an encoded value into a store.
+    fn put_encoded(
+        &self,
+        place: &StorePlace,
+        encoded: &Encoded<'_>,
+        handles: Vec<Arc<Handle>>,
+        kept: KeptAs,
+    ) -> Result<Arc<Handle>, PutError> {
+        let bytes = encoded.len_bytes() as u64;
+        let memory = match place {
+            StorePlace::Here(_) => wait_for(&mut self.stores.borrow(place, bytes), CALL_TIMEOUT)?,
             // A function that must not wait asks nothing.
-            _ => WaitPermit::begin(CALL_TIMEOUT)?.wait_for(&mut self.stores.borrow(&place, bytes as u64))?,
+            _ => WaitPermit::begin(CALL_TIMEOUT)?.wait_for(&mut self.stores.borrow(place, bytes))?,
         };
-        let memory = match memory.map_err(|_| PutError::Shutdown)? {
-            Err(StoreError::NoStore) => {
-                drop(encoded);
-                return Ok(self.put_here(ObjectValue::new(value, const { &Traits::WIRE })));
-            }
-            memory => memory?,
-        };
+        let memory = memory.map_err(|_| PutError::Shutdown)??;
         let owner = self.owner_of_puts();
-        let (sealed, facts) = filled(memory, &encoded, self.stores.is_far())?;
+        let (sealed, facts) = filled(memory, encoded, self.stores.is_far())?;
         match (sealed, facts, owner) {
             (sealed, Some(facts), Some(owner)) => {
                 let filed = wait_for(&mut self.stores.file(sealed, owner, facts), CALL_TIMEOUT)?;
@@ -188,7 +197,7 @@ impl Remote {
             }
             (Sealed::Here(held), None, None) => {
                 let placed = PlacedObject::here(&self.stores, held);
-                Ok(self.put_here(StoredValue::of::<T>(placed, handles).into_object()))
+                Ok(self.put_here(kept(placed, handles).into_object()))
             }
             (Sealed::There(agent, object), None, _) => {
                 let put = self.put_there(agent, handles, (PutPlace::Store(object), Body::EMPTY));
@@ -240,6 +249,20 @@ impl Remote {
                 Err(error)
             }
         }
+    }
+}
+
+impl Remote {
+    /// Puts an argument of a submitted call into the store, if that takes it.
+    pub(crate) fn put_argument(&self, argument: LargeArgument<'_>) -> Option<Arc<Handle>> {
+        let place = wait_for(&mut self.stores.place(), CALL_TIMEOUT).ok()?.ok()?.ok();
+        let place = place.filter(|place| !matches!(place, StorePlace::Nowhere))?;
+        let LargeArgument {
+            encoded,
+            handles,
+            kept,
+        } = argument;
+        self.put_encoded(&place, encoded, handles, kept).ok()
     }
 }
 

@@ -11,6 +11,7 @@ use crate::call::remote_error::RemoteError;
 use crate::failure::Failure;
 use crate::reference::NamedRef;
 use crate::reference::handle::Handle;
+use crate::remote::argument_store::ArgumentStore;
 use crate::remote::function::{FunctionEntry, Invocation, Wants};
 
 /// A call to be made.
@@ -50,6 +51,12 @@ impl Request {
     pub(crate) fn encode(&self) -> Result<EncodedArguments, RemoteError> {
         let (body, handles) = self.function.encode(&self.arguments).map_err(refused)?;
         Ok(EncodedArguments { body, handles })
+    }
+
+    /// Has the large ones of the arguments travel by reference.
+    pub(crate) fn stored(self, store: &mut ArgumentStore<'_>) -> Result<Self, RemoteError> {
+        let arguments = self.function.store(self.arguments, store).map_err(refused)?;
+        Ok(Request { arguments, ..self })
     }
 
     /// The invocation of a function of this process.

@@ -139,6 +139,18 @@ impl Remote {
                 tasks.freed(id);
             }
         }));
+        let tasks = Arc::downgrade(&remote.tasks);
+        remote.references.on_lost(Box::new(move |id, value, copy| {
+            if let Some(tasks) = tasks.upgrade() {
+                tasks.lost(id, value, copy);
+            }
+        }));
+        let references = Arc::downgrade(&remote.references);
+        remote.stores.on_lost(Box::new(move |id, name| {
+            if let Some(references) = references.upgrade() {
+                references.lost_everywhere(id, name);
+            }
+        }));
         remote
     }
 

@@ -78,6 +78,18 @@ impl Receiver for Remote {
                     cancel.cancel();
                 }
             }
+            Some(CallMessage::Interrupt { call }) => {
+                let interrupted = self.served.lock().find(from, call);
+                if let Some(cancel) = interrupted {
+                    cancel.cancel();
+                }
+            }
+            Some(CallMessage::Withdraw { call }) => {
+                let withdrawn = self.served.lock().find(from, call);
+                if let Some(cancel) = withdrawn {
+                    cancel.withdraw();
+                }
+            }
             Some(CallMessage::Blocked { call, is_blocked }) => self.tasks.blocked_at(from, call, is_blocked),
             Some(CallMessage::Submit { submission, parcels }) => {
                 self.submission_arrived(from, submission, parcels, letter.body);
@@ -85,6 +97,10 @@ impl Receiver for Remote {
             // A build with other messages: whoever asked has its deadline.
             None => {}
         }
+    }
+
+    fn joined(&self, _: Peer) {
+        self.tasks.worker_joined();
     }
 
     fn ended(&self, peer: Peer) {

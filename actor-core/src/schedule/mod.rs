@@ -12,11 +12,13 @@
 //! Its invariants:
 //! - `SCHEDULE-1`: the calls that run on a worker need no more than it offers. A call that has waited and goes on is the exception
 //!   (`PLACES-2`): the cpu that it gave back is then lent twice, and nothing starts until one is given back.
+//!   Workers that share the cores of their host need together no more than it has.
 //! - `SCHEDULE-2`: of two ready calls that need the same, the older one starts first.
 //! - `SCHEDULE-3`: a call is passed over at most [`PASSES_MAX`] times, unless it waits for what a blocked call holds.
 //! - `SCHEDULE-4`: a call that waits fits some worker by what that offers.
 //! - `SCHEDULE-5`: a call that is pushed ahead needs one cpu and nothing else, and so do all calls of its worker: the worker's
-//!   threads, as many as its cpus, start it no earlier than the scheduler would. A worker whose offer its user has set gets nothing ahead.
+//!   threads, as many as its cpus, start it no earlier than the scheduler would. A worker whose offer its user has set gets nothing ahead, and
+//!   none of several that share cores.
 
 mod ready;
 mod resources;

@@ -39,11 +39,48 @@ pub(crate) struct Scheduler {
     workers: IdMap<Peer, WorkerLoad>,
     calls: IdMap<u64, ScheduledCall>,
     ready: ReadyCalls,
+    /// The cores of the host, which the workers that share them have together.
+    host_cpus: u32,
     /// The number of calls that were started.
     turns: u64,
 }
 
+/// The cores that workers of a host share.
+#[derive(Clone, Copy)]
+struct SharedCores {
+    free: u32,
+    /// Whether several workers have them.
+    are_of_several: bool,
+}
+
 impl Scheduler {
+    /// A scheduler on a host with this number of cores.
+    pub(crate) fn on_host(host_cpus: u32) -> Self {
+        Scheduler {
+            host_cpus,
+            ..Scheduler::default()
+        }
+    }
+
+    /// Says whether the cpus of a worker are cores of the host, which are counted once for all workers that share them, or its own.
+    pub(crate) fn set_sharing(&mut self, worker: Peer, shares_cores: bool) {
+        if let Some(load) = self.workers.get_mut(&worker) {
+            load.set_sharing(shares_cores);
+        }
+    }
+
+    fn shared_cores(&self) -> SharedCores {
+        let (mut used, mut sharing) = (0_u32, 0);
+        for load in self.workers.values().filter(|load| load.shares_cores()) {
+            used = used.saturating_add(load.used_cpus());
+            sharing += 1;
+        }
+        SharedCores {
+            free: self.host_cpus.saturating_sub(used),
+            are_of_several: sharing > 1,
+        }
+    }
+
     /// A worker has come, or offers something else from now on. Returns the calls that nobody can run any more.
     pub(crate) fn add_worker(&mut self, worker: Peer, offers: Resources) -> Vec<u64> {
         match self.workers.get_mut(&worker) {
@@ -214,11 +251,21 @@ impl Scheduler {
     /// The worker for a call: of those that have room, the one that got none for the longest time. The flag says that the call
     /// is pushed ahead.
     fn find(&self, needs: &Resources) -> Option<(Peer, bool)> {
-        let fitting = self.workers.iter().filter(|(_, load)| load.fits(needs));
+        let cores = self.shared_cores();
+        let has_cores = |load: &WorkerLoad| !load.shares_cores() || needs.cpu_count() <= cores.free;
+        let fitting = self
+            .workers
+            .iter()
+            .filter(|(_, load)| has_cores(load) && load.fits(needs));
         if let Some((worker, _)) = fitting.min_by_key(|(_, load)| load.last_turn) {
             return Some((*worker, false));
         }
-        let full = self.workers.iter().filter(|(_, load)| load.has_room_ahead(needs));
+        // A worker whose threads are not all in use would begin at once what is pushed ahead to it.
+        let is_alone = |load: &WorkerLoad| !load.shares_cores() || !cores.are_of_several;
+        let full = self
+            .workers
+            .iter()
+            .filter(|(_, load)| is_alone(load) && load.has_room_ahead(needs));
         let (worker, _) = full.min_by_key(|(_, load)| (load.ahead(), load.last_turn))?;
         Some((*worker, true))
     }

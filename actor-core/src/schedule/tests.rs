@@ -395,3 +395,60 @@ fn a_call_that_goes_on_after_a_wait_keeps_others_from_starting() {
     scheduler.end(3);
     assert_eq!(scheduler.used()[0].1, Resources::default());
 }
+
+#[test]
+fn rtask_05_a_call_starts_iff_its_inputs_are_there_and_a_worker_has_room() {
+    let offered = || Resources::cpus(2).gpus(1);
+    let one = || Resources::cpus(1);
+    // What runs already, what the call needs, its missing inputs, and whether it starts.
+    let table = [
+        (vec![], one(), 0, true),
+        (vec![], one(), 1, false),
+        (vec![], one().gpus(1), 0, true),
+        (vec![one().gpus(1)], one().gpus(1), 0, false),
+        (vec![one().gpus(1)], one(), 0, true),
+        (vec![Resources::cpus(2)], Resources::cpus(2), 0, false),
+        (vec![Resources::cpus(2)], Resources::cpus(0).gpus(1), 0, true),
+        (vec![Resources::cpus(2)], Resources::cpus(0).gpus(1), 2, false),
+    ];
+    for (running, needs, missing, starts) in table {
+        let mut scheduler = with_workers(&[offered()]);
+        let number = running.len() as u64;
+        for (call, needs) in (0..).zip(&running) {
+            scheduler.submit(call, needs.clone(), 0).unwrap();
+        }
+        assert_eq!(scheduler.starts().len() as u64, number);
+        scheduler.submit(number, needs.clone(), missing).unwrap();
+        let started = calls(&scheduler.starts()).contains(&number);
+        assert_eq!(started, starts, "{running:?}, {needs}, {missing} missing");
+        // Another worker that has room gets it, as soon as the inputs are there.
+        (0..missing).for_each(|_| scheduler.input_made(number));
+        assert!(scheduler.add_worker(worker(7), offered()).is_empty());
+        let started = started || calls(&scheduler.starts()).contains(&number);
+        assert!(started, "{running:?}, {needs}");
+    }
+}
+
+#[test]
+fn rtask_08_the_cores_of_a_host_are_counted_once_for_the_workers_that_share_them() {
+    let mut scheduler = Scheduler::on_host(2);
+    for number in 0..4 {
+        scheduler.add_worker(worker(number), Resources::cpus(2));
+        // The last one has cpus of its own.
+        scheduler.set_sharing(worker(number), number < 3);
+    }
+    (1..=9).for_each(|call| scheduler.submit(call, Resources::cpus(1), 0).unwrap());
+    let starts = scheduler.starts();
+    let of_others = |it: &&CallStart| it.worker != worker(3);
+    let shared: Vec<&CallStart> = starts.iter().filter(of_others).collect();
+    assert_eq!(shared.len(), 2, "as many as cores, and nothing ahead: {starts:?}");
+    // A call that needs all cores is feasible, and waits for all of them.
+    scheduler.remove_worker(worker(3));
+    assert_eq!(scheduler.next_start(), None, "all cores are in use");
+    scheduler.submit(10, Resources::cpus(2), 0).unwrap();
+    scheduler.set_blocked(shared[0].call, true);
+    assert_eq!(scheduler.starts().len(), 1, "its cpu is free for the time");
+    scheduler.set_blocked(shared[0].call, false);
+    assert_eq!(scheduler.end(shared[0].call), Some(shared[0].worker));
+    assert_eq!(scheduler.starts(), [], "the two that go on need both");
+}

@@ -27,6 +27,8 @@ pub(super) struct WorkerLoad {
     is_closed: bool,
     /// Whether the worker has as many threads as it offers cpus. Otherwise nothing is pushed ahead to it.
     is_as_its_threads: bool,
+    /// Whether the cpus are cores of the host that others have as well.
+    shares_cores: bool,
     /// The number of calls that the scheduler had started before the last one of this worker.
     pub(super) last_turn: u64,
 }
@@ -40,6 +42,7 @@ impl WorkerLoad {
             used: Resources::default(),
             is_closed: false,
             is_as_its_threads: true,
+            shares_cores: false,
             last_turn: 0,
         }
     }
@@ -57,6 +60,20 @@ impl WorkerLoad {
     /// The offer has nothing to do with the worker's threads.
     pub(super) fn set_apart_from_threads(&mut self) {
         self.is_as_its_threads = false;
+    }
+
+    /// The cpus are cores of the host that others have as well, or are its own.
+    pub(super) fn set_sharing(&mut self, shares_cores: bool) {
+        self.shares_cores = shares_cores;
+    }
+
+    pub(super) fn shares_cores(&self) -> bool {
+        self.shares_cores
+    }
+
+    /// The cpus that the calls which run and do not wait use.
+    pub(super) fn used_cpus(&self) -> u32 {
+        self.used.cpu_count()
     }
 
     /// Gets nothing more; what runs goes on.

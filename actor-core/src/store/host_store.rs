@@ -418,6 +418,15 @@ impl HeldObject {
         });
     }
 
+    /// Says whether the object can be made again, so that it may be dropped for want of room.
+    pub(crate) fn set_remakeable(&self, is_remakeable: bool) {
+        let object = self.object;
+        self.host.event(StoreEvent::Remakeable {
+            object,
+            is_remakeable,
+        });
+    }
+
     /// Asks for the bytes, for a letter to another process. `then` must not run user code.
     pub(crate) fn read_here(&self, then: impl FnOnce(Result<Bytes, StoreError>) + Send + 'static) {
         let host = Arc::clone(&self.host);

@@ -60,6 +60,18 @@ impl PlacedObject {
         }
     }
 
+    /// Whether other hosts know the object by this name.
+    pub(crate) fn is_named(&self, name: CopyName) -> bool {
+        self.name.get() == Some(&name)
+    }
+
+    /// Tells the store of this process, if it has the object, whether the object can be made again.
+    pub(crate) fn set_remakeable(&self, is_remakeable: bool) {
+        if let Some(held) = &self.here {
+            held.set_remakeable(is_remakeable);
+        }
+    }
+
     /// Gets the object into the store of this process, if it is not there. `then` must not run user code.
     pub(crate) fn with_held(&self, then: impl FnOnce(Result<Arc<HeldObject>, StoreError>) + Send + 'static) {
         match &self.here {

@@ -7,7 +7,6 @@ use parking_lot::Mutex;
 use selvedge_channels::SegmentError;
 use selvedge_cluster::frame::Class;
 use selvedge_cluster::peer::{Peer, ProcessId};
-use selvedge_objects::refs::RefId;
 use selvedge_objects::store::{StoreError, StoreEvent, StoreId, StoreReport};
 use selvedge_objects::transfer::CopyName;
 
@@ -18,7 +17,7 @@ use super::message::{ObjectSpot, STORES, StoreMessage};
 use super::options::StoreOptions;
 use super::pin::{ObjectPin, PinFrom};
 use super::questions::Questions;
-use super::transfers::Transfers;
+use super::transfers::{TellLost, Transfers};
 use crate::body::Body;
 use crate::hub::post::{Letter, Post, PostError};
 use crate::promise::{Answer, Promise, promise_by_letter};
@@ -93,9 +92,8 @@ impl Stores {
     }
 
     /// Sets who is told of a reference of this process whose value has no copy on any host any more. It must not run user code. Later
-    /// calls have no effect. Without this, fetches of the value end with [`StoreError::Lost`].
-    #[cfg_attr(not(test), expect(dead_code, reason = "nobody makes such a value again yet"))]
-    pub(crate) fn on_lost(&self, tell: Box<dyn Fn(RefId) + Send + Sync>) {
+    /// calls have no effect.
+    pub(crate) fn on_lost(&self, tell: TellLost) {
         self.transfers.on_lost(tell);
     }
 

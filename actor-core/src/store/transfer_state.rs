@@ -69,8 +69,9 @@ impl TransferState {
     }
 
     pub(super) fn bury(&mut self, transfers: &Transfers, peer: Peer) {
-        let mut actions = self.pulls.bury(peer);
-        actions.extend(self.list.bury(peer));
+        // The owner hears of a loss before those who wait for a pull are refused.
+        let mut actions = self.list.bury(peer);
+        actions.extend(self.pulls.bury(peer));
         self.perform(transfers, actions);
     }
 
@@ -139,10 +140,10 @@ impl TransferState {
         self.perform(transfers, actions);
     }
 
-    /// The last copy of an object of this process is lost: whoever wants it gets [`StoreError::Lost`].
+    /// The last copy of an object of this process is lost.
     pub(super) fn lost(&self, transfers: &Transfers, name: CopyName) {
         if let (Some(tell), Some(ids)) = (transfers.on_lost.get(), self.ids.get(&name)) {
-            ids.iter().for_each(|id| tell(*id));
+            ids.iter().for_each(|id| tell(*id, name));
         }
     }
 

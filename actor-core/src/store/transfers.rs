@@ -22,6 +22,9 @@ use crate::body::Body;
 use crate::hub::post::{Letter, Post, PostError};
 use crate::remote::threads::Threads;
 
+/// Tells of a reference of this process that the object of this name, its value, has no copy any more.
+pub(crate) type TellLost = Box<dyn Fn(RefId, CopyName) + Send + Sync>;
+
 type TransferWork = Box<dyn FnOnce(&Transfers, &mut TransferState) + Send>;
 
 /// The queue of the thread.
@@ -41,7 +44,7 @@ pub(crate) struct Transfers {
     /// The work that waits where the system has no thread.
     backlog: Mutex<VecDeque<TransferWork>>,
     state: Mutex<TransferState>,
-    pub(super) on_lost: OnceLock<Box<dyn Fn(RefId) + Send + Sync>>,
+    pub(super) on_lost: OnceLock<TellLost>,
     pub(super) this: Weak<Transfers>,
 }
 
@@ -111,7 +114,7 @@ impl Transfers {
     }
 
     /// Sets who is told of an object of this process whose last copy is lost: [`Stores::on_lost`](super::stores::Stores::on_lost).
-    pub(super) fn on_lost(&self, tell: Box<dyn Fn(RefId) + Send + Sync>) {
+    pub(super) fn on_lost(&self, tell: TellLost) {
         let _ = self.on_lost.set(tell);
     }
 

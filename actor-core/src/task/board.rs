@@ -10,9 +10,11 @@ use selvedge_objects::refs::RefId;
 use tokio::sync::oneshot;
 
 use super::options::TaskOptions;
+use crate::body::Body;
 use crate::cancel::CallCancel;
+use crate::cores::core_count;
 use crate::lineage::{CallDigest, Lineage};
-use crate::reference::content::{Content, ObjectValue};
+use crate::reference::content::{Content, LostCopy, ObjectValue};
 use crate::reference::handle::Handle;
 use crate::remote::calls::CallId;
 use crate::remote::function::FunctionEntry;
@@ -20,9 +22,9 @@ use crate::remote::request::{EncodedArguments, Request};
 use crate::remote::waiter::Outcome;
 use crate::schedule::{Resources, Scheduler};
 
-/// The bytes of specs that are kept of calls that have ended. Their values lie with their owner, this process, and are not lost
-/// as long as it lives: so no spec is needed then.
-const KEPT_BYTES_MAX: usize = 0;
+/// The bytes of specs that are kept of calls that have ended, unless [`Runtime::lineage_bytes`](crate::Runtime::lineage_bytes) says
+/// otherwise.
+const KEPT_BYTES_MAX: usize = 256 << 20;
 
 /// The arguments of a submitted call.
 pub(super) enum TaskArguments {
@@ -30,8 +32,48 @@ pub(super) enum TaskArguments {
     Here(Box<Request>),
     /// For any process.
     Encoded(EncodedArguments),
+    /// The arguments of a call that has ended and may run again, with the references in them.
+    Kept {
+        body: Body,
+        references: Vec<KeptReference>,
+    },
     /// The call will not run again.
     Dropped,
+}
+
+impl TaskArguments {
+    /// The bytes of encoded arguments.
+    pub(super) fn inline_bytes(&self) -> usize {
+        match self {
+            TaskArguments::Encoded(EncodedArguments { body, .. }) | TaskArguments::Kept { body, .. } => {
+                body.len()
+            }
+            TaskArguments::Here(_) | TaskArguments::Dropped => 0,
+        }
+    }
+
+    /// The references in encoded arguments.
+    pub(super) fn references(&self) -> Vec<RefId> {
+        let id = |kept: &KeptReference| match kept {
+            KeptReference::Held(handle) => handle.id(),
+            KeptReference::Named(id) => *id,
+        };
+        match self {
+            TaskArguments::Encoded(EncodedArguments { handles, .. }) => {
+                handles.iter().map(|handle| handle.id()).collect()
+            }
+            TaskArguments::Kept { references, .. } => references.iter().map(id).collect(),
+            TaskArguments::Here(_) | TaskArguments::Dropped => Vec::new(),
+        }
+    }
+}
+
+/// A reference in the arguments of a call that has ended and may run again.
+#[derive(Clone)]
+pub(super) enum KeptReference {
+    Held(Arc<Handle>),
+    /// A value of this process whose call may run again as well: nothing holds it here.
+    Named(RefId),
 }
 
 /// Takes the reference out of a value that is one.
@@ -42,6 +84,8 @@ pub(crate) struct NewTask {
     pub(super) function: &'static FunctionEntry,
     pub(super) object: RefId,
     pub(super) arguments: TaskArguments,
+    /// The bytes of the arguments that lie in the store.
+    pub(super) stored_bytes: usize,
     pub(super) inputs: Vec<Arc<Handle>>,
     pub(super) options: TaskOptions,
     pub(super) pinned: Option<ProcessId>,
@@ -63,6 +107,8 @@ pub(super) enum TaskLife {
         cancel: Arc<CallCancel>,
         /// The number of the letter's call, unless it runs in this process.
         asked: Option<CallId>,
+        /// Whether the worker was asked to give it back, if its function has not begun.
+        is_withdrawn: bool,
     },
     /// The function has returned a reference whose value is not there yet.
     Stands,
@@ -120,6 +166,18 @@ pub(crate) enum TaskEvent {
         worker: Peer,
         outcome: Outcome,
     },
+    /// The references in the arguments of a call that is to run again are held again. Those that nobody held have no value.
+    Prepared {
+        call: u64,
+        handles: Vec<Arc<Handle>>,
+        revived: Vec<RefId>,
+    },
+    /// The last copy of an object's value is lost.
+    Lost {
+        object: RefId,
+        value: ObjectValue,
+        copy: LostCopy,
+    },
     /// The value of the reference that the call has returned is there.
     TargetMade {
         call: u64,
@@ -131,6 +189,8 @@ pub(crate) enum TaskEvent {
     },
     Freed(RefId),
     Cancelled(RefId),
+    /// One more worker is there. It is met before and after each event.
+    WorkerJoined,
     WorkerDied(Peer),
     /// A job has ended.
     JobEnded(Peer),
@@ -144,6 +204,14 @@ pub(crate) enum BlockedCall {
     At(Peer, CallId),
 }
 
+/// The place of a call that was sent, and the way to reach it there.
+#[derive(Clone)]
+pub(super) struct CallPost {
+    pub(super) worker: Peer,
+    pub(super) cancel: Arc<CallCancel>,
+    pub(super) asked: Option<CallId>,
+}
+
 /// Completes when the call has ended for which something is awaited.
 pub(super) type UntilEnded = oneshot::Receiver<Infallible>;
 
@@ -155,7 +223,16 @@ pub(super) enum TaskEffect {
         worker: Peer,
     },
     Fill(RefId, Content),
-    Cancel(Arc<CallCancel>),
+    /// Ask the function of a call for its end: it may run yet.
+    Interrupt(CallPost),
+    /// Take a call back, unless its function has begun.
+    Withdraw(CallPost),
+    /// Hold the references in the arguments of a call again, which is to run again.
+    Prepare(u64),
+    /// Tell the store whether the object can be made again.
+    Remakeable(RefId, bool),
+    /// The value is lost with that of another object that stands for it.
+    Lose(RefId, ObjectValue, LostCopy),
     /// Tell when this input is there.
     Watch(u64, Arc<Handle>, UntilEnded),
     /// Tell when the value of the reference that the call has returned is there.
@@ -170,6 +247,19 @@ pub(super) enum TaskEffect {
     DropContent(Content),
 }
 
+/// The number of cores that this process may use.
+pub(super) fn cores() -> u32 {
+    u32::try_from(core_count()).unwrap_or(u32::MAX)
+}
+
+/// A process that may run calls.
+#[derive(Clone, Copy)]
+pub(super) struct SchedulableWorker {
+    pub(super) peer: Peer,
+    /// Whether the process is on this host.
+    pub(super) is_near: bool,
+}
+
 /// All submitted calls.
 pub(super) struct Board {
     pub(super) me: Peer,
@@ -180,6 +270,8 @@ pub(super) struct Board {
     pub(super) objects: IdMap<RefId, u64>,
     /// The calls that wait at other processes, by the number of the letter's call there.
     pub(super) asked: IdMap<CallId, u64>,
+    /// The calls that have their failure, and whose functions still run: they keep what they need until these end.
+    pub(super) ending: IdMap<u64, CallPost>,
     /// The offers that users have set.
     pub(super) offers: IdMap<Peer, Resources>,
     /// The lives of processes that have ended.
@@ -191,12 +283,13 @@ impl Board {
     pub(super) fn new(me: Peer) -> Self {
         Board {
             me,
-            scheduler: Scheduler::default(),
+            scheduler: Scheduler::on_host(cores()),
             lineage: Lineage::new(KEPT_BYTES_MAX),
             aliases: AliasTable::new(me),
             tasks: IdMap::new(),
             objects: IdMap::new(),
             asked: IdMap::new(),
+            ending: IdMap::new(),
             offers: IdMap::new(),
             dead: IdSet::new(),
             numbers: 0,

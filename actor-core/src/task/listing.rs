@@ -1,8 +1,9 @@
 //! The submitted calls of a process, and its functions, to look at.
 
 use selvedge_cluster::peer::ProcessId;
+use selvedge_objects::refs::RefId;
 
-use super::board::TaskLife;
+use super::board::{Task, TaskLife};
 use super::tasks::Tasks;
 use crate::lineage::CallDigest;
 use crate::remote::function::FUNCTIONS;
@@ -22,6 +23,12 @@ pub struct CallInfo {
     pub needs: Resources,
     /// The number of times that it was begun, or is to be begun.
     pub attempts: u32,
+    /// The reference to its value.
+    pub value: RefId,
+    /// The bytes of its encoded arguments. A large one lies in the store, and counts as a reference.
+    pub inline_bytes: usize,
+    /// The references in its arguments, as far as these are kept.
+    pub references: Vec<RefId>,
 }
 
 /// The state of a submitted call.
@@ -71,7 +78,10 @@ impl Tasks {
     /// The first calls, and the number of those that are left.
     pub(crate) fn listed(&self, calls_max: usize) -> (Vec<CallInfo>, usize) {
         let board = self.board.lock();
-        let calls = board.tasks.iter().take(calls_max).map(|(call, task)| CallInfo {
+        // Of some others the arguments are kept, from which a value may be made again.
+        let is_listed = |task: &Task| !(task.is_released && matches!(task.life, TaskLife::Ended { .. }));
+        let tasks = board.tasks.iter().filter(|(_, task)| is_listed(task));
+        let calls = tasks.take(calls_max).map(|(call, task)| CallInfo {
             digest: task.new.digest,
             function: task.new.function.path,
             state: match &task.life {
@@ -83,6 +93,9 @@ impl Tasks {
             },
             needs: task.new.options.needs.clone(),
             attempts: board.lineage.attempt(*call),
+            value: task.new.object,
+            inline_bytes: task.new.arguments.inline_bytes(),
+            references: task.new.arguments.references(),
         });
         let calls: Vec<_> = calls.collect();
         let left = board.tasks.len() - calls.len();

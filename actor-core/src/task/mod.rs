@@ -4,7 +4,7 @@
 //!
 //! - `options`: the options of a call for the scheduler, and how a call is submitted by letter;
 //! - `board`: all submitted calls of this process, with the scheduler, the lineage and the aliases, plain data; `step`: what happens to
-//!   one, and what has to be done in consequence;
+//!   one, and what has to be done in consequence; `loss`: what happens when a value is lost, and how its call runs again;
 //! - `tasks`: events come in, one thread after the other steps the board; `perform`: what is done in consequence;
 //! - `receiving`: a call that another process submits;
 //! - `blocking`: a submitted call that waits gives its cpus back;
@@ -13,6 +13,7 @@
 pub(crate) mod blocking;
 mod board;
 pub(crate) mod listing;
+mod loss;
 pub(crate) mod options;
 mod perform;
 mod receiving;

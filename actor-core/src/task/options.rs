@@ -33,6 +33,8 @@ pub(crate) struct Submission {
     /// The worker's name for the letter.
     pub(crate) call: CallId,
     pub(crate) function: FunctionId,
+    /// The bytes of the arguments that lie in the store.
+    pub(crate) stored_bytes: u64,
     /// The references whose values the function takes.
     pub(crate) inputs: Vec<RefId>,
     pub(crate) options: TaskOptions,

@@ -6,7 +6,9 @@ use selvedge_channels::dispose;
 use selvedge_cluster::peer::Peer;
 
 use super::blocking::Scheduled;
-use super::board::{TaskArguments, TaskEffect, TaskEvent, TaskLife, UntilEnded};
+use super::board::{
+    KeptReference, SchedulableWorker, TaskArguments, TaskEffect, TaskEvent, TaskLife, UntilEnded,
+};
 use super::tasks::{TaskHost, Tasks};
 use crate::actor::arguments::Arguments;
 use crate::call::remote_error::{Ran, RemoteError};
@@ -23,7 +25,15 @@ use crate::remote::waiter::Outcome;
 
 impl TaskHost for Remote {
     fn serve(&self, tasks: &Arc<Tasks>, event: TaskEvent) {
-        let workers: Vec<Peer> = self.post.peers();
+        // Since it was freed, a call that runs again may have taken hold of the object.
+        if matches!(event, TaskEvent::Freed(object) if self.references.is_held(object)) {
+            return;
+        }
+        let member = |peer| SchedulableWorker {
+            peer,
+            is_near: self.post.is_near(peer),
+        };
+        let workers: Vec<SchedulableWorker> = self.post.peers().into_iter().map(member).collect();
         let effects = tasks.board.lock().step(event, &workers);
         effects.into_iter().for_each(|effect| tasks.perform(self, effect));
     }
@@ -38,7 +48,22 @@ impl Tasks {
                 worker,
             } => self.run(remote, call, attempt, worker),
             TaskEffect::Fill(object, content) => remote.fill(object, content),
-            TaskEffect::Cancel(cancel) => cancel.cancel(),
+            TaskEffect::Interrupt(post) => match post.asked {
+                Some(asked) => remote.interrupt_submitted(post.worker, asked),
+                None => post.cancel.cancel(),
+            },
+            TaskEffect::Withdraw(post) => match post.asked {
+                Some(asked) => remote.withdraw(post.worker, asked),
+                None => post.cancel.withdraw(),
+            },
+            TaskEffect::Prepare(call) => self.prepare(remote, call),
+            TaskEffect::Remakeable(object, is_remakeable) => {
+                remote.references.set_remakeable(object, is_remakeable);
+            }
+            TaskEffect::Lose(object, value, copy) => {
+                remote.references.lost(object, &value, copy);
+                remote.do_soon(move || dispose(value));
+            }
             TaskEffect::Watch(call, input, ended) => self.watch(remote, call, input, ended),
             TaskEffect::Follow(call, target, ended) => self.follow(remote, call, target, ended),
             TaskEffect::EndWaits(waits) => drop(waits),
@@ -53,15 +78,41 @@ impl Tasks {
         }
     }
 
+    /// Holds the references in the arguments of a call again that is to run again.
+    fn prepare(self: &Arc<Self>, remote: &Remote, call: u64) {
+        let board = self.board.lock();
+        let references = match board.tasks.get(&call).map(|task| &task.new.arguments) {
+            Some(TaskArguments::Kept { references, .. }) => references.clone(),
+            _ => return,
+        };
+        drop(board);
+        let mut revived = Vec::new();
+        let mut hold = |kept| match kept {
+            KeptReference::Held(handle) => handle,
+            KeptReference::Named(id) => {
+                let (handle, was_freed) = remote.references.hold_again(id);
+                revived.extend(was_freed.then_some(id));
+                handle
+            }
+        };
+        let handles: Vec<Arc<Handle>> = references.into_iter().map(&mut hold).collect();
+        self.event(TaskEvent::Prepared {
+            call,
+            handles,
+            revived,
+        });
+    }
+
     /// Has a call run at a worker.
     fn run(self: &Arc<Self>, remote: &Remote, call: u64, attempt: u32, worker: Peer) {
         let mut board = self.board.lock();
-        let Some(task) = board.tasks.get_mut(&call) else {
-            return;
-        };
-        if !matches!(task.life, TaskLife::Queued) {
+        if board.awaits_inputs(call) {
             return;
         }
+        let task = board.tasks.get_mut(&call);
+        let Some(task) = task.filter(|task| matches!(task.life, TaskLife::Queued)) else {
+            return;
+        };
         let is_pinned = task.new.pinned.is_some();
         let (function, is_here) = (task.new.function, worker.process == self.me.process);
         let arguments = match &task.new.arguments {
@@ -77,7 +128,7 @@ impl Tasks {
             is_pinned,
         };
         match (arguments, is_here) {
-            (TaskArguments::Dropped, _) => {}
+            (TaskArguments::Dropped | TaskArguments::Kept { .. }, _) => {}
             (TaskArguments::Here(request), true) => {
                 self.run_here(remote, run, request.here(Wants::Submitted))
             }

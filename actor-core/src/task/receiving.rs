@@ -62,6 +62,9 @@ impl Remote {
                         function,
                         object,
                         arguments: TaskArguments::Encoded(EncodedArguments { body, handles }),
+                        // Of another process: sums of it must not overflow.
+                        stored_bytes: usize::try_from(submission.stored_bytes.min(1 << 40))
+                            .unwrap_or(1 << 30),
                         inputs,
                         options: submission.options,
                         pinned: submission.pinned,

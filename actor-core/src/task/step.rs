@@ -7,13 +7,15 @@ use selvedge_cluster::peer::Peer;
 use selvedge_objects::alias::{AliasError, Target};
 use selvedge_objects::refs::RefId;
 
-use super::board::{BlockedCall, Board, NewTask, Task, TaskArguments, TaskEffect, TaskEvent, TaskLife};
+use super::board::{
+    BlockedCall, Board, CallPost, NewTask, SchedulableWorker, Task, TaskArguments, TaskEffect, TaskEvent,
+    TaskLife, cores,
+};
 use crate::actor::arguments::Returned;
 use crate::call::remote_error::{Ran, RemoteError};
 use crate::cancel::CallCancel;
-use crate::cores::core_count;
 use crate::failure::{Failure, FunctionPlace};
-use crate::lineage::{LineageStep, Lost, Spec};
+use crate::lineage::{LineageStep, Loss, Lost, Spec};
 use crate::reference::Ref;
 use crate::reference::content::Content;
 use crate::reference::handle::Handle;
@@ -32,7 +34,7 @@ selvedge_channels::debug_is_report!(CallCancelled);
 
 impl Board {
     /// Takes note of an event. `workers` are the living processes besides this one.
-    pub(super) fn step(&mut self, event: TaskEvent, workers: &[Peer]) -> Vec<TaskEffect> {
+    pub(super) fn step(&mut self, event: TaskEvent, workers: &[SchedulableWorker]) -> Vec<TaskEffect> {
         let mut effects = Vec::new();
         self.meet(workers, &mut effects);
         match event {
@@ -52,6 +54,12 @@ impl Board {
                 worker,
                 outcome,
             } => self.ended(call, attempt, worker, outcome, &mut effects),
+            TaskEvent::Prepared {
+                call,
+                handles,
+                revived,
+            } => self.prepared(call, handles, &revived, &mut effects),
+            TaskEvent::Lost { object, value, copy } => self.value_lost(object, value, copy, &mut effects),
             TaskEvent::TargetMade { call, content } => self.finish(call, content, &mut effects),
             TaskEvent::Blocked { by, is_blocked } => {
                 let call = match by {
@@ -64,6 +72,7 @@ impl Board {
             TaskEvent::Freed(object) => self.freed(object, &mut effects),
             TaskEvent::Cancelled(object) => self.cancelled(object, &mut effects),
             TaskEvent::JobEnded(job) => self.job_ended(job, &mut effects),
+            TaskEvent::WorkerJoined => {}
             TaskEvent::WorkerDied(worker) => {
                 self.offers.remove(&worker);
                 self.dead.insert(worker);
@@ -76,6 +85,7 @@ impl Board {
                 if self.scheduler.is_open(worker) {
                     let hopeless = self.scheduler.add_worker(worker, offers);
                     self.scheduler.set_apart_from_threads(worker);
+                    self.scheduler.set_sharing(worker, false);
                     self.infeasible(hopeless, &mut effects);
                 }
             }
@@ -94,7 +104,7 @@ impl Board {
         cancel: &Arc<CallCancel>,
         asked: Option<CallId>,
     ) -> bool {
-        let counts = self.lineage.attempt(call) == attempt;
+        let counts = self.lineage.attempt(call) == attempt && !self.awaits_inputs(call);
         let task = self.tasks.get_mut(&call).filter(|_| counts);
         let Some(task) = task.filter(|task| matches!(task.life, TaskLife::Queued)) else {
             return false;
@@ -105,6 +115,7 @@ impl Board {
             worker,
             cancel,
             asked,
+            is_withdrawn: false,
         };
         true
     }
@@ -112,6 +123,9 @@ impl Board {
     /// The call that a process names, if it is there.
     fn asked_of(&self, peer: Peer, asked: CallId) -> Option<u64> {
         let call = *self.asked.get(&asked)?;
+        if let Some(ending) = self.ending.get(&call) {
+            return (ending.worker == peer).then_some(call);
+        }
         match &self.tasks.get(&call)?.life {
             TaskLife::Runs { worker, .. } if *worker == peer => Some(call),
             _ => None,
@@ -119,25 +133,29 @@ impl Board {
     }
 
     /// Notes which workers there are. Without any, this process is the worker.
-    fn meet(&mut self, workers: &[Peer], effects: &mut Vec<TaskEffect>) {
-        let mut workers: Vec<Peer> = workers.to_vec();
-        workers.retain(|worker| !self.dead.contains(worker));
+    fn meet(&mut self, workers: &[SchedulableWorker], effects: &mut Vec<TaskEffect>) {
+        let mut workers: Vec<SchedulableWorker> = workers.to_vec();
+        workers.retain(|worker| !self.dead.contains(&worker.peer));
         if workers.is_empty() {
-            workers.push(self.me);
+            workers.push(SchedulableWorker {
+                peer: self.me,
+                is_near: false,
+            });
         }
-        for worker in &workers {
-            if !self.scheduler.is_open(*worker) {
-                let cores = u32::try_from(core_count()).unwrap_or(u32::MAX);
-                let offers = self.offers.get(worker).cloned();
-                let offers = offers.unwrap_or_else(|| Resources::cpus(cores));
-                let hopeless = self.scheduler.add_worker(*worker, offers);
-                if self.offers.contains_key(worker) {
-                    self.scheduler.set_apart_from_threads(*worker);
+        for SchedulableWorker { peer, is_near } in &workers {
+            if !self.scheduler.is_open(*peer) {
+                let set = self.offers.get(peer).cloned();
+                let (is_set, offers) = (set.is_some(), set.unwrap_or_else(|| Resources::cpus(cores())));
+                let hopeless = self.scheduler.add_worker(*peer, offers);
+                self.scheduler.set_sharing(*peer, *is_near && !is_set);
+                if is_set {
+                    self.scheduler.set_apart_from_threads(*peer);
                 }
                 self.infeasible(hopeless, effects);
             }
         }
-        if !workers.contains(&self.me) && self.scheduler.is_open(self.me) {
+        let is_worker = workers.iter().any(|worker| worker.peer == self.me);
+        if !is_worker && self.scheduler.is_open(self.me) {
             let hopeless = self.scheduler.close_worker(self.me);
             self.infeasible(hopeless, effects);
         }
@@ -158,15 +176,12 @@ impl Board {
         let inputs: Vec<u64> = known.clone().flatten().collect();
         let strangers = new.inputs.iter().zip(known).filter(|(_, known)| known.is_none());
         let strangers: Vec<Arc<Handle>> = strangers.map(|(input, _)| Arc::clone(input)).collect();
-        let bytes = match &new.arguments {
-            TaskArguments::Encoded(arguments) => arguments.body.len(),
-            TaskArguments::Here(_) | TaskArguments::Dropped => 0,
-        };
+        let bytes = new.arguments.inline_bytes();
         let pinned = new.pinned;
         let spec = Spec {
             inputs,
             retries: new.options.retries.filter(|_| pinned.is_none()),
-            bytes: bytes + std::mem::size_of::<Task>(),
+            bytes: bytes + new.stored_bytes + std::mem::size_of::<Task>(),
         };
         self.objects.insert(object, call);
         self.aliases.register(object);
@@ -220,7 +235,7 @@ impl Board {
     }
 
     /// Calls that no worker could run.
-    fn infeasible(&mut self, calls: Vec<u64>, effects: &mut Vec<TaskEffect>) {
+    pub(super) fn infeasible(&mut self, calls: Vec<u64>, effects: &mut Vec<TaskEffect>) {
         for call in calls {
             let Some(task) = self.tasks.get(&call) else {
                 continue;
@@ -242,23 +257,32 @@ impl Board {
         outcome: Outcome,
         effects: &mut Vec<TaskEffect>,
     ) {
+        if let Some(ended) = self.ending.remove(&call) {
+            self.forget_asked(ended.asked);
+            self.scheduler.end(call);
+            return effects.push(TaskEffect::DropOutcome(outcome));
+        }
         let counts = self.lineage.attempt(call) == attempt;
         let task = self.tasks.get_mut(&call).filter(|_| counts);
+        let task = task.filter(|task| !matches!(task.life, TaskLife::Ended { .. }));
         let Some(task) = task else {
             return effects.push(TaskEffect::DropOutcome(outcome));
         };
+        let before = std::mem::replace(&mut task.life, TaskLife::Queued);
+        let mut was_withdrawn = false;
         if let TaskLife::Runs {
-            asked: Some(asked), ..
-        } = task.life
+            asked, is_withdrawn, ..
+        } = before
         {
-            self.asked.remove(&asked);
+            self.forget_asked(asked);
+            was_withdrawn = is_withdrawn;
         }
-        if matches!(task.life, TaskLife::Ended { .. }) {
-            return effects.push(TaskEffect::DropOutcome(outcome));
-        }
-        task.life = TaskLife::Queued;
         self.scheduler.end(call);
         match outcome {
+            Err(RemoteError::Cancelled) if was_withdrawn => {
+                let steps = self.lineage.withdrawn(call, attempt);
+                self.perform(steps, effects);
+            }
             Err(RemoteError::Died { ran }) => self.died(call, attempt, worker, ran, effects),
             Ok(returned) => self.returned(call, returned, effects),
             Err(error) => {
@@ -268,17 +292,25 @@ impl Board {
         }
     }
 
+    /// No letter of a worker about this call counts any more.
+    fn forget_asked(&mut self, asked: Option<CallId>) {
+        if let Some(asked) = asked {
+            self.asked.remove(&asked);
+        }
+    }
+
     /// The worker of a call has died.
     fn died(&mut self, call: u64, attempt: u32, worker: Peer, ran: Ran, effects: &mut Vec<TaskEffect>) {
         let process = worker.process;
+        let loss = Loss::Death { process };
         let Some(task) = self.tasks.get(&call) else { return };
         if task.new.pinned.is_some() {
-            let content = self.lost(call, Lost::Pinned { process });
+            let content = self.lost(call, Lost::Pinned { process, loss });
             return self.finish(call, content, effects);
         }
         if task.is_released {
             // Nobody would see that it has run again.
-            let content = self.lost(call, Lost::NotPure { process });
+            let content = self.lost(call, Lost::NotPure { loss });
             return self.finish(call, content, effects);
         }
         // The scheduler must not give the worker anything more.
@@ -358,7 +390,7 @@ impl Board {
     }
 
     /// The value of a call is there, or its failure: and with it those of all that stand for it.
-    fn finish(&mut self, call: u64, content: Content, effects: &mut Vec<TaskEffect>) {
+    pub(super) fn finish(&mut self, call: u64, content: Content, effects: &mut Vec<TaskEffect>) {
         let Some(task) = self.tasks.get(&call) else {
             return effects.push(TaskEffect::DropContent(content));
         };
@@ -387,14 +419,22 @@ impl Board {
             return false;
         };
         let is_failed = content.is_err();
-        task.life = TaskLife::Ended { is_failed };
+        let before = std::mem::replace(&mut task.life, TaskLife::Ended { is_failed });
         let is_released = task.is_released;
-        self.scheduler.end(call);
         let arguments = std::mem::replace(&mut task.new.arguments, TaskArguments::Dropped);
-        effects.push(TaskEffect::DropArguments(arguments));
-        effects.push(TaskEffect::DropHandles(std::mem::take(&mut task.new.inputs)));
+        let inputs = std::mem::take(&mut task.new.inputs);
         effects.push(TaskEffect::EndWaits(std::mem::take(&mut task.waits)));
+        self.end_run(call, before, effects);
+        let may_run_again = !is_failed && self.lineage.is_remakeable(call);
+        match may_run_again {
+            true => self.keep_arguments(call, arguments, &inputs, effects),
+            false => effects.push(TaskEffect::DropArguments(arguments)),
+        }
+        effects.push(TaskEffect::DropHandles(inputs));
         effects.push(TaskEffect::Fill(object, content.clone()));
+        if may_run_again {
+            effects.push(TaskEffect::Remakeable(object, true));
+        }
         let attempt = self.lineage.attempt(call);
         let steps = match is_failed {
             true => self.lineage.failed(call, attempt),
@@ -408,34 +448,46 @@ impl Board {
         true
     }
 
-    fn perform(&mut self, steps: Vec<LineageStep>, effects: &mut Vec<TaskEffect>) {
+    /// A call has its content. The function of one that was cancelled may run yet, and keeps what it needs.
+    fn end_run(&mut self, call: u64, life: TaskLife, effects: &mut Vec<TaskEffect>) {
+        let TaskLife::Runs {
+            worker,
+            cancel,
+            asked,
+            ..
+        } = life
+        else {
+            self.scheduler.end(call);
+            return;
+        };
+        let running = CallPost {
+            worker,
+            cancel,
+            asked,
+        };
+        self.ending.insert(call, running.clone());
+        effects.push(TaskEffect::Interrupt(running));
+    }
+
+    pub(super) fn perform(&mut self, steps: Vec<LineageStep>, effects: &mut Vec<TaskEffect>) {
         for step in steps {
             match step {
-                LineageStep::Run { call, missing, .. } => {
-                    let Some(task) = self.tasks.get_mut(&call) else {
-                        continue;
-                    };
-                    task.life = TaskLife::Queued;
-                    let needs = task.new.options.needs.clone();
-                    if self.scheduler.submit(call, needs, missing).is_err() {
-                        self.infeasible(vec![call], effects);
-                    }
-                }
+                LineageStep::Run { call, missing, .. } => self.run_again(call, missing, effects),
                 LineageStep::InputMade { call } => self.scheduler.input_made(call),
-                LineageStep::InputLost { call } => self.scheduler.input_lost(call),
-                LineageStep::Fail { call, why } => {
-                    let content = self.lost(call, why);
-                    self.finish(call, content, effects);
-                }
-                // Values are dropped by the count of references, and arguments with the end of their call.
-                LineageStep::Drop { .. } | LineageStep::DropSpec { .. } => {}
+                LineageStep::InputLost { call } => self.input_lost(call, effects),
+                LineageStep::Fail { call, why } => self.give_up(call, why, effects),
+                // Values are dropped by the count of references.
+                LineageStep::Drop { .. } => {}
+                LineageStep::DropSpec { call } => self.drop_arguments(call, effects),
                 LineageStep::Forget { call } => self.forget(call, effects),
             }
         }
     }
 
     fn forget(&mut self, call: u64, effects: &mut Vec<TaskEffect>) {
-        self.scheduler.end(call);
+        if !self.ending.contains_key(&call) {
+            self.scheduler.end(call);
+        }
         let Some(task) = self.tasks.remove(&call) else {
             return;
         };
@@ -465,14 +517,11 @@ impl Board {
         let Some(call) = self.objects.get(&object).copied() else {
             return;
         };
-        let Some(task) = self.tasks.get_mut(&call) else {
+        let Some(task) = self.tasks.get(&call) else {
             return;
         };
-        if let TaskLife::Runs { cancel, asked, .. } = &task.life {
-            effects.push(TaskEffect::Cancel(Arc::clone(cancel)));
-            if let Some(asked) = asked {
-                self.asked.remove(asked);
-            }
+        if matches!(task.life, TaskLife::Ended { .. }) {
+            return;
         }
         let failure = Failure::from_error(CallCancelled).unmade(self.place(call));
         self.finish(call, Err(Arc::new(failure)), effects);
@@ -498,7 +547,7 @@ impl Board {
     }
 
     /// The content of a value that is lost.
-    fn lost(&self, call: u64, why: Lost) -> Content {
+    pub(super) fn lost(&self, call: u64, why: Lost) -> Content {
         let failure = Failure::from_error(why).unmade(self.place(call));
         Err(Arc::new(failure))
     }

@@ -14,6 +14,7 @@ use selvedge_objects::refs::RefId;
 
 use super::board::{BlockedCall, Board, NewTask, TaskEvent};
 use crate::hub::delivering::delivering;
+use crate::reference::content::{LostCopy, ObjectValue};
 use crate::remote::calls::CallId;
 use crate::schedule::Resources;
 
@@ -59,6 +60,11 @@ impl Tasks {
         self.submitted.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Sets the bytes of specs that are kept of calls that have ended.
+    pub(super) fn limit_lineage(&self, bytes: usize) {
+        self.board.lock().lineage.limit(bytes);
+    }
+
     /// Submits a call to this process.
     pub(super) fn submit(self: &Arc<Self>, new: NewTask) {
         self.inbox.lock().is_used = true;
@@ -72,8 +78,20 @@ impl Tasks {
         }
     }
 
+    /// The last copy of an object of this process is lost.
+    pub(crate) fn lost(self: &Arc<Self>, object: RefId, value: ObjectValue, copy: LostCopy) {
+        self.event(TaskEvent::Lost { object, value, copy });
+    }
+
     fn is_used(&self) -> bool {
         self.inbox.lock().is_used
+    }
+
+    /// A process has joined: a call that waits for room may start there.
+    pub(crate) fn worker_joined(self: &Arc<Self>) {
+        if self.is_used() {
+            self.event(TaskEvent::WorkerJoined);
+        }
     }
 
     /// A process is dead. The calls that it had are told one by one, by their answers.

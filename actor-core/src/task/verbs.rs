@@ -14,7 +14,9 @@ use crate::lineage::CallDigest;
 use crate::reference::Ref;
 use crate::reference::content::ObjectValue;
 use crate::reference::handle::Handle;
+use crate::remote::argument_store::{ArgumentStore, LargeArgument};
 use crate::remote::asking::not_passed;
+use crate::remote::function::FunctionEntry;
 use crate::remote::message::CallMessage;
 use crate::remote::remote_call::{Destination, RemoteCall};
 use crate::remote::request::{EncodedArguments, Request};
@@ -28,7 +30,8 @@ impl Runtime {
     /// which owns the value: it starts when its inputs are there and a worker has the cpus that it needs, in the order of
     /// submission. Until then it holds no thread.
     ///
-    /// If the worker dies, a call of a pure function runs again, at another worker. Any other call is lost: the error of every
+    /// If the worker dies, or the last copy of the value is lost later, a call of a pure function runs again, at another worker. Any
+    /// other call is lost: the error of every
     /// fetch is then a [`Lost`](crate::Lost), which [`FetchError::downcast_ref`](crate::FetchError::downcast_ref) finds. An error
     /// of the function is the error of every fetch as well.
     ///
@@ -57,9 +60,19 @@ impl Runtime {
         let handle = match self.is_open() {
             true if remote.me() == ProcessId::HEAD => remote.submit(submitted),
             true => remote.submit_to_head(submitted),
-            false => remote.not_submitted(&submitted.request, RemoteError::Shutdown),
+            false => remote.not_submitted(submitted.request.function, RemoteError::Shutdown),
         };
         Ref::of(handle)
+    }
+
+    /// Sets the bytes of the descriptions of ended calls that this process keeps, so that lost values can be made again: a call that
+    /// is declared pure is kept, with its arguments, as long as somebody holds its value, or that of a call that was made of it. Beyond
+    /// this the oldest ones are forgotten, and a value of theirs that is lost is [`Lost::LineageDropped`](crate::Lost::LineageDropped).
+    /// The default is 256 MiB; 0 keeps none.
+    #[must_use]
+    pub fn lineage_bytes(self, bytes: usize) -> Self {
+        self.remote().tasks().limit_lineage(bytes);
+        self
     }
 
     /// Cancels a submitted call that has not ended: the error of every fetch is a [`CallCancelled`](crate::CallCancelled). A function
@@ -72,7 +85,7 @@ impl Runtime {
 
 impl Worker {
     /// Says what submitted calls this worker has room for. By default a worker offers as many cpus as this machine has cores, and
-    /// nothing else. Calls that run already go on.
+    /// nothing else, and the cores of this host are counted once for all workers that say nothing. Calls that run already go on.
     pub fn offers(&self, resources: Resources) {
         let remote = self.runtime().remote();
         if let Some(peer) = remote.post.peer(self.process()) {
@@ -105,18 +118,22 @@ impl Remote {
         } = submitted;
         let function = request.function;
         if let Some(error) = pinned.and_then(|pinned| request.check(pinned).err()) {
-            return self.not_submitted(&request, error);
+            return self.not_submitted(function, error);
         }
+        // A call that may run again keeps its arguments.
         let stays = match pinned {
             Some(process) => process == self.me(),
-            None => self.post.peers().is_empty(),
+            None => options.retries.is_none() && self.post.peers().is_empty(),
         };
+        let put = |argument: LargeArgument<'_>| self.put_argument(argument);
+        let mut store = ArgumentStore::new(&put);
         let arguments = match stays {
-            true => TaskArguments::Here(Box::new(request)),
-            false => match request.encode() {
-                Ok(encoded) => TaskArguments::Encoded(encoded),
-                Err(error) => return self.not_submitted(&request, error),
-            },
+            true => Ok(TaskArguments::Here(Box::new(request))),
+            false => encoded(request, &mut store).map(TaskArguments::Encoded),
+        };
+        let arguments = match arguments {
+            Ok(arguments) => arguments,
+            Err(error) => return self.not_submitted(function, error),
         };
         let handle = self.references.create();
         let index = self.tasks().next_index();
@@ -126,6 +143,7 @@ impl Remote {
             function,
             object: handle.id(),
             arguments,
+            stored_bytes: store.bytes,
             inputs,
             options,
             pinned,
@@ -136,45 +154,62 @@ impl Remote {
 
     /// Submits a call to the process that schedules.
     fn submit_to_head(&self, submitted: Submitted) -> Arc<Handle> {
-        let request = &submitted.request;
-        let checked = submitted.pinned.map_or(Ok(()), |pinned| request.check(pinned));
-        let sent = checked
-            .and_then(|()| self.find(ProcessId::HEAD))
-            .and_then(|head| {
-                let EncodedArguments { body, handles } = request.encode()?;
-                let (handle, parcel) = self.references.keep(head).map_err(not_passed)?;
-                let mut parcels = vec![parcel];
-                parcels.extend(self.references.pass(&handles, head).map_err(not_passed)?);
-                let submission = Submission {
-                    call: self.asked.lock().number(),
-                    function: request.function.id(),
-                    inputs: submitted.inputs.iter().map(|input| input.id()).collect(),
-                    options: submitted.options.clone(),
-                    pinned: submitted.pinned,
-                    is_alias: submitted.alias.is_some(),
-                    hops: 0,
-                };
-                let message = CallMessage::Submit {
-                    submission,
-                    parcels: parcels.clone(),
-                };
-                let sent = self.post.send(head, message.letter(body));
-                sent.map_err(|error| {
-                    self.references.not_sent(head, &parcels);
-                    self.unsent(error)
-                })?;
-                Ok(handle)
-            });
-        sent.unwrap_or_else(|error| self.not_submitted(request, error))
+        let function = submitted.request.function;
+        let sent = self.sent_to_head(submitted);
+        sent.unwrap_or_else(|error| self.not_submitted(function, error))
+    }
+
+    fn sent_to_head(&self, submitted: Submitted) -> Result<Arc<Handle>, RemoteError> {
+        let Submitted {
+            request,
+            inputs,
+            options,
+            pinned,
+            alias,
+        } = submitted;
+        let function = request.function.id();
+        pinned.map_or(Ok(()), |pinned| request.check(pinned))?;
+        let head = self.find(ProcessId::HEAD)?;
+        let put = |argument: LargeArgument<'_>| self.put_argument(argument);
+        let mut store = ArgumentStore::new(&put);
+        let EncodedArguments { body, handles } = encoded(request, &mut store)?;
+        let (handle, parcel) = self.references.keep(head).map_err(not_passed)?;
+        let mut parcels = vec![parcel];
+        parcels.extend(self.references.pass(&handles, head).map_err(not_passed)?);
+        let submission = Submission {
+            call: self.asked.lock().number(),
+            function,
+            stored_bytes: store.bytes as u64,
+            inputs: inputs.iter().map(|input| input.id()).collect(),
+            options,
+            pinned,
+            is_alias: alias.is_some(),
+            hops: 0,
+        };
+        let message = CallMessage::Submit {
+            submission,
+            parcels: parcels.clone(),
+        };
+        let sent = self.post.send(head, message.letter(body));
+        sent.map_err(|error| {
+            self.references.not_sent(head, &parcels);
+            self.unsent(error)
+        })?;
+        Ok(handle)
     }
 
     /// A reference to the failure of a call that was not submitted.
-    fn not_submitted(&self, request: &Request, error: RemoteError) -> Arc<Handle> {
+    fn not_submitted(&self, function: &FunctionEntry, error: RemoteError) -> Arc<Handle> {
         let handle = self.references.create();
-        let failure = self.kept_nothing(request.function, self.me(), error);
+        let failure = self.kept_nothing(function, self.me(), error);
         self.fill(handle.id(), Err(failure));
         handle
     }
+}
+
+/// The arguments of a call that is submitted, encoded: large ones are put into the store, and travel by reference.
+fn encoded(request: Request, store: &mut ArgumentStore<'_>) -> Result<EncodedArguments, RemoteError> {
+    request.stored(store)?.encode()
 }
 
 /// The name of a call that the program submits.
@@ -182,7 +217,7 @@ fn digest(index: u64, function: u64, arguments: &TaskArguments, inputs: &[Arc<Ha
     let none = Body::EMPTY;
     let (body, handles) = match arguments {
         TaskArguments::Encoded(encoded) => (&encoded.body, encoded.handles.as_slice()),
-        TaskArguments::Here(_) | TaskArguments::Dropped => (&none, inputs),
+        TaskArguments::Here(_) | TaskArguments::Kept { .. } | TaskArguments::Dropped => (&none, inputs),
     };
     CallDigest::of(
         (CallDigest::PROGRAM, index),

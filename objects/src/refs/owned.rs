@@ -364,3 +364,44 @@ impl Refs {
         self.fail_all(|_, id| id.creator == dead);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use selvedge_cluster::peer::{Incarnation, ProcessId};
+
+    use super::super::{Event, RefSettings};
+    use super::*;
+
+    fn dropped(refs: &mut Refs, id: RefId) -> Vec<Action> {
+        refs.step(Duration::ZERO, Event::Dropped(id))
+    }
+
+    #[test]
+    fn a_lost_value_is_set_once_more_and_a_freed_object_is_held_again_under_its_name() {
+        let me = Peer {
+            process: ProcessId::HEAD,
+            incarnation: Incarnation(1),
+        };
+        let mut refs = Refs::new(me, RefSettings::default());
+        let id = refs.create();
+        assert!(!refs.empty(id), "there is no value yet");
+        refs.fill(id).unwrap();
+        assert_eq!(refs.fill(id), Err(RefError::AlreadySet(id)));
+        assert!(refs.empty(id) && !refs.empty(id));
+        refs.fill(id).unwrap();
+        assert_eq!(dropped(&mut refs, id), [Action::Free(id)]);
+        assert!(refs.hold_again(id), "it was freed");
+        assert!(!refs.hold_again(id), "it is held");
+        refs.fill(id).unwrap();
+        assert_eq!(dropped(&mut refs, id), []);
+        assert_eq!(dropped(&mut refs, id), [Action::Free(id)]);
+        let foreign = RefId {
+            owner: Peer {
+                incarnation: Incarnation(2),
+                ..me
+            },
+            ..id
+        };
+        assert!(!refs.hold_again(foreign) && !refs.empty(foreign));
+    }
+}

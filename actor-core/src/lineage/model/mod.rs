@@ -62,6 +62,8 @@ enum LineageTurn {
     End(TriedCall),
     Late(TriedCall),
     Die(u32),
+    /// The last copy of a value is lost, and nothing else.
+    Lose(u64),
     Drop(u64),
 }
 
@@ -145,7 +147,7 @@ impl LineageHost {
             .map(|(call, _)| call)
             .collect();
         for call in lost {
-            let steps = self.lineage.lost(call, process(worker));
+            let steps = self.lineage.lost(call, false);
             self.perform(steps);
         }
         for (call, attempt, _) in ended {
@@ -232,6 +234,7 @@ impl Model for Graph {
         turns.extend(state.late.iter().map(|attempt| LineageTurn::Late(*attempt)));
         if state.deaths < self.deaths {
             turns.extend((0..WORKERS).map(LineageTurn::Die));
+            turns.extend(state.values.keys().map(|call| LineageTurn::Lose(*call)));
         }
         turns.extend(state.held.iter().map(|call| LineageTurn::Drop(*call)));
     }
@@ -259,6 +262,12 @@ impl Model for Graph {
                 next.end(attempt, true);
             }
             LineageTurn::Die(worker) => next.die(worker, self.stale),
+            LineageTurn::Lose(call) => {
+                next.deaths += 1;
+                next.values.remove(&call);
+                let steps = next.lineage.lost(call, false);
+                next.perform(steps);
+            }
             LineageTurn::Drop(call) => {
                 next.held.remove(&call);
                 let steps = next.lineage.released(call);

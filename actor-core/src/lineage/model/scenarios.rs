@@ -1,8 +1,8 @@
 //! The graphs that are explored, the mutants that are found in them, and long chains.
 
+use super::{Graph, faults};
 use selvedge_cluster::peer::ProcessId;
 
-use super::{Graph, faults};
 use crate::lineage::mutant::LineageMutant;
 use crate::lineage::{Lineage, LineageStep, Lost, Spec};
 
@@ -92,18 +92,14 @@ fn rft_02_a_lost_chain_of_100_000_calls_runs_again_inputs_first_without_recursio
         let steps = lineage.made(call, 1).unwrap();
         assert!(steps.len() <= 2, "{steps:?}");
     }
-    let steps = lineage.lost(LENGTH - 1, ProcessId::HEAD);
+    let steps = lineage.lost(LENGTH - 1, false);
     let expected = (0..LENGTH).map(|call| LineageStep::Run {
         call,
         attempt: 2,
         missing: usize::from(call > 0),
     });
     assert!(steps.into_iter().eq(expected));
-    assert_eq!(
-        lineage.lost(LENGTH - 1, ProcessId::HEAD),
-        [],
-        "one loss has one run"
-    );
+    assert_eq!(lineage.lost(LENGTH - 1, false), [], "one loss has one run");
     for call in 0..LENGTH {
         assert!(lineage.made(call, 1).is_none(), "of the attempt before");
         lineage.made(call, 2).unwrap();
@@ -121,16 +117,13 @@ fn the_oldest_specs_are_dropped_at_the_limit_and_their_loss_says_so() {
     }
     let limit = 16;
     let why = Lost::LineageDropped { limit };
-    assert_eq!(
-        lineage.lost(0, ProcessId::HEAD),
-        [LineageStep::Fail { call: 0, why }]
-    );
+    assert_eq!(lineage.lost(0, false), [LineageStep::Fail { call: 0, why }]);
     let again = LineageStep::Run {
         call: 1,
         attempt: 2,
         missing: 0,
     };
-    assert_eq!(lineage.lost(1, ProcessId::HEAD), [again]);
+    assert_eq!(lineage.lost(1, false), [again]);
 }
 
 #[test]
