@@ -6,7 +6,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use selvedge_channels::dispose;
+use selvedge_channels::{dispose, from_packed, to_packed};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -36,7 +36,7 @@ impl ErrorCodec {
             type_name: type_name::<E>,
             id: TypeId::of::<E>,
             encode: |error| to_bytes(error.downcast_ref::<E>()?),
-            decode: |bytes| Some(Arc::new(from_bytes::<E>(bytes)?)),
+            decode: |bytes| Some(Arc::new(from_packed::<E>(bytes).ok()?)),
         }
     }
 
@@ -72,14 +72,9 @@ fn caught<T>(run: impl FnOnce() -> Option<T>) -> Option<T> {
 
 /// Encodes an error, unless it would be decoded as another one.
 fn to_bytes<E: Serialize + DeserializeOwned>(error: &E) -> Option<Vec<u8>> {
-    let bytes = postcard::to_allocvec(error).ok()?;
-    let again = postcard::to_allocvec(&from_bytes::<E>(&bytes)?).ok()?;
+    let bytes = to_packed(error).ok()?;
+    let again = to_packed(&from_packed::<E>(&bytes).ok()?).ok()?;
     (bytes.len() <= ERROR_BYTES_MAX && again == bytes).then_some(bytes)
-}
-
-fn from_bytes<E: DeserializeOwned>(bytes: &[u8]) -> Option<E> {
-    let (error, rest) = postcard::take_from_bytes(bytes).ok()?;
-    rest.is_empty().then_some(error)
 }
 
 #[cfg(test)]
@@ -117,5 +112,21 @@ mod tests {
         };
         assert_eq!(codec.encode(&shared(large)), None);
         assert_eq!(codec.encode(&(Arc::new(std::fmt::Error) as SharedError)), None);
+    }
+
+    #[test]
+    fn rser_06_an_error_that_nests_too_deep_travels_as_its_text() {
+        #[derive(Debug, Default, Serialize, Deserialize, thiserror::Error)]
+        #[error("nested")]
+        struct Nested(Option<Box<Nested>>);
+
+        let nested = |levels| (0..levels).fold(Nested(None), |inner, _| Nested(Some(Box::new(inner))));
+        let codec = ErrorCodec::of::<Nested>();
+        assert!(codec.encode(&(Arc::new(nested(100)) as SharedError)).is_some());
+        assert_eq!(codec.encode(&(Arc::new(nested(1000)) as SharedError)), None);
+        assert!(
+            codec.decode(&[1; ERROR_BYTES_MAX]).is_none(),
+            "and no stack overflows"
+        );
     }
 }

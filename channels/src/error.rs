@@ -144,6 +144,17 @@ pub enum EncodeError {
         /// The difference that was found when the value was read back.
         source: SerdeError,
     },
+    /// The value nests deeper than a value may, or contains itself.
+    #[error(
+        "a value of `{type_name}` nests deeper than {levels_max} levels, or contains itself (help: keep what is nested in a `Vec`, \
+         and let its elements name each other by their indices)"
+    )]
+    TooDeep {
+        /// The type of the value.
+        type_name: &'static str,
+        /// The number of levels that are allowed: each list, map, struct, newtype, option and variant with content is one.
+        levels_max: u16,
+    },
     /// The buffer is too small.
     #[error("{need_bytes} bytes do not fit into {have_bytes}")]
     Buffer {
@@ -171,6 +182,14 @@ pub enum DecodeError {
         type_name: &'static str,
         /// The error of the type's `Deserialize` or of the format, and its place in the value.
         source: SerdeError,
+    },
+    /// The bytes nest deeper than a value may.
+    #[error("the bytes are not a {type_name}: they nest deeper than {levels_max} levels")]
+    TooDeep {
+        /// The type that was expected.
+        type_name: &'static str,
+        /// The number of levels that are allowed: each list, map, struct, newtype, option and variant with content is one.
+        levels_max: u16,
     },
     /// The frame is inconsistent.
     #[error("the payload is malformed: {0}")]

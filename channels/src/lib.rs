@@ -85,7 +85,7 @@ pub use payload::{
 pub use payload::{DlPack, DlPackError, dlpack};
 #[cfg(not(loom))]
 #[doc(hidden)] // for the crates above this one
-pub use payload::{Scope, is_trial, note_record};
+pub use payload::{Scope, from_packed, is_trial, note_record, to_packed};
 #[cfg(not(loom))]
 pub use port::outlet::{AnyOutlet, Outlet, Routes};
 #[cfg(not(loom))]

@@ -8,6 +8,9 @@
     clippy::indexing_slicing
 )] // a test may panic
 
+#[path = "payload/deep.rs"]
+mod deep;
+
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use selvedge_channels::{

@@ -2,11 +2,11 @@
 //! before it is used, and memory is allocated only in proportion to the bytes.
 #![allow(unsafe_code)] // makes borrowed and kept tensors
 
-use std::any::{Any, TypeId};
+use std::any::{Any, TypeId, type_name};
 use std::sync::Arc;
 
 use super::bytes64::Bytes64;
-use super::codec::ValueReader;
+use super::codec::{LEVELS_MAX, ValueReader};
 use super::element::{
     DType, cast_slice, dtype_of, number_from_bytes, same_type, vec_dtype_of, vec_from_bytes,
 };
@@ -21,12 +21,20 @@ fn malformed(what: &'static str) -> DecodeError {
 
 /// Decodes the head, all of whose bytes must be used. An error contains its place in the value.
 #[inline]
-fn read<T: for<'de> serde::Deserialize<'de>, const NAMED: bool>(head: &[u8]) -> Result<T, DecodeError> {
+pub(super) fn read<T: for<'de> serde::Deserialize<'de>, const NAMED: bool>(
+    head: &[u8],
+) -> Result<T, DecodeError> {
     let mut reader = ValueReader::<NAMED>::new(head);
     let read = T::deserialize(&mut reader).and_then(|value| reader.finish().map(|()| value));
-    read.map_err(|source| DecodeError::Deserialize {
-        type_name: std::any::type_name::<T>(),
-        source,
+    read.map_err(|source| match reader.is_too_deep {
+        true => DecodeError::TooDeep {
+            type_name: type_name::<T>(),
+            levels_max: LEVELS_MAX,
+        },
+        false => DecodeError::Deserialize {
+            type_name: type_name::<T>(),
+            source,
+        },
     })
 }
 

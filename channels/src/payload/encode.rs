@@ -5,7 +5,9 @@ use std::mem::needs_drop;
 use std::sync::Arc;
 
 use super::bytes64::Bytes64;
-use super::codec::{ByteSink, SerdeError, Shape, Stop, ValueWriter, Way, arrives, say_named, way_of};
+use super::codec::{
+    ByteSink, LEVELS_MAX, SerdeError, Shape, Stop, ValueWriter, Way, arrives, say_named, way_of,
+};
 use super::element::{dtype_of, number_bytes, vec_bytes, vec_dtype_of};
 use super::frame::{Form, Offsets, PART_ALIGN, PARTS_MAX, length_at, prefix};
 use super::tensor::Tensor;
@@ -110,7 +112,7 @@ impl HeadBytes {
     }
 }
 
-impl ByteSink for &mut HeadBytes {
+impl ByteSink for HeadBytes {
     #[inline]
     fn put(&mut self, bytes: &[u8]) -> bool {
         self.extend(bytes);
@@ -120,17 +122,19 @@ impl ByteSink for &mut HeadBytes {
 
 /// Writes the head of a value. Returns `false` if the value has to be encoded by name.
 #[inline]
-fn write_head<T: serde::Serialize, const NAMED: bool>(
+pub(super) fn write_head<T: serde::Serialize, S: ByteSink, const NAMED: bool>(
     value: &T,
     shape: Option<&Shape>,
-    head: &mut HeadBytes,
-) -> Result<bool, SerdeError> {
+    head: S,
+) -> Result<bool, EncodeError> {
     let mut writer = ValueWriter::<_, NAMED>::new(head, shape);
     let written = value.serialize(&mut writer);
-    if writer.stop == Some(Stop::Unpacked) {
-        return Ok(false);
+    // A `Serialize` may go on after an error: what has stopped the writer counts.
+    match (writer.stop, written) {
+        (Some(Stop::Unpacked), _) => Ok(false),
+        (Some(Stop::TooDeep), _) => Err(too_deep::<T>()),
+        (_, written) => written.map(|()| true).map_err(refused::<T>),
     }
-    written.map(|()| true)
 }
 
 /// Encodes a value.
@@ -169,7 +173,7 @@ pub(crate) fn encode_as<T: Wire>(
     }
     if let Some(tensor) = any.downcast_ref::<Tensor>() {
         let mut head = HeadBytes::new();
-        write_head::<_, false>(&tensor.head(0), None, &mut head).map_err(refused::<T>)?;
+        write_head::<_, _, false>(&tensor.head(0), None, &mut head)?;
         return Ok(Encoded {
             form: Form::Tree,
             head,
@@ -178,14 +182,14 @@ pub(crate) fn encode_as<T: Wire>(
     }
     if let Way::Packed(shape) = way() {
         let mut encoded = Encoded::tree(Form::Tree);
-        let mut written = || write_head::<_, false>(value, Some(shape), &mut encoded.head);
+        let mut written = || write_head::<_, _, false>(value, Some(shape), &mut encoded.head);
         // A value that owns nothing contains no tensor.
         let (written, parts) = if needs_drop::<T>() {
             collector::collecting(written)
         } else {
             (written(), Vec::new())
         };
-        if written.map_err(refused::<T>)? {
+        if written? {
             encoded.add(parts)?;
             return Ok(encoded);
         }
@@ -198,17 +202,33 @@ pub(crate) fn encode_as<T: Wire>(
 #[inline(never)]
 fn named<T: Wire>(value: &T, is_compared: bool) -> Result<Encoded<'_>, EncodeError> {
     let mut encoded = Encoded::tree(Form::Named);
-    let written = || write_head::<_, true>(value, None, &mut encoded.head);
+    let written = || write_head::<_, _, true>(value, None, &mut encoded.head);
     let (written, parts) = collector::collecting(written);
-    written.map_err(refused::<T>)?;
+    written?;
     if is_compared {
-        arrives::<T>(encoded.head.as_slice(), &parts).map_err(|source| EncodeError::Another {
-            type_name: type_name::<T>(),
-            source,
-        })?;
+        arrives::<T>(encoded.head.as_slice(), &parts).map_err(another::<T>)?;
     }
     encoded.add(parts)?;
     Ok(encoded)
+}
+
+#[cold]
+fn too_deep<T>() -> EncodeError {
+    EncodeError::TooDeep {
+        type_name: type_name::<T>(),
+        levels_max: LEVELS_MAX,
+    }
+}
+
+#[cold]
+fn another<T>(source: SerdeError) -> EncodeError {
+    match source.is_too_deep() {
+        true => too_deep::<T>(),
+        false => EncodeError::Another {
+            type_name: type_name::<T>(),
+            source,
+        },
+    }
 }
 
 #[cold]

@@ -14,8 +14,7 @@
 //!
 //! Readers check everything before they use it: bytes of any content give a value or a [`DecodeError`], and allocate no
 //! more than a small multiple of their own length. List elements and map keys that take no bytes are bounded by a fixed
-//! number. One cost depends on the type that is decoded, as with every serde format: a packed type that nests without
-//! limit needs stack in proportion to its nesting.
+//! number. A value nests at most 256 levels deep, so that no type and no bytes make the stack overflow.
 //!
 //! [`DecodeError`]: crate::DecodeError
 
@@ -31,6 +30,7 @@ mod frame;
 mod interop;
 mod layout;
 mod numbers;
+mod packed;
 mod survey;
 mod tensor;
 
@@ -51,6 +51,7 @@ pub(crate) use interop::dlpack::{Capsule, described};
 pub use interop::dlpack::{DlPack, DlPackError, raw as dlpack};
 pub use layout::{DIMENSIONS_MAX, TensorError, TensorLayout};
 pub(crate) use numbers::NumbersFrame;
+pub use packed::{from_packed, to_packed};
 #[cfg(feature = "cuda")]
 pub(crate) use survey::note;
 pub(crate) use survey::{Seen, survey};
@@ -81,6 +82,12 @@ impl<T: Send + 'static> Payload for T {}
 /// including those with `skip_serializing_if`, `tag`, `untagged` and `flatten`. Before the first value of a type is
 /// sent, the type's `Deserialize` is run on made-up values, to find out how its values have to be encoded. Fields that
 /// serde never writes (`#[serde(skip)]`) are not sent.
+///
+/// A value nests at most 256 levels deep: each list, map, struct, newtype, option and variant with content inside another is one.
+/// A value that nests deeper, or contains itself through an `Arc` and a lock, is [`EncodeError::TooDeep`](crate::EncodeError::TooDeep).
+/// (A value that contains itself through a `Mutex` waits for itself in serde's `Serialize` of the `Mutex`, before it is encoded; an
+/// `RwLock` is read.) Keep a long list or a graph in a `Vec`, whose elements name each other by their indices. A shared part is
+/// encoded once for each handle on it, and decoded as separate values.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot cross a process",
     label = "not a wire type",

@@ -3,13 +3,14 @@
 //! The value is serialised to a sink that discards the bytes, while its tensors add themselves to a thread-local table.
 //! The cost is that of visiting the value's other fields.
 
-use std::any::{TypeId, type_name};
+use std::any::TypeId;
 use std::cell::RefCell;
 
 use super::Wire;
-use super::codec::{ByteSink, ValueWriter};
+use super::codec::ByteSink;
 use super::collector::Scope;
 use super::element::vec_dtype_of;
+use super::encode::write_head;
 use super::layout::TensorLayout;
 use crate::error::EncodeError;
 
@@ -37,17 +38,13 @@ impl ByteSink for Nowhere {
 /// The tensors of a value, in the order in which it serialises them.
 ///
 /// # Errors
-/// [`EncodeError::Serialize`] when the value's `Serialize` fails.
+/// [`EncodeError::Serialize`] when the value's `Serialize` fails, [`EncodeError::TooDeep`].
 pub(crate) fn survey<T: Wire>(value: &T) -> Result<Vec<Seen>, EncodeError> {
     if vec_dtype_of::<T>().is_some() || TypeId::of::<T>() == TypeId::of::<String>() {
         return Ok(Vec::new());
     }
     let scope = Scope::open(&TABLE, Vec::new());
-    let written = value.serialize(&mut ValueWriter::<_, false>::new(Nowhere, None));
-    written.map_err(|source| EncodeError::Serialize {
-        type_name: type_name::<T>(),
-        source,
-    })?;
+    write_head::<_, _, false>(value, None, Nowhere)?;
     Ok(scope.close().unwrap_or_default())
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::LEVELS_MAX;
+
 /// The maximum number of steps in the place of an error. The innermost steps are kept.
 const STEPS_MAX: usize = 32;
 
@@ -12,6 +14,8 @@ pub struct SerdeError(Why);
 enum Why {
     /// The writer has stopped; the reason is in its field `stop`.
     Stopped,
+    /// The value nests too deep; the writer or reader has noted it.
+    TooDeep,
     Said(Box<Reason>),
 }
 
@@ -30,6 +34,15 @@ impl SerdeError {
     /// The error of a writer that has stopped and holds the reason in its field `stop`.
     pub(super) fn stopped() -> Self {
         SerdeError(Why::Stopped)
+    }
+
+    /// The error of a value that nests too deep.
+    pub(super) fn too_deep() -> Self {
+        SerdeError(Why::TooDeep)
+    }
+
+    pub(in crate::payload) fn is_too_deep(&self) -> bool {
+        matches!(self.0, Why::TooDeep)
     }
 
     #[cold]
@@ -65,8 +78,10 @@ impl SerdeError {
 
 impl fmt::Display for SerdeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Why::Said(said) = &self.0 else {
-            return f.write_str("its `Serialize` went on after an error");
+        let said = match &self.0 {
+            Why::Stopped => return f.write_str("its `Serialize` went on after an error"),
+            Why::TooDeep => return write!(f, "it nests deeper than {LEVELS_MAX} levels"),
+            Why::Said(said) => said,
         };
         f.write_str(&said.what)?;
         if said.steps.is_empty() {

@@ -16,6 +16,7 @@
 
 mod back;
 mod error;
+mod one_entry;
 mod read;
 mod search;
 mod trial;
@@ -31,8 +32,11 @@ pub(crate) use trial::{Way, has_records, say_named, way_of};
 pub use trial::{is_trial, note_record};
 pub(super) use write::{ByteSink, Stop, ValueWriter};
 
-/// The maximum nesting of a value encoded by name. A reader may have to buffer all of it before its type is known.
-const NEST_MAX: u16 = 256;
+/// The maximum number of levels of a value: of lists, maps, structs, options and variants with content inside one another.
+/// Each takes stack of the thread that encodes or decodes the value, even a newtype, which takes no byte. A value that nests
+/// deeper, and so every value that contains itself, is an error, and not a stack that overflows. The limit leaves room on a
+/// stack of 2 MiB in a build without optimisation (`tests/deep.rs`).
+pub(in crate::payload) const LEVELS_MAX: u16 = 256;
 
 /// The maximum number of list elements and map keys that take no bytes, in one packed value. The length of the bytes
 /// does not bound their number, and each may take memory. A type that exceeds this limit is encoded by name, where each

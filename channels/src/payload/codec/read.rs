@@ -9,12 +9,16 @@ use serde::de::{
 };
 
 use super::error::SerdeError;
-use super::{EMPTY_MAX, NEST_MAX, tag};
+use super::one_entry::OneEntry;
+use super::{EMPTY_MAX, LEVELS_MAX, tag};
 
 /// A decoder of one value, encoded by name or packed.
 pub(in crate::payload) struct ValueReader<'de, const NAMED: bool> {
     bytes: &'de [u8],
+    /// The number of levels that the current place is inside of.
     depth: u16,
+    /// True if the value nests too deep. Set even if its `Deserialize` makes another error of it.
+    pub(in crate::payload) is_too_deep: bool,
     /// The number of further elements that may take no bytes.
     empty: usize,
     /// True if a packed value was not read to its end, so that the position of the next one is unknown.
@@ -29,6 +33,7 @@ impl<'de, const NAMED: bool> ValueReader<'de, NAMED> {
         ValueReader {
             bytes,
             depth: 0,
+            is_too_deep: false,
             empty: EMPTY_MAX,
             is_lost: false,
         }
@@ -54,6 +59,13 @@ impl<'de, const NAMED: bool> ValueReader<'de, NAMED> {
         } else {
             "it ends too early"
         })
+    }
+
+    #[cold]
+    fn too_deep(&mut self) -> SerdeError {
+        self.is_too_deep = true;
+        self.lose();
+        SerdeError::too_deep()
     }
 
     /// Makes all later reads fail.
@@ -168,11 +180,11 @@ impl<'de, const NAMED: bool> ValueReader<'de, NAMED> {
         std::str::from_utf8(self.lengthy()?).map_err(|_| SerdeError::said("it holds text that is not UTF-8"))
     }
 
+    /// Reads something one level deeper.
+    #[inline]
     fn deeper<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
-        if self.depth >= NEST_MAX {
-            return Err(SerdeError::said(format_args!(
-                "it nests deeper than {NEST_MAX} levels"
-            )));
+        if self.depth >= LEVELS_MAX {
+            return Err(self.too_deep());
         }
         self.depth += 1;
         let value = read(self);
@@ -406,27 +418,6 @@ impl<'de, const NAMED: bool> MapAccess<'de> for ReadItems<'_, 'de, NAMED> {
     }
 }
 
-/// A variant as a JSON reader presents it: a map of one entry.
-struct OneEntry<'r, 'de, const NAMED: bool> {
-    name: Option<&'de str>,
-    reader: &'r mut ValueReader<'de, NAMED>,
-}
-
-impl<'de, const NAMED: bool> MapAccess<'de> for OneEntry<'_, 'de, NAMED> {
-    type Error = SerdeError;
-
-    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>> {
-        match self.name.take() {
-            Some(name) => seed.deserialize(BorrowedStrDeserializer::new(name)).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value> {
-        seed.deserialize(&mut *self.reader)
-    }
-}
-
 /// A variant of an enum, and whether it has no content.
 struct ReadVariant<'r, 'de, const NAMED: bool> {
     reader: &'r mut ValueReader<'de, NAMED>,
@@ -475,7 +466,7 @@ impl<'de, const NAMED: bool> VariantAccess<'de> for ReadVariant<'_, 'de, NAMED> 
         if NAMED && self.is_unit {
             return self.bare();
         }
-        seed.deserialize(self.reader)
+        self.reader.deeper(|reader| seed.deserialize(reader))
     }
 
     #[inline]
@@ -609,7 +600,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
                 return visitor.visit_none();
             }
             let left = self.bytes.len();
-            let value = visitor.visit_some(&mut *self);
+            let value = self.deeper(|reader| visitor.visit_some(reader));
             if value.is_err() && self.bytes.len() == left {
                 // The content was not read, so the position of the next value is unknown.
                 self.lose();
@@ -644,7 +635,8 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
 
     #[inline]
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value> {
-        visitor.visit_newtype_struct(self)
+        // It takes no byte, and stack like any other level.
+        self.deeper(|reader| visitor.visit_newtype_struct(reader))
     }
 
     #[inline]
@@ -652,7 +644,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
         if NAMED {
             return self.any(visitor);
         }
-        ReadItems::counted(self)?.whole(|items| visitor.visit_seq(items))
+        self.deeper(|reader| ReadItems::counted(reader)?.whole(|items| visitor.visit_seq(items)))
     }
 
     #[inline]
@@ -660,7 +652,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
         if NAMED {
             return self.any(visitor);
         }
-        ReadItems::new(self, len, None).whole(|items| visitor.visit_seq(items))
+        self.deeper(|reader| ReadItems::new(reader, len, None).whole(|items| visitor.visit_seq(items)))
     }
 
     #[inline]
@@ -678,7 +670,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
         if NAMED {
             return self.any(visitor);
         }
-        ReadItems::counted(self)?.whole(|items| visitor.visit_map(items))
+        self.deeper(|reader| ReadItems::counted(reader)?.whole(|items| visitor.visit_map(items)))
     }
 
     #[inline]
@@ -689,8 +681,10 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
         visitor: V,
     ) -> Result<V::Value> {
         if !NAMED {
-            let fields = ReadItems::new(self, fields.len(), Some(fields));
-            return fields.whole(|items| visitor.visit_seq(items));
+            return self.deeper(|reader| {
+                let fields = ReadItems::new(reader, fields.len(), Some(fields));
+                fields.whole(|items| visitor.visit_seq(items))
+            });
         }
         if let Some(&(tag::SEQ | tag::TUPLE)) = self.bytes.first() {
             self.byte()?;
@@ -724,16 +718,14 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
             return Err(SerdeError::said("it holds something else in place of a variant"));
         }
         let name = self.text()?;
-        self.deeper(|reader| {
-            let value = visitor.visit_enum(ReadVariant {
-                reader: &mut *reader,
-                name,
-                is_unit,
-            })?;
-            if kind == tag::MAP && !reader.ends() {
-                return Err(SerdeError::said("it holds more than a variant"));
-            }
-            Ok(value)
-        })
+        let value = visitor.visit_enum(ReadVariant {
+            reader: &mut *self,
+            name,
+            is_unit,
+        })?;
+        if kind == tag::MAP && !self.ends() {
+            return Err(SerdeError::said("it holds more than a variant"));
+        }
+        Ok(value)
     }
 }

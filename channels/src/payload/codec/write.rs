@@ -7,12 +7,19 @@ use serde::ser::{
 
 use super::error::SerdeError;
 use super::trial::{Child, Shape, ShapeSlot};
-use super::{EMPTY_MAX, NEST_MAX, tag};
+use super::{EMPTY_MAX, LEVELS_MAX, tag};
 
 /// A destination of bytes.
 pub(in crate::payload) trait ByteSink {
     /// Takes bytes. Returns `false` if there is no room for them.
     fn put(&mut self, bytes: &[u8]) -> bool;
+}
+
+impl<S: ByteSink> ByteSink for &mut S {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) -> bool {
+        (**self).put(bytes)
+    }
 }
 
 /// The reason why a writer stopped.
@@ -22,6 +29,8 @@ pub(in crate::payload) enum Stop {
     Full,
     /// The value has to be encoded by name.
     Unpacked,
+    /// The value nests too deep.
+    TooDeep,
 }
 
 /// An encoder of one value, by name or packed.
@@ -32,6 +41,7 @@ pub(in crate::payload) struct ValueWriter<'s, S, const NAMED: bool> {
     /// The part of the shape at the current place.
     at: ShapeSlot,
     pub(in crate::payload) stop: Option<Stop>,
+    /// The number of levels that the current place is inside of.
     depth: u16,
     /// The number of further elements that may take no bytes.
     empty: usize,
@@ -52,8 +62,10 @@ impl<'s, S: ByteSink, const NAMED: bool> ValueWriter<'s, S, NAMED> {
 
     #[cold]
     fn stop(&mut self, stop: Stop) -> SerdeError {
-        self.stop.get_or_insert(stop);
-        SerdeError::stopped()
+        match *self.stop.get_or_insert(stop) {
+            Stop::TooDeep => SerdeError::too_deep(),
+            Stop::Full | Stop::Unpacked => SerdeError::stopped(),
+        }
     }
 
     #[inline]
@@ -130,14 +142,23 @@ impl<'s, S: ByteSink, const NAMED: bool> ValueWriter<'s, S, NAMED> {
         }
     }
 
-    /// Enters one more level of nesting.
+    /// Enters one more level of nesting. After an error nobody leaves the level: the writer has stopped then, or the value's
+    /// `Serialize` has failed.
+    #[inline]
     fn deeper(&mut self) -> Result<(), SerdeError> {
-        self.depth += 1;
-        if self.depth > NEST_MAX {
-            return Err(SerdeError::said(format_args!(
-                "it nests deeper than {NEST_MAX} levels"
-            )));
+        if self.depth >= LEVELS_MAX {
+            return Err(self.stop(Stop::TooDeep));
         }
+        self.depth += 1;
+        Ok(())
+    }
+
+    /// Writes a value one level deeper.
+    #[inline]
+    fn inside<T: ?Sized + Serialize>(&mut self, value: &T) -> Result<(), SerdeError> {
+        self.deeper()?;
+        value.serialize(&mut *self)?;
+        self.depth -= 1;
         Ok(())
     }
 
@@ -158,8 +179,8 @@ impl<'s, S: ByteSink, const NAMED: bool> ValueWriter<'s, S, NAMED> {
     /// Begins a list or a map. The returned `WriteItems` writes its items and its end.
     #[inline]
     fn begin(&mut self, kind: u8, len: Option<usize>) -> Result<WriteItems<'_, 's, S, NAMED>, SerdeError> {
+        self.deeper()?;
         if NAMED {
-            self.deeper()?;
             self.put(&[if kind == tag::STRUCT { tag::MAP } else { kind }])?;
             return Ok(WriteItems {
                 writer: self,
@@ -229,8 +250,8 @@ impl<S: ByteSink, const NAMED: bool> WriteItems<'_, '_, S, NAMED> {
 
     #[inline]
     fn close(self) -> Result<(), SerdeError> {
+        self.writer.depth -= 1;
         if NAMED {
-            self.writer.depth -= 1;
             return self.writer.put(&[tag::END]);
         }
         // Stops the packed form if more or fewer items were written than announced.
@@ -438,12 +459,8 @@ impl<'w, 's, S: ByteSink, const NAMED: bool> Serializer for &'w mut ValueWriter<
         if !NAMED {
             self.goes_to(self.kids().first())?;
             self.put(&[1])?;
-            return value.serialize(self);
         }
-        self.deeper()?;
-        value.serialize(&mut *self)?;
-        self.depth -= 1;
-        Ok(())
+        self.inside(value)
     }
 
     #[inline]
@@ -472,7 +489,8 @@ impl<'w, 's, S: ByteSink, const NAMED: bool> Serializer for &'w mut ValueWriter<
         _: &'static str,
         value: &T,
     ) -> Result<(), SerdeError> {
-        value.serialize(self)
+        // It takes no byte, and stack like any other level.
+        self.inside(value)
     }
 
     #[inline]
@@ -483,15 +501,8 @@ impl<'w, 's, S: ByteSink, const NAMED: bool> Serializer for &'w mut ValueWriter<
         variant: &'static str,
         value: &T,
     ) -> Result<(), SerdeError> {
-        if NAMED {
-            self.deeper()?;
-        }
         self.variant(tag::VARIANT, index, variant)?;
-        let written = value.serialize(&mut *self);
-        if NAMED {
-            self.depth -= 1;
-        }
-        written.map_err(|error| error.in_name(variant))
+        self.inside(value).map_err(|error| error.in_name(variant))
     }
 
     #[inline]
