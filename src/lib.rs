@@ -58,7 +58,7 @@ pub use selvedge_channels::debug_is_report;
 #[cfg(feature = "cuda")]
 pub use selvedge_channels::device;
 pub use selvedge_channels::{
-    DType, Element, Payload, Tensor, TensorError, TensorLayout, Waiting, Wire, as_bytes,
+    DType, Element, Payload, Shared, Tensor, TensorError, TensorLayout, Waiting, Wire, as_bytes,
 };
 #[cfg(feature = "dlpack")]
 pub use selvedge_channels::{DlPack, DlPackError, dlpack};

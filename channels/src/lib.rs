@@ -78,8 +78,8 @@ pub use memory::region::Region;
 pub use memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 #[cfg(not(loom))]
 pub use payload::{
-    DType, Element, Encoded, Payload, SerdeError, Tensor, TensorError, TensorLayout, Travels, Wire, as_bytes,
-    bytes_of, decode, encode, view_slice, view_str,
+    DType, Element, Encoded, Payload, SerdeError, Shared, Tensor, TensorError, TensorLayout, Travels, Wire,
+    as_bytes, bytes_of, decode, encode, view_slice, view_str,
 };
 #[cfg(all(feature = "dlpack", not(loom)))]
 pub use payload::{DlPack, DlPackError, dlpack};

@@ -10,6 +10,8 @@
 
 #[path = "payload/deep.rs"]
 mod deep;
+#[path = "payload/shared_values.rs"]
+mod shared_values;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

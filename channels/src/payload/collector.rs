@@ -1,11 +1,13 @@
 //! The collector of tensors: takes the bytes of tensors inside a serde value out of its encoded head. While one value
 //! is encoded or decoded, a thread-local scope holds its parts. The tensor's own `Serialize` and `Deserialize` write
-//! and read an index into these parts.
+//! and read an index into these parts. The scope also knows the shared values that were written or read before.
 //!
 //! Scopes nest (a value's own `Serialize` may encode another value). A scope ends with the call that opened it, even if
 //! that call panics.
 
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::LocalKey;
 
@@ -17,9 +19,37 @@ struct Outgoing {
     parts: Vec<Arc<Bytes64>>,
     /// When a value is encoded again: its parts from the first time. Each is `None` once it was pushed again.
     before: Vec<Option<Arc<Bytes64>>>,
+    /// The shared values; `None` before the first.
+    shared: Option<Box<WrittenValues>>,
 }
 
-type Incoming = Vec<Option<Arc<Bytes64>>>;
+/// The shared values that were written.
+#[derive(Default)]
+struct WrittenValues {
+    /// The numbers of those that were written to their end, by address and type. They are kept, so that no other value gets the
+    /// address of one meanwhile.
+    numbers: BTreeMap<(usize, TypeId), (u32, AnyShared)>,
+    /// The next number.
+    next: u32,
+}
+
+/// The parts of the value that is being decoded.
+struct Incoming {
+    parts: Vec<Option<Arc<Bytes64>>>,
+    /// The shared values that were read, by their numbers.
+    shared: BTreeMap<u32, AnyShared>,
+}
+
+/// A value with several handles.
+pub(super) type AnyShared = Arc<dyn Any + Send + Sync>;
+
+/// A handle that a message meets.
+pub(super) enum Met {
+    /// Its value is to be written, with this number.
+    New(u32),
+    /// Its value was written before, with this number.
+    Again(u32),
+}
 
 thread_local! {
     static OUT: RefCell<Option<Outgoing>> = const { RefCell::new(None) };
@@ -68,8 +98,8 @@ pub(super) fn collecting_again<R>(
     encode: impl FnOnce() -> R,
 ) -> (R, Vec<Arc<Bytes64>>) {
     let outgoing = Outgoing {
-        parts: Vec::new(),
         before: parts.iter().cloned().map(Some).collect(),
+        ..Outgoing::default()
     };
     collecting_into(outgoing, encode)
 }
@@ -100,8 +130,9 @@ pub(super) fn push(part: Arc<Bytes64>) -> Option<u32> {
 
 /// Runs `decode`, which may take these parts.
 #[inline]
-pub(super) fn providing<R>(parts: Incoming, decode: impl FnOnce() -> R) -> R {
-    let scope = Scope::open(&IN, parts);
+pub(super) fn providing<R>(parts: Vec<Option<Arc<Bytes64>>>, decode: impl FnOnce() -> R) -> R {
+    let shared = BTreeMap::new();
+    let scope = Scope::open(&IN, Incoming { parts, shared });
     let result = decode();
     drop(scope.close());
     result
@@ -109,5 +140,47 @@ pub(super) fn providing<R>(parts: Incoming, decode: impl FnOnce() -> R) -> R {
 
 /// Takes a part of the value being decoded. Each can be taken once, so a malicious head cannot multiply memory.
 pub(super) fn take(index: u32) -> Option<Arc<Bytes64>> {
-    IN.with(|parts_in| parts_in.borrow_mut().as_mut()?.get_mut(index as usize)?.take())
+    IN.with(|incoming| {
+        let mut incoming = incoming.borrow_mut();
+        incoming.as_mut()?.parts.get_mut(index as usize)?.take()
+    })
+}
+
+/// Says how a handle on a shared value is to be written; `None` outside a scope.
+pub(super) fn meet(value: &AnyShared) -> Option<Met> {
+    OUT.with_borrow_mut(|out| {
+        let shared = out.as_mut()?.shared.get_or_insert_default();
+        if let Some((number, _)) = shared.numbers.get(&identity(value)) {
+            return Some(Met::Again(*number));
+        }
+        let number = shared.next;
+        shared.next = number.checked_add(1)?;
+        Some(Met::New(number))
+    })
+}
+
+/// A shared value was written to its end: further handles write its number only.
+pub(super) fn note_written(number: u32, value: AnyShared) {
+    let before = OUT.with_borrow_mut(|out| {
+        let shared = out.as_mut()?.shared.as_mut()?;
+        shared.numbers.insert(identity(&value), (number, value))
+    });
+    // User code, which may open a scope.
+    drop(before);
+}
+
+fn identity(value: &AnyShared) -> (usize, TypeId) {
+    (Arc::as_ptr(value).addr(), (**value).type_id())
+}
+
+/// A shared value was read to its end. A type that reads a value a second time, as `untagged` does, means the last.
+pub(super) fn note_read(number: u32, value: AnyShared) {
+    let before = IN.with_borrow_mut(|incoming| incoming.as_mut()?.shared.insert(number, value));
+    // User code, which may open a scope.
+    drop(before);
+}
+
+/// The shared value with a number, if it was read.
+pub(super) fn read_before(number: u32) -> Option<AnyShared> {
+    IN.with_borrow(|incoming| incoming.as_ref()?.shared.get(&number).map(Arc::clone))
 }

@@ -31,6 +31,7 @@ mod interop;
 mod layout;
 mod numbers;
 mod packed;
+mod shared_value;
 mod survey;
 mod tensor;
 
@@ -52,6 +53,7 @@ pub use interop::dlpack::{DlPack, DlPackError, raw as dlpack};
 pub use layout::{DIMENSIONS_MAX, TensorError, TensorLayout};
 pub(crate) use numbers::NumbersFrame;
 pub use packed::{from_packed, to_packed};
+pub use shared_value::Shared;
 #[cfg(feature = "cuda")]
 pub(crate) use survey::note;
 pub(crate) use survey::{Seen, survey};
@@ -87,7 +89,7 @@ impl<T: Send + 'static> Payload for T {}
 /// A value that nests deeper, or contains itself through an `Arc` and a lock, is [`EncodeError::TooDeep`](crate::EncodeError::TooDeep).
 /// (A value that contains itself through a `Mutex` waits for itself in serde's `Serialize` of the `Mutex`, before it is encoded; an
 /// `RwLock` is read.) Keep a long list or a graph in a `Vec`, whose elements name each other by their indices. A shared part is
-/// encoded once for each handle on it, and decoded as separate values.
+/// encoded once for each `Arc` on it, and decoded as separate values; [`Shared`] keeps it one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot cross a process",
     label = "not a wire type",

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use serde::{Deserialize, Serialize};
 
 use crate::memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment};
-use crate::payload::{Tensor, Wire, decode, encode, view_slice, view_str};
+use crate::payload::{Shared, Tensor, Wire, decode, encode, view_slice, view_str};
 use crate::shared::{SharedReader, SharedSpec, SharedWriter, format};
 use crate::{ChannelError, Descriptor, Doorbell, Fault};
 
@@ -73,6 +73,17 @@ pub enum Any {
     Loose(Box<Loose>),
 }
 
+/// A value with shared values of two types, one of which holds others.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Web {
+    /// A shared text.
+    pub name: Shared<String>,
+    /// Shared values that hold such values.
+    pub links: Vec<Shared<Web>>,
+    /// A shared tensor.
+    pub tensor: Option<Shared<Tensor>>,
+}
+
 /// A stream of bytes that a fuzz target takes its decisions from.
 struct Script<'a>(std::slice::Iter<'a, u8>);
 
@@ -112,6 +123,7 @@ fn decode_as_all(bytes: &[u8]) {
     decode_as::<Tensor>(bytes);
     decode_as::<Sample>(bytes);
     decode_as::<Loose>(bytes);
+    decode_as::<Web>(bytes);
     if let Ok(Some(slice)) = view_slice::<u32>(bytes) {
         assert!(size_of_val(slice) <= bytes.len());
     }
@@ -277,6 +289,20 @@ mod tests {
         }
     }
 
+    fn web() -> Web {
+        let tensor = Tensor::from_slice(&[1u8; 9], &[3, 3]).unwrap();
+        let leaf = Web {
+            name: Shared::new("leaf".to_owned()),
+            tensor: Some(Shared::new(tensor)),
+            ..Web::default()
+        };
+        let shared = Shared::new(leaf.clone());
+        Web {
+            links: vec![shared.clone(), shared, Shared::new(leaf.clone())],
+            ..leaf
+        }
+    }
+
     #[test]
     fn rser_10_mutated_descriptors_are_one_or_an_error() {
         let valid = "selvedge-channel-1:8:4096:1:1073741824:4121:7:1234567890123456789:65536";
@@ -341,6 +367,7 @@ mod tests {
                 .unwrap()
                 .to_vec(),
             encode(&loose()).unwrap().to_vec(),
+            encode(&web()).unwrap().to_vec(),
             encode(&vec![1.0f64; 5]).unwrap().to_vec(),
             encode(&"text".to_owned()).unwrap().to_vec(),
         ];

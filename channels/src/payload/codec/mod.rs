@@ -43,6 +43,9 @@ pub(in crate::payload) const LEVELS_MAX: u16 = 256;
 /// takes a byte.
 const EMPTY_MAX: usize = 1 << 16;
 
+/// The name by which a trial knows the enum of a shared value: its first variant has the value, its second a number.
+pub(in crate::payload) const SHARED_NAME: &str = "selvedge::Shared";
+
 /// The tags of the named form. A tag tells the kind of the bytes that follow it. Numbers follow in little-endian bytes,
 /// text and bytes after their length.
 mod tag {

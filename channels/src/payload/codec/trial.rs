@@ -20,8 +20,8 @@ use serde::de::{
 
 use super::error::SerdeError;
 use super::search::Unreadable;
-use super::tag;
 use super::variants::Enum;
+use super::{SHARED_NAME, tag};
 
 /// The maximum number of steps of a trial: more than any type needs that is known to be encoded packed.
 const STEPS_MAX: usize = 100_000;
@@ -360,6 +360,32 @@ impl<'t> Probe<'t> {
         node
     }
 
+    /// Shows a shared value in its first form, which has the value and ends as the value does. Its second form, a number of a
+    /// value that came before, is noted without being read: nothing came before.
+    fn shared<'de, V: Visitor<'de>>(
+        mut self,
+        variants: &[&'static str],
+        visitor: V,
+    ) -> Result<V::Value, SerdeError> {
+        let node = self.reads_all::<V>(tag::ENUM, variants);
+        let (trial, index) = (self.trial, 1);
+        let again = TrialVariant {
+            trial: &mut *trial,
+            node,
+            index,
+        };
+        again.comes(tag::VARIANT).reads(tag::U32, 0);
+        trial.depth += 1;
+        trial.step()?;
+        let value = visitor.visit_enum(TrialVariant {
+            trial: &mut *trial,
+            node,
+            index: 0,
+        });
+        trial.depth -= 1;
+        value
+    }
+
     /// Shows a list or map: of one element at first, empty later. It must be read to its end.
     fn items<V, R>(
         mut self,
@@ -659,10 +685,13 @@ impl<'de> Deserializer<'de> for Probe<'_> {
 
     fn deserialize_enum<V: Visitor<'de>>(
         mut self,
-        _: &'static str,
+        name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, SerdeError> {
+        if name == SHARED_NAME {
+            return self.shared(variants, visitor);
+        }
         let node = self.reads_all::<V>(tag::ENUM, variants);
         let trial = self.trial;
         trial.step()?;
