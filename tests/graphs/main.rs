@@ -23,6 +23,7 @@ mod payloads;
 mod placements;
 mod plain;
 mod profile;
+mod results;
 mod run;
 mod submission;
 mod trace;

@@ -102,11 +102,16 @@ impl Failure {
         }
     }
 
-    /// The user's own error, if the method, or the function that was to make its value, returned one of type `E`.
+    /// The user's own error, if the method, or the function that was to make its value, returned one of type `E`, or one with such a
+    /// source.
     #[must_use]
     pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
         match self {
-            Failure::Error { error, .. } => error.downcast_ref(),
+            Failure::Error { error, .. } => {
+                let first: &(dyn Error + 'static) = error.as_ref();
+                std::iter::successors(Some(first), |error| Error::source(*error))
+                    .find_map(|error| error.downcast_ref())
+            }
             Failure::Unmade { failure, .. } => failure.downcast_ref(),
             _ => None,
         }
@@ -253,6 +258,7 @@ mod tests {
         assert_eq!(failure.to_string(), text);
         assert_eq!(format!("{failure:?}"), text);
         assert!(failure.downcast_ref::<Outer>().is_some());
+        assert!(failure.downcast_ref::<std::io::Error>().is_some(), "its source");
         let report = failure.report();
         assert_eq!(report.to_string(), text);
         assert_eq!(Failure::from_error(report.clone()).report(), report);

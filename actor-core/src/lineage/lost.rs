@@ -85,6 +85,16 @@ pub enum Lost {
         /// The offer of each worker.
         offered: String,
     },
+    /// The graph that was to give the value has ended. What its actors have done is not known, so the input is not executed again.
+    #[error(
+        "lost: graph `{graph}` ended before it had given the value (help: compile it again, and submit the input again): {reason}"
+    )]
+    Graph {
+        /// The graph's name.
+        graph: String,
+        /// The reason, such as the death of an actor.
+        reason: String,
+    },
 }
 
 selvedge_channels::debug_is_report!(Lost);

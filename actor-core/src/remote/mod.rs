@@ -24,6 +24,7 @@ pub(crate) mod argument;
 pub(crate) mod argument_store;
 pub(crate) mod asking;
 pub(crate) mod async_thread;
+mod awaited;
 pub(crate) mod call_batch;
 pub(crate) mod calls;
 pub(crate) mod composite;

@@ -288,8 +288,19 @@ impl Remote {
         }
     }
 
+    /// An encoded value in the store of this process, if it is large and there is room.
+    pub(super) fn stored_here(&self, body: &Body) -> Option<PlacedObject> {
+        (body.len() > INLINE_BYTES_MAX)
+            .then(|| self.stored(body))
+            .flatten()
+    }
+
     fn stored(&self, body: &Body) -> Option<PlacedObject> {
-        match self.fill_store(body, false)? {
+        let place = self.store_place()?;
+        if !matches!(place, StorePlace::Here(_)) {
+            return None;
+        }
+        match self.fill_store(&place, body, false)? {
             (Sealed::Here(held), _) => Some(PlacedObject::here(&self.stores, held)),
             (Sealed::There(..), _) => None,
         }
@@ -309,7 +320,10 @@ impl Remote {
             Returned::Passed(body, Beside(handles)) => (body, handles),
             other => return Err(other),
         };
-        let filed = self.fill_store(&body, true).and_then(|(sealed, facts)| {
+        let filled = self
+            .store_place()
+            .and_then(|place| self.fill_store(&place, &body, true));
+        let filed = filled.and_then(|(sealed, facts)| {
             let mut filed = self.stores.file(sealed, owner, facts?);
             WaitPermit::in_place(CALL_TIMEOUT)
                 .wait_for(&mut filed)
@@ -323,11 +337,20 @@ impl Remote {
         }
     }
 
-    /// Fills memory of the store of this host with an encoded value, and seals it. `None` if there is no room, or no store.
-    fn fill_store(&self, body: &Body, is_far: bool) -> Option<(Sealed, Option<CopyFacts>)> {
-        let wait = || WaitPermit::in_place(CALL_TIMEOUT);
-        let place = wait().wait_for(&mut self.stores.place()).ok()?.ok()?.ok()?;
-        let borrowed = wait().wait_for(&mut self.stores.borrow(&place, body.len() as u64));
+    fn store_place(&self) -> Option<StorePlace> {
+        let wait = WaitPermit::in_place(CALL_TIMEOUT);
+        wait.wait_for(&mut self.stores.place()).ok()?.ok()?.ok()
+    }
+
+    /// Fills memory of a store with an encoded value, and seals it. `None` if there is no room.
+    fn fill_store(
+        &self,
+        place: &StorePlace,
+        body: &Body,
+        is_far: bool,
+    ) -> Option<(Sealed, Option<CopyFacts>)> {
+        let wait = WaitPermit::in_place(CALL_TIMEOUT);
+        let borrowed = wait.wait_for(&mut self.stores.borrow(place, body.len() as u64));
         let mut borrowed = borrowed.ok()?.ok()?.ok()?;
         let mut checksum = None;
         let filled = borrowed.fill(body.len(), |memory| {

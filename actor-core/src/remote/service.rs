@@ -74,6 +74,8 @@ pub(crate) struct Remote {
     threads: Threads,
     executor: Executor<Piece>,
     functions: AsyncThread,
+    /// Values that are awaited for objects.
+    results: AsyncThread,
     /// Deadlines, and the wakers of callers.
     background: Arc<AsyncThread>,
     owner: OnceLock<Arc<dyn Any + Send + Sync>>,
@@ -127,6 +129,7 @@ impl Remote {
             this: Weak::clone(this),
             executor,
             functions: AsyncThread::new("selvedge-remote-async", &threads),
+            results: AsyncThread::new("selvedge-results", &threads),
             background,
             channels,
             threads,
@@ -174,6 +177,19 @@ impl Remote {
     ) -> Result<(), WorkRefusal> {
         self.background.ensure()?;
         self.background.spawn(start);
+        Ok(())
+    }
+
+    /// Runs a future that makes the value of an object, on a thread where one may be polled for long: it computes inline actors.
+    ///
+    /// # Errors
+    /// [`WorkRefusal::NoThread`]: the future is dropped.
+    pub(super) fn in_results<F: Future<Output = ()> + 'static>(
+        &self,
+        start: impl FnOnce() -> F + Send + 'static,
+    ) -> Result<(), WorkRefusal> {
+        self.results.ensure()?;
+        self.results.spawn(start);
         Ok(())
     }
 
@@ -296,6 +312,7 @@ impl Remote {
         self.channels.stop();
         self.executor.stop();
         self.functions.stop();
+        self.results.stop();
         let waiters = self.asked.lock().take_all();
         waiters
             .iter()

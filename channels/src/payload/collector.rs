@@ -45,9 +45,9 @@ pub(super) type AnyShared = Arc<dyn Any + Send + Sync>;
 
 /// A handle that a message meets.
 pub(super) enum Met {
-    /// Its value is to be written, with this number.
+    /// The value is to be written, with this number.
     New(u32),
-    /// Its value was written before, with this number.
+    /// The value was written before, with this number.
     Again(u32),
 }
 

@@ -72,6 +72,10 @@ impl<Out> Execution<Out> {
         }
     }
 
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
     /// The number of this execution: 0 for the graph's first. `None` if it was refused.
     pub fn number(&self) -> Option<u64> {
         self.refused.is_none().then_some(self.number)

@@ -77,7 +77,7 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// room, at most `Options::submit_timeout`. The returned handle answers with the error if the submission is
     /// refused; [`try_execute`](Self::try_execute) returns the value instead.
     pub fn execute(&self, x: In) -> Execution<Out> {
-        match self.submit(&mut self.value(x), self.engine.submit_options()) {
+        match self.enter(&mut self.value(x), self.engine.submit_options()) {
             Ok(execution) => execution,
             Err(error) => Execution::refused(Arc::clone(&self.engine), error, self.take),
         }
@@ -111,7 +111,7 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// Executes the input while others use the graph.
     #[inline(never)]
     fn run_in_turn(&self, mut input: GraphInput<'_, In, Out>) -> Result<Out, ExecError> {
-        let mut execution = self.submit(&mut input, self.engine.submit_options())?;
+        let mut execution = self.enter(&mut input, self.engine.submit_options())?;
         execution.wait_at_most(&self.engine.limit())
     }
 
@@ -133,14 +133,14 @@ impl<In: 'static, Out> Graph<In, Out> {
             return Err(Refused { value: x, error });
         }
         let mut input = self.value(x);
-        self.submit(&mut input, (OnFull::Fail, moment()))
+        self.enter(&mut input, (OnFull::Fail, moment()))
             .or_else(|error| match input.value {
                 Some(value) => Err(Refused { value, error }),
                 None => Ok(Execution::refused(Arc::clone(&self.engine), error, self.take)),
             })
     }
 
-    fn submit(
+    pub(super) fn enter(
         &self,
         input: &mut GraphInput<'_, In, Out>,
         asked: (OnFull, TimeLimit),
@@ -206,7 +206,7 @@ impl<In: 'static, Out> Graph<In, Out> {
 /// One input value of a graph, until it is published or staged.
 pub(crate) struct GraphInput<'g, In, Out> {
     graph: &'g Graph<In, Out>,
-    value: Option<In>,
+    pub(super) value: Option<In>,
 }
 
 impl<In, Out> Submission for GraphInput<'_, In, Out> {

@@ -3,6 +3,7 @@
 pub(crate) mod execution;
 pub(crate) mod graph;
 pub(crate) mod map;
+mod object;
 pub(crate) mod options;
 mod over_hosts;
 pub(crate) mod prepare;

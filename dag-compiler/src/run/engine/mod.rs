@@ -6,6 +6,7 @@
 mod awaiter;
 mod cancel;
 pub(crate) mod failure;
+pub(crate) mod open_objects;
 pub(crate) mod result;
 pub(crate) mod submit;
 pub(crate) mod teardown;
@@ -30,6 +31,7 @@ use crate::run::control::Control;
 use crate::run::driver::Driver;
 use crate::run::driver::books::SharedCounters;
 use crate::run::engine::awaiter::Awaiter;
+use crate::run::engine::open_objects::OpenObjects;
 use crate::run::engine::wait::Turn;
 use crate::run::error::ExecError;
 use crate::run::hosts::Joint;
@@ -64,6 +66,7 @@ pub(crate) struct Engine {
     inline: AsyncDriver,
     pub(crate) torn_down: AtomicBool,
     awaiter: Awaiter,
+    pub(crate) objects: OpenObjects,
     made_in: MadeIn,
 }
 
@@ -105,6 +108,7 @@ impl Engine {
             any_discarded: AtomicBool::new(false),
             torn_down: AtomicBool::new(false),
             awaiter: Awaiter::default(),
+            objects: OpenObjects::default(),
             made_in: MadeIn::here(),
         })
     }
