@@ -183,3 +183,83 @@ fn a_call_that_is_dropped_waits_for_no_call_any_more() {
     assert_eq!(end_at(&runtime, &worker), "cancelled: true");
     drop(gate);
 }
+
+/// A value of as many levels, and one more for each.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+struct Deep(Option<Box<Deep>>);
+
+fn deep(links: usize) -> Deep {
+    (0..links).fold(Deep(None), |inner, _| Deep(Some(Box::new(inner))))
+}
+
+#[remote]
+fn same(value: Deep) -> Deep {
+    value
+}
+
+#[remote]
+fn made_deep(links: usize) -> Deep {
+    deep(links)
+}
+
+#[remote]
+fn fails_deep(links: usize) -> Result<(), DeepError> {
+    Err(DeepError(deep(links)))
+}
+
+#[derive(Debug, thiserror::Error, serde::Serialize, serde::Deserialize)]
+#[error("a deep error")]
+struct DeepError(Deep);
+
+struct Passer;
+
+#[actor]
+impl Passer {
+    pub fn new() -> Self {
+        Passer
+    }
+
+    pub fn pass(&mut self, value: Deep) -> Deep {
+        value
+    }
+
+    pub fn make(&mut self, links: usize) -> Deep {
+        deep(links)
+    }
+}
+
+#[test]
+fn rser_06_a_value_that_nests_too_deep_is_an_error_wherever_it_would_cross_a_process() -> Result<()> {
+    fn refused<T, E: std::fmt::Display>(result: Result<T, E>) {
+        let error = result.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains("nests deeper than 256 levels"), "{error:?}");
+    }
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w")?;
+    let call = |links| runtime.call(same::remote(deep(links)).on(&worker)).wait();
+    // The tuple of the arguments is a level, and each argument in it.
+    assert_eq!(call(126)?, deep(126));
+    refused(call(200));
+    refused(runtime.call(made_deep::remote(200_usize).on(&worker)).wait());
+    assert_eq!(runtime.put(deep(127))?.fetch()?.as_ref(), &deep(127));
+    refused(runtime.put(deep(200)));
+    refused(runtime.submit(same::remote(deep(200)).on(&worker)).fetch());
+    let channel = worker.channel::<Deep>(4)?;
+    channel.put(deep(127))?;
+    refused(channel.put(deep(200)));
+    assert_eq!(channel.take()?, deep(127));
+    let error = runtime
+        .call(fails_deep::remote(200_usize).on(&worker))
+        .wait()
+        .unwrap_err();
+    assert!(error.to_string().contains("a deep error"), "as text: {error}");
+    let passer = runtime.spawn::<Passer>("passer", ()).in_worker(&worker)?;
+    let graph = runtime.compile(|x: Edge<Deep>| passer.pass(&x))?;
+    refused(graph.run(deep(200)));
+    assert_eq!(graph.run(deep(127))?, deep(127), "the graph goes on");
+    drop(graph);
+    let graph = runtime.compile(|links: Edge<usize>| passer.make(&links))?;
+    refused(graph.run(200));
+    assert_eq!(graph.run(127)?, deep(127));
+    Ok(())
+}

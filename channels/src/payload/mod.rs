@@ -86,6 +86,7 @@ impl<T: Send + 'static> Payload for T {}
 /// serde never writes (`#[serde(skip)]`) are not sent.
 ///
 /// A value nests at most 256 levels deep: each list, map, struct, newtype, option and variant with content inside another is one.
+/// The arguments of a call take two of them.
 /// A value that nests deeper, or contains itself through an `Arc` and a lock, is [`EncodeError::TooDeep`](crate::EncodeError::TooDeep).
 /// (A value that contains itself through a `Mutex` waits for itself in serde's `Serialize` of the `Mutex`, before it is encoded; an
 /// `RwLock` is read.) Keep a long list or a graph in a `Vec`, whose elements name each other by their indices. A shared part is

@@ -6,6 +6,7 @@
 //! names a value of another type, is an error.
 
 use std::any::type_name;
+use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -40,57 +41,125 @@ use super::collector::{self, AnyShared, Met};
 /// assert_eq!(table[1][1], 2.5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// A long chain of values that hold each other by `Shared` is dropped one by one, without a stack in proportion to its length.
 #[derive(Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Shared<T>(Arc<T>);
+pub struct Shared<T: Send + Sync + 'static> {
+    value: Arc<T>,
+    /// After the value, whose last handle is then in the list.
+    list: EndOfHandle,
+}
 
-impl<T> Shared<T> {
+impl<T: Send + Sync + 'static> Shared<T> {
     /// Makes a handle on a value.
     pub fn new(value: T) -> Self {
-        Shared(Arc::new(value))
+        Shared::from(Arc::new(value))
     }
 
     /// Whether two handles are on one value.
     #[must_use]
     pub fn ptr_eq(this: &Self, other: &Self) -> bool {
-        Arc::ptr_eq(&this.0, &other.0)
+        Arc::ptr_eq(&this.value, &other.value)
     }
 }
 
-impl<T> Clone for Shared<T> {
+impl<T: Send + Sync + 'static> Clone for Shared<T> {
     fn clone(&self) -> Self {
-        Shared(Arc::clone(&self.0))
+        Shared::from(Arc::clone(&self.value))
     }
 }
 
-impl<T> Deref for Shared<T> {
+impl<T: Send + Sync + 'static> Deref for Shared<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.0
+        &self.value
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Shared<T> {
+impl<T: fmt::Debug + Send + Sync + 'static> fmt::Debug for Shared<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.value.fmt(f)
     }
 }
 
-impl<T> From<T> for Shared<T> {
+impl<T: Send + Sync + 'static> From<T> for Shared<T> {
     fn from(value: T) -> Self {
         Shared::new(value)
     }
 }
 
-impl<T> From<Arc<T>> for Shared<T> {
+impl<T: Send + Sync + 'static> From<Arc<T>> for Shared<T> {
     fn from(value: Arc<T>) -> Self {
-        Shared(value)
+        Shared {
+            value,
+            list: EndOfHandle,
+        }
     }
 }
 
-impl<T> From<Shared<T>> for Arc<T> {
+impl<T: Send + Sync + 'static> From<Shared<T>> for Arc<T> {
     fn from(shared: Shared<T>) -> Self {
-        shared.0
+        Arc::clone(&shared.value)
+    }
+}
+
+/// The values that the outermost drop of a handle on a thread has yet to drop.
+struct LeftValues {
+    values: Vec<AnyShared>,
+    /// Whether a drop works through them.
+    is_dropping: bool,
+}
+
+thread_local! {
+    static LEFT: RefCell<LeftValues> = const {
+        RefCell::new(LeftValues { values: Vec::new(), is_dropping: false })
+    };
+}
+
+impl<T: Send + Sync + 'static> Drop for Shared<T> {
+    /// Puts the value of the last handle into the list, from which the outermost drop takes one after the other. Bytes of a small
+    /// depth may make a long chain, since each value may name the one before it.
+    fn drop(&mut self) {
+        if std::mem::needs_drop::<T>() && Arc::strong_count(&self.value) == 1 {
+            // An error means that the thread ends, and has no list any more.
+            let _ = LEFT.try_with(|left| {
+                left.borrow_mut()
+                    .values
+                    .push(Arc::clone(&self.value) as AnyShared)
+            });
+        }
+    }
+}
+
+/// The end of a handle: the outermost one drops what is in the list.
+#[derive(Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct EndOfHandle;
+
+impl Drop for EndOfHandle {
+    fn drop(&mut self) {
+        let begins = LEFT.try_with(|left| {
+            let mut left = left.borrow_mut();
+            let begins = !left.is_dropping && !left.values.is_empty();
+            left.is_dropping |= begins;
+            begins
+        });
+        if begins == Ok(true) {
+            let _end = EndOfDrops;
+            // The list is not borrowed while a value is dropped, which is user code.
+            while let Some(next) = LEFT.with_borrow_mut(|left| left.values.pop()) {
+                drop(next);
+            }
+        }
+    }
+}
+
+/// The end of the outermost drop, also if the drop of a value panics: what is left then is dropped by the next one.
+struct EndOfDrops;
+
+impl Drop for EndOfDrops {
+    fn drop(&mut self) {
+        let _ = LEFT.try_with(|left| left.borrow_mut().is_dropping = false);
     }
 }
 
@@ -110,15 +179,15 @@ const AGAIN: &str = "again";
 impl<T: Serialize + Send + Sync + 'static> Serialize for Shared<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if !is_ours::<S::Error>() {
-            return self.0.serialize(serializer);
+            return self.value.serialize(serializer);
         }
-        let value: AnyShared = Arc::clone(&self.0) as AnyShared;
+        let value: AnyShared = Arc::clone(&self.value) as AnyShared;
         match collector::meet(&value) {
             Some(Met::Again(number)) => serializer.serialize_newtype_variant(SHARED_NAME, 1, AGAIN, &number),
             Some(Met::New(number)) => {
                 let mut fields = serializer.serialize_tuple_variant(SHARED_NAME, 0, WHOLE, 2)?;
                 fields.serialize_field(&number)?;
-                fields.serialize_field(&*self.0)?;
+                fields.serialize_field(&*self.value)?;
                 let written = fields.end()?;
                 collector::note_written(number, value);
                 Ok(written)
@@ -161,7 +230,7 @@ impl<'de, T: Deserialize<'de> + Send + Sync + 'static> Visitor<'de> for SharedVi
         if !is_trial() {
             collector::note_read(number, Arc::clone(&value) as AnyShared);
         }
-        Ok(Shared(value))
+        Ok(Shared::from(value))
     }
 }
 
@@ -177,5 +246,5 @@ fn again<T: Send + Sync + 'static, E: serde::de::Error>(number: u32) -> Result<S
         let wanted = type_name::<T>();
         E::custom(format_args!("the shared value {number} is not a {wanted}"))
     });
-    value.map(Shared)
+    value.map(|value: Arc<T>| Shared::from(value))
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 const LEVELS_MAX: u16 = 256;
 
 /// Runs code on a stack of half the size that a thread of the standard library has.
-fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
+pub(super) fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
     let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn(run);
     thread.unwrap().join().unwrap();
 }

@@ -224,6 +224,72 @@ fn rser_05_rser_10_numbers_of_shared_values_are_checked() {
 }
 
 #[test]
+fn rser_05_rser_10_a_long_chain_of_shared_values_overflows_no_stack_when_it_is_dropped() {
+    const NODES: u32 = if cfg!(miri) { 1000 } else { 100_000 };
+    /// A node as bytes: whole, its number, its name, and one handle on the node before it.
+    fn node(number: u32) -> Vec<u8> {
+        let before = number.checked_sub(1);
+        let next = before.map_or(vec![0], |before| [vec![1, 1], packed_number(before)].concat());
+        [vec![0], packed_number(number), vec![0], next].concat()
+    }
+    fn packed_number(number: u32) -> Vec<u8> {
+        to_packed(&number).unwrap()
+    }
+    let list: Vec<u8> = (0..NODES).flat_map(node).collect();
+    let head = [packed_number(NODES), list].concat();
+    // A byte that is missing: the nodes are dropped with the numbers.
+    let cut = packed(&head[..head.len() - 1]);
+    let bytes = packed(&head);
+    super::deep::on_a_small_stack(move || {
+        let mut nodes: Vec<Shared<Node>> = decode(&bytes).unwrap();
+        let last = nodes.pop().unwrap();
+        drop(nodes);
+        assert!(
+            matches!(encode(&last), Err(EncodeError::TooDeep { .. })),
+            "from its end it is deep"
+        );
+        drop(last);
+        assert!(decode::<Vec<Shared<Node>>>(&cut).is_err());
+    });
+}
+
+#[test]
+fn rser_05_a_value_is_dropped_with_its_last_handle_and_a_panic_in_a_drop_ends_no_other_drop() {
+    struct Loud {
+        panics: bool,
+        _counted: Arc<()>,
+        _inner: Vec<Shared<Loud>>,
+    }
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            assert!(!self.panics, "a drop that panics");
+        }
+    }
+    let count = Arc::new(());
+    let loud = |panics, inner| {
+        Shared::new(Loud {
+            panics,
+            _counted: count.clone(),
+            _inner: inner,
+        })
+    };
+    let shared = loud(false, vec![loud(false, vec![])]);
+    let second = shared.clone();
+    drop(shared);
+    assert_eq!(Arc::strong_count(&count), 3, "a handle is left");
+    drop(second);
+    assert_eq!(Arc::strong_count(&count), 1);
+    let bad = loud(false, vec![loud(true, vec![]), loud(false, vec![])]);
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(bad))).is_err());
+    drop(loud(false, vec![loud(false, vec![])]));
+    assert_eq!(
+        Arc::strong_count(&count),
+        1,
+        "and what comes later is dropped as ever"
+    );
+}
+
+#[test]
 fn rser_05_other_formats_have_a_shared_value_as_itself() {
     let list = vec![Shared::new(7_u32); 2];
     assert_eq!(serde_json::to_string(&list).unwrap(), "[7,7]");
