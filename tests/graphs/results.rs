@@ -148,12 +148,12 @@ fn a_result_whose_graph_ends_before_it_is_lost_and_says_with_which_graph() -> Re
     assert_eq!(*made.fetch()?, 1);
     let error = graph.submit(-1).fetch().unwrap_err();
     assert!(
-        matches!(lost(&error), Lost::Graph { graph, reason } if graph == "counts" && reason.contains("last words")),
+        matches!(lost(&error), Lost::GraphEnded { graph, reason } if graph == "counts" && reason.contains("last words")),
         "{error}"
     );
     let error = graph.submit(2).fetch().unwrap_err();
     assert!(
-        matches!(lost(&error), Lost::Graph { .. }),
+        matches!(lost(&error), Lost::GraphEnded { .. }),
         "a graph that has ended already: {error}"
     );
     assert_eq!(*made.fetch()?, 1, "what was made stays");
@@ -165,7 +165,7 @@ fn a_result_whose_graph_ends_before_it_is_lost_and_says_with_which_graph() -> Re
     let _ = graph.teardown();
     match waits.fetch() {
         Ok(value) => assert_eq!(*value, 1, "it was just made"),
-        Err(error) => assert!(matches!(lost(&error), Lost::Graph { .. }), "{error}"),
+        Err(error) => assert!(matches!(lost(&error), Lost::GraphEnded { .. }), "{error}"),
     }
     Ok(())
 }

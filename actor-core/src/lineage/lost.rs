@@ -89,7 +89,7 @@ pub enum Lost {
     #[error(
         "lost: graph `{graph}` ended before it had given the value (help: compile it again, and submit the input again): {reason}"
     )]
-    Graph {
+    GraphEnded {
         /// The graph's name.
         graph: String,
         /// The reason, such as the death of an actor.

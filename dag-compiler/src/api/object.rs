@@ -11,7 +11,7 @@ use crate::api::options::OnFull;
 use crate::run::engine::open_objects::OpenObject;
 use crate::run::error::ExecError;
 
-impl<In: 'static, Out: Wire> Graph<In, Out> {
+impl<In: 'static, Out> Graph<In, Out> {
     /// Submits `x` and returns a reference to the result, without waiting for the result: [`execute`](Self::execute), and
     /// [`Execution::into_ref`].
     ///
@@ -21,7 +21,10 @@ impl<In: 'static, Out: Wire> Graph<In, Out> {
     ///
     /// For a graph with several outputs the result is one object, a tuple. `execute(x).split()` has one execution for each, and
     /// each of them an [`into_ref`](Execution::into_ref).
-    pub fn submit(&self, x: In) -> Ref<Out> {
+    pub fn submit(&self, x: In) -> Ref<Out>
+    where
+        Out: Wire,
+    {
         let (mut input, objects) = (self.value(x), &self.engine.objects);
         let deadline = self.engine.options.submit_timeout_value().map(deadline_after);
         loop {
@@ -42,7 +45,7 @@ impl<In: 'static, Out: Wire> Graph<In, Out> {
     }
 }
 
-impl<Out: Wire> Execution<Out> {
+impl<Out> Execution<Out> {
     /// Makes the result an object of this process, and returns a reference to it at once. Remote functions take the reference in the
     /// place of the value, other processes fetch it, and a result of more than 16 KiB lies in the object store of this host, as with
     /// [`Runtime::put`](selvedge_core::Runtime::put).
@@ -52,12 +55,15 @@ impl<Out: Wire> Execution<Out> {
     /// `Options::timeout`, as for [`wait`](Self::wait).
     ///
     /// A failure of the execution is the failure of every fetch: `downcast_ref::<ExecError>()` has it in this process, and
-    /// `downcast_ref` the user's own error. If the graph ends before the result has arrived, the object is [`Lost::Graph`]: the input is
+    /// `downcast_ref` the user's own error. If the graph ends before the result has arrived, the object is [`Lost::GraphEnded`]: the input is
     /// not executed again, since the state that it has left in the actors is not known.
     ///
     /// The executions of all graphs are awaited on one thread, which computes the tasks of inline actors too, one after the other. A
     /// long inline task keeps the results of other graphs waiting; give such an actor a thread.
-    pub fn into_ref(self) -> Ref<Out> {
+    pub fn into_ref(self) -> Ref<Out>
+    where
+        Out: Wire,
+    {
         let engine = self.engine();
         let (graph, runtime) = (engine.plan.graph.clone(), engine.lease.runtime().clone());
         let open = OpenObject::new(engine);
@@ -74,7 +80,7 @@ impl<Out: Wire> Execution<Out> {
 fn failure(error: ExecError, graph: &str) -> Failure {
     match error.graph_goes_on() {
         true => Failure::from_error(error),
-        false => Failure::from_error(Lost::Graph {
+        false => Failure::from_error(Lost::GraphEnded {
             graph: graph.to_owned(),
             reason: error.to_string(),
         }),
