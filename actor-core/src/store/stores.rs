@@ -17,7 +17,7 @@ use super::message::{ObjectSpot, STORES, StoreMessage};
 use super::options::StoreOptions;
 use super::pin::{ObjectPin, PinFrom};
 use super::questions::Questions;
-use super::transfers::{TellLost, Transfers};
+use super::transfers::{TellLostCopies, Transfers};
 use crate::body::Body;
 use crate::hub::post::{Letter, Post, PostError};
 use crate::promise::{Answer, Promise, promise_by_letter};
@@ -93,7 +93,7 @@ impl Stores {
 
     /// Sets who is told of a reference of this process whose value has no copy on any host any more. It must not run user code. Later
     /// calls have no effect.
-    pub(crate) fn on_lost(&self, tell: TellLost) {
+    pub(crate) fn on_lost(&self, tell: TellLostCopies) {
         self.transfers.on_lost(tell);
     }
 

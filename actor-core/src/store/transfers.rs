@@ -23,7 +23,7 @@ use crate::hub::post::{Letter, Post, PostError};
 use crate::remote::threads::Threads;
 
 /// Tells of a reference of this process that the object of this name, its value, has no copy any more.
-pub(crate) type TellLost = Box<dyn Fn(RefId, CopyName) + Send + Sync>;
+pub(crate) type TellLostCopies = Box<dyn Fn(RefId, CopyName) + Send + Sync>;
 
 type TransferWork = Box<dyn FnOnce(&Transfers, &mut TransferState) + Send>;
 
@@ -44,7 +44,7 @@ pub(crate) struct Transfers {
     /// The work that waits where the system has no thread.
     backlog: Mutex<VecDeque<TransferWork>>,
     state: Mutex<TransferState>,
-    pub(super) on_lost: OnceLock<TellLost>,
+    pub(super) on_lost: OnceLock<TellLostCopies>,
     pub(super) this: Weak<Transfers>,
 }
 
@@ -114,7 +114,7 @@ impl Transfers {
     }
 
     /// Sets who is told of an object of this process whose last copy is lost: [`Stores::on_lost`](super::stores::Stores::on_lost).
-    pub(super) fn on_lost(&self, tell: TellLost) {
+    pub(super) fn on_lost(&self, tell: TellLostCopies) {
         let _ = self.on_lost.set(tell);
     }
 
