@@ -5,60 +5,18 @@
 //! same, and a program is smaller by a fifth.
 
 mod key;
+mod places;
 mod set;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Values;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
 pub use key::IdKey;
+use places::Places;
 pub use set::IdSet;
-
-/// The places of entries in their list, by the number of the key.
-#[derive(Clone)]
-struct Places<N>(BTreeMap<N, usize>);
-
-impl<N> Default for Places<N> {
-    fn default() -> Self {
-        Self(BTreeMap::new())
-    }
-}
-
-impl<N: Copy + Ord> Places<N> {
-    fn find(&self, number: N) -> Option<usize> {
-        self.0.get(&number).copied()
-    }
-
-    /// Notes a place, and returns the place that the number had before.
-    fn note(&mut self, number: N, place: usize) -> Option<usize> {
-        self.0.insert(number, place)
-    }
-
-    fn forget(&mut self, number: N) -> Option<usize> {
-        self.0.remove(&number)
-    }
-
-    fn in_order(&self) -> Values<'_, N, usize> {
-        self.0.values()
-    }
-
-    fn between(&self, first: N, last: N) -> impl Iterator<Item = usize> {
-        // A tree refuses a range whose ends are the wrong way round.
-        let range = (first <= last).then(|| self.0.range(first..=last));
-        range.into_iter().flatten().map(|(_, place)| *place)
-    }
-
-    fn first(&self) -> Option<usize> {
-        self.0.first_key_value().map(|(_, place)| *place)
-    }
-
-    fn last(&self) -> Option<usize> {
-        self.0.last_key_value().map(|(_, place)| *place)
-    }
-}
 
 /// A map from identifiers to values, in the order of the identifiers.
 #[derive(Clone)]
