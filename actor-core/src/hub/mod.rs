@@ -12,6 +12,7 @@
 //! - `read_turn`, `peer_reader`, `lead`, `lookout`, `link_task`: how a link is read, by the thread that leads or by the link's task.
 //! - `connection`, `resume`: how a link between hosts goes on over another connection.
 //! - `delivering`: the mark of the thread that calls a service.
+//! - `posting`: the hub as services see it.
 //! - `services`, `peer_table`: receivers by number, links by peer.
 //! - `notice`, `broker`: who lives, and who is connected with whom, as the driver tells it.
 //! - `driver`, `worker`: the two kinds of hub; `reactor`: the thread of a worker's links.
@@ -45,6 +46,7 @@ pub(crate) mod connection;
 mod resume;
 
 mod peer_table;
+mod posting;
 mod services;
 
 pub(crate) mod broker;
@@ -59,15 +61,13 @@ pub(crate) mod start;
 #[cfg(test)]
 mod tests;
 
-use std::future::Future;
 use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use selvedge_cluster::frame::Service;
-use selvedge_cluster::peer::{Peer, ProcessId};
+use selvedge_cluster::peer::Peer;
 use tokio::runtime::Handle;
 
 #[cfg(any(test, feature = "hosts"))]
@@ -79,7 +79,7 @@ use link_task::LinkTask;
 use peer_link::PeerLink;
 use peer_reader::PeerReader;
 use peer_table::{PeerStatus, PeerTable};
-use post::{Letter, Post, PostError, Receiver};
+use post::{PostError, Receiver};
 use services::Services;
 pub(crate) use settings::LinkSettings;
 pub use tap::{LinkTraffic, ServiceTraffic};
@@ -301,79 +301,5 @@ impl Hub {
             self.fence(driver, peer, &why);
         }
         self.services.died(peer, &fates);
-    }
-}
-
-impl Post for Hub {
-    fn me(&self) -> Peer {
-        self.me
-    }
-
-    fn peers(&self) -> Vec<Peer> {
-        let table = self.table.lock();
-        let mut links = table.links();
-        links.retain(|link| link.is_open() && !table.is_job(link.peer().process));
-        drop(table);
-        links.iter().map(|link| link.peer()).collect()
-    }
-
-    fn is_job(&self, peer: Peer) -> bool {
-        self.table.lock().is_job(peer.process)
-    }
-
-    fn peer(&self, process: ProcessId) -> Option<Peer> {
-        let links = self.table.lock().links_of(process);
-        let open = links.into_iter().find(|link| link.is_open());
-        open.map(|link| link.peer())
-    }
-
-    fn send(&self, to: Peer, letter: Letter) -> Result<u64, PostError> {
-        let link = self.link(to)?;
-        let number = link.send(letter)?;
-        self.ask(&link);
-        Ok(number)
-    }
-
-    fn is_near(&self, peer: Peer) -> bool {
-        let known = match &self.role {
-            Role::Driver(_) => self.table.lock().find(peer),
-            Role::Worker(_) => self.expect(peer),
-        };
-        matches!(known, PeerStatus::Linked(link) if !link.is_resumable())
-    }
-
-    #[cfg(feature = "hosts")]
-    fn host(&self) -> Option<String> {
-        Some(crate::hosts::host_key::HostKey::mine().into_name())
-    }
-
-    fn cut(&self, peer: Peer, why: String) {
-        self.close_link(peer, LinkEnd::CutOff(why));
-    }
-
-    fn traffic(&self) -> Vec<(Peer, Service, ServiceTraffic)> {
-        let links = self.table.lock().links();
-        let of_link = |link: Arc<PeerLink>| {
-            let counts = link.traffic().into_iter();
-            counts.map(move |(service, counts)| (link.peer(), service, counts))
-        };
-        links.into_iter().flat_map(of_link).collect()
-    }
-
-    fn lead(&self) -> Arc<Lead> {
-        Arc::clone(&self.lead)
-    }
-
-    fn names(&self) -> Arc<NameBook> {
-        Arc::clone(&self.names)
-    }
-
-    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {
-        let reactor = match &self.role {
-            Role::Driver(_) => self.reactor.get().cloned(),
-            // References come along the edges of graphs before there is any link.
-            Role::Worker(_) => self.worker_reactor().ok(),
-        };
-        reactor.map(|reactor| reactor.spawn(task)).is_some()
     }
 }

@@ -1,7 +1,5 @@
 //! The link to one peer: its state under a lock, and the socket, to which whoever has an event writes.
 
-use std::collections::VecDeque;
-use std::io::{ErrorKind, IoSlice};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -16,7 +14,7 @@ use super::link_state::{Arrived, Fates, LinkState};
 use super::post::{Letter, PostError};
 use super::settings::LinkSettings;
 use super::tap::ServiceTraffic;
-use super::wire::{ArrivedFrame, OutgoingFrame};
+use super::wire::{ArrivedFrame, write_frames};
 use crate::body::BodyMemory;
 use crate::platform::peer_socket::PeerSocket;
 #[cfg(any(test, feature = "hosts"))]
@@ -25,9 +23,6 @@ use crate::platform::peer_socket::drop_unused;
 /// The number of writes that a thread performs in a row, of its own frames and those that other threads add meanwhile.
 /// After that, the link's task goes on.
 const WRITES_MAX: usize = 16;
-
-/// The parts of frames in one vectored write.
-const SLICES_MAX: usize = 32;
 
 /// The link to one incarnation of a process, from the first letter or notice to the incarnation's end.
 pub(super) struct PeerLink {
@@ -329,28 +324,4 @@ impl PeerLink {
             self.wake.notify_one();
         }
     }
-}
-
-/// Writes frames until the socket has no more room, and removes those that are written.
-fn write_frames(socket: &PeerSocket, frames: &mut VecDeque<OutgoingFrame>) -> Result<(), LinkEnd> {
-    while !frames.is_empty() {
-        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-        let parts = frames.iter().flat_map(OutgoingFrame::rest);
-        let places = slices.iter_mut().zip(parts);
-        let used = places.map(|(place, part)| *place = IoSlice::new(part)).count();
-        let mut written = match socket.try_write(slices.get(..used).unwrap_or_default()) {
-            Ok(written) => written,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error.into()),
-        };
-        while let Some(frame) = frames.front_mut() {
-            written = frame.advance(written);
-            if !frame.is_written() {
-                break;
-            }
-            frames.pop_front();
-        }
-    }
-    Ok(())
 }

@@ -1,5 +1,7 @@
 //! Letters as frames, and frames as packets of a session.
 
+use std::collections::VecDeque;
+use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -7,11 +9,16 @@ use selvedge_cluster::frame::{Class, Frame, HEADER_BYTES, Header, Service};
 use selvedge_cluster::session::{Content, Packet};
 use smallvec::SmallVec;
 
+use super::link_end::LinkEnd;
 use super::post::Letter;
 use crate::body::BodyMemory;
+use crate::platform::peer_socket::PeerSocket;
 
 /// The bytes before the body that need no memory of their own: those of a call without references.
 const PREFIX_BYTES: usize = 96;
+
+/// The parts of frames in one vectored write.
+const SLICES_MAX: usize = 32;
 
 /// A frame on its way to the socket. The body is written from where it lies.
 #[derive(Debug)]
@@ -130,6 +137,30 @@ impl ArrivedFrame {
             bytes,
         }
     }
+}
+
+/// Writes frames until the socket has no more room, and removes those that are written.
+pub(super) fn write_frames(socket: &PeerSocket, frames: &mut VecDeque<OutgoingFrame>) -> Result<(), LinkEnd> {
+    while !frames.is_empty() {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let parts = frames.iter().flat_map(OutgoingFrame::rest);
+        let places = slices.iter_mut().zip(parts);
+        let used = places.map(|(place, part)| *place = IoSlice::new(part)).count();
+        let mut written = match socket.try_write(slices.get(..used).unwrap_or_default()) {
+            Ok(written) => written,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error.into()),
+        };
+        while let Some(frame) = frames.front_mut() {
+            written = frame.advance(written);
+            if !frame.is_written() {
+                break;
+            }
+            frames.pop_front();
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
