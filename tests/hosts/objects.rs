@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use rustix::process::Signal;
 use selvedge::prelude::*;
-use selvedge::{FetchError, StoreError};
+use selvedge::{FetchError, Lost};
 
 use crate::census::{Census, is_alive, settled, wait_until};
 use crate::deaths::{kill_9, signal};
@@ -71,6 +71,11 @@ fn puts(seed: u8, bytes: usize) -> Result<Ref<Tensor>> {
 
 #[remote]
 fn made(seed: u8, bytes: usize) -> Tensor {
+    tensor(seed, bytes)
+}
+
+#[remote(pure)]
+fn made_purely(seed: u8, bytes: usize) -> Tensor {
     tensor(seed, bytes)
 }
 
@@ -185,20 +190,95 @@ fn rstore_11_what_is_put_on_another_host_stays_there_and_every_host_that_fetches
 }
 
 #[test]
-fn the_value_of_a_submitted_call_stays_on_the_host_of_its_worker() {
+fn the_large_value_of_a_pure_call_stays_on_the_host_of_its_worker() {
     let _beside = beside_others();
     let runtime = Runtime::new();
     let far = runtime.add(Elsewhere(&["b", "b"])).unwrap();
-    let value = runtime.submit(made::remote(5, 4 << 20).on(&far[0]));
+    let value = runtime.submit(made_purely::remote(5, 4 << 20));
     value.ready().unwrap();
     let (_, received) = copied(&runtime);
     assert!(received < 65_536, "{received} bytes have come");
+    assert_eq!(wait_until(&1, || holders(&runtime).len()), 1);
     let (inode, is_right_there) = runtime
         .call(fetched::remote(&value, 5).on(&far[1]))
         .wait()
         .unwrap();
     assert!(inode != 0 && is_right_there);
     assert!(is_right(&value.fetch().unwrap(), 5));
+}
+
+#[test]
+fn rft_02_the_value_of_a_pure_call_that_lay_on_a_killed_host_only_is_made_again() {
+    let _beside = beside_others();
+    let runtime = Runtime::new();
+    let b = runtime.add(Elsewhere(&["b"])).unwrap().remove(0);
+    let value = runtime.submit(made_purely::remote(5, 4 << 20));
+    value.ready().unwrap();
+    let only_there = vec![b.process().number()];
+    assert_eq!(wait_until(&only_there, || holders(&runtime)), only_there);
+    let c = runtime.add(Elsewhere(&["c"])).unwrap().remove(0);
+    kill_9(b.pid().unwrap());
+    let attempts = || runtime.calls()[0].attempts;
+    assert_eq!(
+        wait_until(&2, attempts),
+        2,
+        "it is made again before somebody asks"
+    );
+    assert!(is_right(&value.fetch().unwrap(), 5));
+    let (inode, is_right) = runtime.call(fetched::remote(&value, 5).on(&c)).wait().unwrap();
+    assert!(inode != 0 && is_right);
+    assert_eq!(attempts(), 2);
+}
+
+#[test]
+fn rft_02_a_fetch_that_waits_in_the_middle_of_a_pull_gets_the_value_that_is_made_again() {
+    let _beside = beside_others();
+    let runtime = Runtime::new();
+    let b = runtime.add(Elsewhere(&["b"])).unwrap().remove(0);
+    let value = runtime.submit(made_purely::remote(6, 8 << 20));
+    value.ready().unwrap();
+    let c = runtime.add(Elsewhere(&["c"])).unwrap().remove(0);
+    // The other host has a link to the source.
+    let before = runtime.call(puts::remote(6, 1 << 20).on(&b)).wait().unwrap();
+    assert!(runtime.call(fetched::remote(&before, 6).on(&c)).wait().unwrap().1);
+    let number = b.process().number();
+    let asked = || runtime.call(asked_of::remote(number).on(&c)).wait().unwrap();
+    let asked_before = asked();
+    // The pulls have begun and get no further.
+    signal(b.pid().unwrap(), Signal::STOP);
+    let far = runtime.call(fetched::remote(&value, 6).on(&c));
+    assert!(wait_until(&true, || asked() > asked_before));
+    std::thread::scope(|scope| {
+        let near = scope.spawn(|| is_right(&value.fetch().unwrap(), 6));
+        kill_9(b.pid().unwrap());
+        assert!(far.wait().unwrap().1);
+        assert!(near.join().unwrap());
+    });
+    assert_eq!(runtime.calls()[0].attempts, 2);
+}
+
+#[test]
+fn the_large_value_of_a_call_that_cannot_run_again_comes_to_the_owner_and_outlives_its_host() {
+    let _beside = beside_others();
+    let runtime = Runtime::new();
+    let far = runtime.add(Elsewhere(&["b"])).unwrap().remove(0);
+    let values = [
+        runtime.submit(made::remote(1, 4 << 20)),
+        runtime.submit(made_purely::remote(2, 4 << 20).on(&far)),
+        runtime.submit(made_purely::remote(3, 4 << 20).retries(0)),
+    ];
+    values.iter().for_each(|value| value.ready().unwrap());
+    assert!(holders(&runtime).is_empty(), "{:?}", runtime.objects());
+    assert_eq!(
+        runtime.objects().objects.len(),
+        3,
+        "they lie in the owner's store"
+    );
+    kill_9(far.pid().unwrap());
+    assert!(wait_until(&true, || runtime.workers().is_empty()));
+    for (value, seed) in values.iter().zip(1..) {
+        assert!(is_right(&value.fetch().unwrap(), seed));
+    }
 }
 
 #[test]
@@ -241,21 +321,14 @@ fn a_value_whose_last_copy_dies_with_its_host_is_lost_with_a_typed_error() {
     let there = runtime.call(puts::remote(9, 1 << 20).on(&far[0])).wait().unwrap();
     kill_9(far[0].pid().unwrap());
     assert!(wait_until(&true, || holders(&runtime).is_empty()));
-    let is_lost = |error: &FetchError| {
-        matches!(
-            error,
-            FetchError::Stored {
-                error: StoreError::Lost,
-                ..
-            }
-        )
-    };
-    assert!(is_lost(&there.fetch().unwrap_err()));
+    let error: FetchError = there.fetch().unwrap_err();
+    let lost: Option<&Lost> = error.downcast_ref();
+    assert!(matches!(lost, Some(Lost::Put { .. })), "{error}");
     let error = runtime
         .call(fetched::remote(&there, 9).on(&far[1]))
         .wait()
         .unwrap_err();
-    assert!(error.to_string().contains("is lost"), "{error}");
+    assert!(error.to_string().contains("no host has a copy"), "{error}");
 }
 
 #[test]

@@ -132,6 +132,15 @@ impl Lineage {
         record.is_some_and(|record| record.spec.retries.is_some() && !record.is_dropped)
     }
 
+    /// Whether a call that is about to give its value can run once more, if that is lost.
+    pub(crate) fn outlives_loss(&self, call: u64) -> bool {
+        let record = self.records.get(&call);
+        record.is_some_and(|record| {
+            let retries = record.spec.retries.unwrap_or(0);
+            !record.is_dropped && record.deaths + record.losses < retries
+        })
+    }
+
     /// The number of a call's inputs that are on their way.
     pub(crate) fn missing(&self, call: u64) -> usize {
         let record = self.records.get(&call);

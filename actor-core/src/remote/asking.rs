@@ -405,15 +405,21 @@ impl Remote {
         SubmittedAsking { peer, call, waiter }
     }
 
-    /// Sends a submitted call.
+    /// Sends a submitted call, whose value may stay in the store of the worker's host or comes here.
     pub(crate) fn send_submitted(
         &self,
         asking: &SubmittedAsking,
-        function: &'static FunctionEntry,
+        (function, may_stay): (&'static FunctionEntry, bool),
         encoded: EncodedArguments,
     ) {
         let SubmittedAsking { peer, call, waiter } = asking;
-        match self.send_call(*peer, *call, (function, Wants::Submitted), encoded, None) {
+        match self.send_call(
+            *peer,
+            *call,
+            (function, Wants::Submitted { may_stay }),
+            encoded,
+            None,
+        ) {
             Ok(number) => self.asked.lock().sent(*call, number),
             Err(error) => {
                 self.end_submitted(asking);

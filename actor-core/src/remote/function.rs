@@ -135,7 +135,10 @@ pub(crate) enum Wants {
     /// Nothing.
     Nothing,
     /// The value, or the error, of a submitted call: a word as well when it waits, and when it goes on.
-    Submitted,
+    Submitted {
+        /// Whether a large value may stay in the store of the function's host, with which it can be lost: the call can run again then.
+        may_stay: bool,
+    },
     /// Nothing comes back: the value is kept where the function runs.
     Kept,
 }
@@ -332,11 +335,11 @@ fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Runni
 /// Puts a result into the form that the caller wants.
 fn returned<F: RemoteBody>(result: Result<F::Output, Failure>, kind: ArgumentsKind, wants: Wants) -> Ended {
     let returned = result.and_then(|value| match wants {
-        Wants::Value | Wants::Submitted if kind == ArgumentsKind::Bytes => {
+        Wants::Value | Wants::Submitted { .. } if kind == ArgumentsKind::Bytes => {
             Returned::passed(&value, F::traits())
         }
         Wants::Value => Returned::new(value, kind, F::traits()),
-        Wants::Kept | Wants::Submitted => Ok(Returned::Kept(ObjectValue::new(value, F::traits()))),
+        Wants::Kept | Wants::Submitted { .. } => Ok(Returned::Kept(ObjectValue::new(value, F::traits()))),
         Wants::End | Wants::Nothing => Returned::new((), kind, const { &Traits::WIRE }),
     });
     returned.map_err(FunctionFault::Failed)

@@ -168,7 +168,7 @@ impl Remote {
 
     fn serve(&self, from: Peer, asked: PeerCall, parcels: Vec<Parcel>, body: Body) {
         let cancel = Arc::<CallCancel>::default();
-        let answers = matches!(asked.wants, Wants::Value | Wants::Submitted | Wants::End);
+        let answers = matches!(asked.wants, Wants::Value | Wants::Submitted { .. } | Wants::End);
         if answers && !self.served.lock().begin(from, asked.call, Arc::clone(&cancel)) {
             return;
         }
@@ -201,7 +201,7 @@ impl Remote {
             };
             let reply = Box::new(move |outcome| reply(Some(function), outcome));
             match asked.wants {
-                Wants::Submitted => {
+                Wants::Submitted { .. } => {
                     let by = Scheduled::By(from, asked.call);
                     this.run_submitted(function, invocation, cancel, by, reply);
                 }
@@ -222,17 +222,19 @@ impl Remote {
             let Some(this) = this.upgrade() else { return };
             let PeerCall { call, wants, .. } = asked;
             match (wants, outcome, kept) {
-                (Wants::Submitted, Ok(returned), _) if is_large(&returned) && this.stores.is_far() => {
+                (Wants::Submitted { may_stay: true }, Ok(returned), _)
+                    if is_large(&returned) && this.stores.is_far() =>
+                {
                     let again = Arc::clone(&this);
                     this.do_soon(move || match again.put_far(from, returned) {
                         Ok((object, handles)) => again.succeed_far(from, call, object, &handles),
                         Err(returned) => again.succeed(from, call, returned),
                     });
                 }
-                (Wants::Value | Wants::Submitted | Wants::End, Ok(returned), _) => {
+                (Wants::Value | Wants::Submitted { .. } | Wants::End, Ok(returned), _) => {
                     this.succeed(from, call, returned)
                 }
-                (Wants::Value | Wants::Submitted | Wants::End, Err(error), _) => {
+                (Wants::Value | Wants::Submitted { .. } | Wants::End, Err(error), _) => {
                     this.fail(from, call, error.into())
                 }
                 (Wants::Kept, outcome, Some(id)) => this.fill(id, this.content(function, outcome)),

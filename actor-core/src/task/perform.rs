@@ -23,6 +23,9 @@ use crate::remote::request::{EncodedArguments, Request};
 use crate::remote::service::Remote;
 use crate::remote::waiter::Outcome;
 
+/// The form of the value of a call that runs in this process.
+const IN_PLACE: Wants = Wants::Submitted { may_stay: false };
+
 impl TaskHost for Remote {
     fn serve(&self, tasks: &Arc<Tasks>, event: TaskEvent) {
         // Since it was freed, a call that runs again may have taken hold of the object.
@@ -119,6 +122,7 @@ impl Tasks {
             TaskArguments::Encoded(encoded) => TaskArguments::Encoded(encoded.clone()),
             _ => std::mem::replace(&mut task.new.arguments, TaskArguments::Dropped),
         };
+        let may_stay = board.lineage.outlives_loss(call);
         drop(board);
         let run = CallRun {
             call,
@@ -126,17 +130,16 @@ impl Tasks {
             worker,
             function,
             is_pinned,
+            may_stay,
         };
         match (arguments, is_here) {
             (TaskArguments::Dropped | TaskArguments::Kept { .. }, _) => {}
-            (TaskArguments::Here(request), true) => {
-                self.run_here(remote, run, request.here(Wants::Submitted))
-            }
+            (TaskArguments::Here(request), true) => self.run_here(remote, run, request.here(IN_PLACE)),
             (TaskArguments::Encoded(encoded), true) => {
                 let invocation = Invocation {
                     arguments: Arguments::Bytes(encoded.body),
                     handles: encoded.handles,
-                    wants: Wants::Submitted,
+                    wants: IN_PLACE,
                 };
                 self.run_here(remote, run, Ok(invocation));
             }
@@ -196,7 +199,7 @@ impl Tasks {
         let asking = remote.begin_submitted(run.worker, self.told(remote, run));
         // Noted before the letter is sent: the worker may say at once that the call waits.
         match self.sent(run, asking.cancel(), Some(asking.call())) {
-            true => remote.send_submitted(&asking, run.function, encoded),
+            true => remote.send_submitted(&asking, (run.function, run.may_stay), encoded),
             false => remote.end_submitted(&asking),
         }
     }
@@ -276,4 +279,6 @@ pub(super) struct CallRun {
     function: &'static FunctionEntry,
     /// Whether the call is for one process.
     is_pinned: bool,
+    /// Whether a large value may stay on the host of its worker: if that dies, the call can run again.
+    may_stay: bool,
 }
