@@ -6,11 +6,11 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use selvedge::inspect::{InspectError, InspectTopic, inspect};
 use selvedge::prelude::*;
 use serde_json::Value;
@@ -66,6 +66,19 @@ fn program() -> Result<()> {
             println!("ready");
             let _second = lock.lock().unwrap();
         }
+        // No descriptor is left for a while.
+        "short" => {
+            let _worker = runtime.worker("a")?;
+            let limits = Rlimit {
+                current: Some(256),
+                ..getrlimit(Resource::Nofile)
+            };
+            setrlimit(Resource::Nofile, limits)?;
+            let taken: Vec<_> = std::iter::from_fn(|| fs::File::open("/dev/null").ok()).collect();
+            ready();
+            drop(taken);
+            ready();
+        }
         other => panic!("no such part: {other}"),
     }
     Ok(())
@@ -76,37 +89,53 @@ fn ready() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-struct Program(Child);
+struct Program {
+    child: Child,
+    said: BufReader<ChildStdout>,
+}
 
 impl Program {
     fn start(part: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        Program::start_by(Command::new(std::env::current_exe().unwrap()), part)
+    }
+
+    /// Starts the program by a command that begins with it, or that ends with its path.
+    fn start_by(mut command: Command, part: &str) -> Self {
+        let mut child = command
             .args(["program", "--exact", "--nocapture"])
             .env(PART, part)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut lines = lines.map_while(Result::ok);
-        assert!(lines.any(|line| line.ends_with("ready")), "{part} has ended");
-        Program(child)
+        let said = BufReader::new(child.stdout.take().unwrap());
+        let mut program = Program { child, said };
+        program.says_that_it_is_ready();
+        program
+    }
+
+    fn says_that_it_is_ready(&mut self) {
+        let mut line = String::new();
+        while !line.trim_end().ends_with("ready") {
+            line.clear();
+            assert!(self.said.read_line(&mut line).unwrap() > 0, "it has ended");
+        }
     }
 
     fn pid(&self) -> u32 {
-        self.0.id()
+        self.child.id()
     }
 
     fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -246,13 +275,13 @@ fn who_cannot_be_asked_is_an_error_that_says_why() {
     assert!(said.contains(&pid.to_string()), "{said}");
 
     // Stopped as a whole, it cannot answer: the command ends all the same.
-    kill_process(Pid::from_child(&program.0), Signal::STOP).unwrap();
+    kill_process(Pid::from_child(&program.child), Signal::STOP).unwrap();
     let said = error("calls", pid);
     assert!(
         said.contains(&format!("process {pid} has not answered within 5s")),
         "{said}"
     );
-    kill_process(Pid::from_child(&program.0), Signal::CONT).unwrap();
+    kill_process(Pid::from_child(&program.child), Signal::CONT).unwrap();
     assert_eq!(rows("calls", pid).len(), 3);
 
     program.kill();
@@ -280,6 +309,37 @@ fn nothing_is_left_of_a_killed_program() {
     }
     program.kill();
     assert!(!listens(pid));
+}
+
+#[test]
+fn a_program_that_had_no_descriptor_left_answers_when_it_has_one_again() {
+    let mut program = Program::start("short");
+    let said = error("members", program.pid());
+    assert!(said.contains("has not answered within 5s"), "{said}");
+    program.child.stdin.as_mut().unwrap().write_all(b"1").unwrap();
+    program.says_that_it_is_ready();
+    assert_eq!(rows("members", program.pid()).len(), 2);
+}
+
+/// The program has pids of its own, as in a container, so for it the asker has no pid.
+#[test]
+fn a_program_with_a_namespace_of_pids_of_its_own_answers() {
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
+    let tried = Command::new("unshare")
+        .args(["--pid", "--fork", "--kill-child", "--mount-proc", "true"])
+        .output();
+    if !tried.is_ok_and(|tried| tried.status.success()) {
+        eprintln!("left out: only root can make a namespace of pids");
+        return;
+    }
+    unshare.arg(std::env::current_exe().unwrap());
+    let program = Program::start_by(unshare, "busy");
+    let outside = program.pid();
+    let children = fs::read_to_string(format!("/proc/{outside}/task/{outside}/children")).unwrap();
+    let pid = children.trim().parse().unwrap();
+    assert_eq!(rows("calls", pid).len(), 3);
+    assert_eq!(rows("members", pid)[0]["pid"], 1, "as it names itself");
 }
 
 fn descriptors(pid: u32) -> usize {

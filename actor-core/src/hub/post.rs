@@ -70,12 +70,12 @@ pub(crate) trait Post: Send + Sync {
     /// loose letter. The peer may die before this returns, so the sender notes the letter under its own lock.
     fn send(&self, to: Peer, letter: Letter) -> Result<u64, PostError>;
 
-    /// Whether a peer is on this host, and can map memory of this process.
     /// Whether a process, which may be this one, is a job: it takes no work.
     fn is_job(&self, _: Peer) -> bool {
         false
     }
 
+    /// Whether a peer is on this host, and can map memory of this process.
     fn is_near(&self, _peer: Peer) -> bool {
         false
     }

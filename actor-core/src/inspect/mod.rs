@@ -10,6 +10,7 @@
 //! - `INSPECT-2`: a question has a fixed length, and whatever else it says ends the conversation. At most four are open at a time, each for
 //!   five seconds at most.
 //! - `INSPECT-3`: rows are copied under the locks of the tables that have them, and encoded and sent without any. No user code runs.
+//! - `INSPECT-4`: a process that has no descriptor left does not answer, and answers again when it has one.
 //!
 //! The modules, on the way of a question:
 //! - `topic`: what can be asked; `table`: what is answered;

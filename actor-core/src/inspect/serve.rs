@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::sleep;
 
 use super::table::InspectTable;
 use super::topic::InspectTopic;
@@ -18,6 +19,8 @@ pub(crate) type Answers = Arc<dyn Fn(InspectTopic, usize) -> InspectTable + Send
 const OPEN_MAX: usize = 4;
 /// The time that a conversation may last.
 const CONVERSATION_TIMEOUT: Duration = Duration::from_secs(5);
+/// The pause after a shortage of descriptors. The system tells nobody when one is free again.
+const PAUSE: Duration = Duration::from_millis(100);
 /// The rows that an answer may have.
 const ROWS_MAX: usize = 10_000;
 /// The stack of the thread that answers.
@@ -40,8 +43,10 @@ async fn listen(listener: InspectListener, answers: Answers) {
         let InspectCaller { stream, is_allowed } = match listener.accept().await {
             Ok(Some(caller)) => caller,
             Ok(None) => continue,
-            // No descriptor is left. To try again would be a loop that never rests.
-            Err(_) => return,
+            Err(_) => {
+                sleep(PAUSE).await;
+                continue;
+            }
         };
         if is_allowed {
             begin(stream, Arc::clone(&answers), permit);

@@ -1,13 +1,14 @@
 //! The sockets by which other processes look into this one: abstract names, which the kernel forgets with their process.
+#![allow(unsafe_code)] // the kernel says who is at the other end of a socket
 
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener as StdListener, UnixStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use tokio::net::UnixListener;
 
@@ -23,6 +24,25 @@ fn name(pid: u32, number: u32) -> String {
 /// Whether a process of this user may look into one of mine, which runs as `mine`.
 fn is_allowed(user: u32, mine: u32) -> bool {
     user == mine || user == 0
+}
+
+/// The process and the user that have connected a socket, or that listen at its other end. The pid is 0 if that process is outside
+/// this one's namespace of pids, so they are not asked for by `rustix`, whose pids are never 0.
+fn owner(socket: impl AsFd) -> io::Result<libc::ucred> {
+    let mut owner = libc::ucred {
+        pid: 0,
+        uid: u32::MAX,
+        gid: u32::MAX,
+    };
+    let mut bytes = libc::socklen_t::try_from(size_of::<libc::ucred>()).unwrap_or(0);
+    let (socket, option) = (socket.as_fd().as_raw_fd(), libc::SO_PEERCRED);
+    let (to, length) = (&raw mut owner, &raw mut bytes);
+    // SAFETY: both pointers lead to values that live until the call has returned; the kernel writes at most `bytes` bytes, the
+    // length of the first, which is made of integers alone.
+    match unsafe { libc::getsockopt(socket, libc::SOL_SOCKET, option, to.cast(), length) } {
+        0 => Ok(owner),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// The socket at which a runtime can be asked.
@@ -58,7 +78,7 @@ impl InspectListener {
     /// Waits for a process that asks; `None` if that has gone already.
     ///
     /// # Errors
-    /// No descriptor is left.
+    /// No descriptor is left. The next call begins at the same process.
     pub(crate) async fn accept(&self) -> io::Result<Option<InspectCaller>> {
         let stream = match self.0.accept().await {
             Ok((stream, _)) => stream,
@@ -67,7 +87,7 @@ impl InspectListener {
         };
         let stream = stream.into_std()?;
         stream.set_nonblocking(false)?;
-        let user = socket_peercred(&stream)?.uid.as_raw();
+        let user = owner(&stream)?.uid;
         Ok(Some(InspectCaller {
             stream: InspectStream(stream),
             is_allowed: is_allowed(user, rustix::process::geteuid().as_raw()),
@@ -159,9 +179,8 @@ impl InspectSpot {
             Err(rustix::io::Errno::CONNREFUSED) => return Ok(None),
             Err(error) => return Err(error.into()),
         }
-        let there = socket_peercred(&socket)?;
-        let pid = u32::try_from(there.pid.as_raw_nonzero().get()).unwrap_or(0);
-        if (pid, there.uid.as_raw()) != (self.pid, self.user) {
+        let there = owner(&socket)?;
+        if (u32::try_from(there.pid), there.uid) != (Ok(self.pid), self.user) {
             return Ok(None);
         }
         let stream = UnixStream::from(socket);
