@@ -461,6 +461,7 @@ fn an_answer_of_another_version_or_of_a_liar_is_an_error_that_says_so() {
         ),
         (vec![0; 24], "it begins with something else".to_owned()),
         (head(1, 9, 0), "its kind is unknown".to_owned()),
+        (Vec::new(), "has ended the conversation".to_owned()),
     ]
     .into_iter()
     .enumerate()

@@ -103,9 +103,12 @@ fn ask(
                 let waited = ANSWER_TIMEOUT;
                 Err(InspectError::NoAnswer { pid, waited })
             }
-            // The runtime has ended meanwhile.
             io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
-                Ok(None)
+                match spot.connect() {
+                    // The runtime has ended meanwhile.
+                    Ok(None) => Ok(None),
+                    _ => Err(InspectError::CutOff { pid }),
+                }
             }
             _ => Err(InspectError::System { pid, source: error }),
         },

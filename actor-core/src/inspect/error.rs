@@ -63,6 +63,12 @@ pub enum InspectError {
         /// The time that was waited.
         waited: Duration,
     },
+    /// The process has ended the conversation without an answer, as one does that gets no thread from the system.
+    #[error("process {pid} has ended the conversation: no thread is left for its answer, or it ends")]
+    CutOff {
+        /// The pid.
+        pid: u32,
+    },
     /// The process has answered something else than a table.
     #[error("the answer of process {pid} is no table: {what}")]
     Garbled {
