@@ -1,6 +1,7 @@
 //! Resources of a process: threads, descriptors, children, shared mappings. Tests count them before and after.
 #![allow(dead_code, unreachable_pub)] // each test file uses only a part
 
+use std::fmt::Debug;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -64,14 +65,22 @@ pub fn settled<T: PartialEq>(mut look: impl FnMut() -> T) -> T {
     }
 }
 
-/// Calls `look` until it returns `wanted`, for at most a minute, and returns its last result.
-pub fn wait_until<T: PartialEq>(wanted: &T, mut look: impl FnMut() -> T) -> T {
+/// Calls `look` until it returns `wanted`, which it then returns.
+///
+/// # Panics
+/// It has not returned it within a minute.
+#[track_caller]
+pub fn wait_until<T: PartialEq + Debug>(wanted: &T, mut look: impl FnMut() -> T) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let seen = look();
-        if seen == *wanted || Instant::now() > deadline {
+        if seen == *wanted {
             return seen;
         }
+        assert!(
+            Instant::now() < deadline,
+            "saw {seen:?}, and waited for {wanted:?}"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
