@@ -1,7 +1,9 @@
 //! Jobs: other processes of this program join a running runtime, and leave it again.
 
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use selvedge::hosts::{ConnectError, Cookie, CookieSource, DialIn, HandshakeError, LinkCause};
@@ -78,28 +80,35 @@ impl Head {
 
     /// Starts a job as another program.
     fn job_of(&self, program: &std::path::Path, name: &str) -> JobProcess {
+        static JOBS: AtomicUsize = AtomicUsize::new(0);
+        let number = JOBS.fetch_add(1, Ordering::Relaxed);
+        let notes = format!("selvedge-job-{}-{number}", std::process::id());
+        let notes = std::env::temp_dir().join(notes).display().to_string();
         let mut command = std::process::Command::new(program);
         command.args(part(&format!("jobs::{name}")).get_args());
         command
             .env("TEST_HEAD", self.address())
             .env("TEST_COOKIE_FILE", &self.file.0)
+            .env("TEST_NOTES", &notes)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let said = BufReader::new(child.stdout.take().unwrap());
-        JobProcess { child, said }
+        JobProcess { notes, child, said }
     }
 }
 
 /// The drop kills and reaps the process.
 struct JobProcess {
+    /// The beginning of the names of its files.
+    notes: String,
     child: Child,
     said: BufReader<ChildStdout>,
 }
 
 impl JobProcess {
-    /// Waits until the job says this word.
-    fn says(&mut self, word: &str) {
+    /// Waits until the job says this word, and returns the line.
+    fn says(&mut self, word: &str) -> String {
         let mut line = String::new();
         while !line.contains(word) {
             line.clear();
@@ -108,6 +117,12 @@ impl JobProcess {
                 "it ended before it said {word}"
             );
         }
+        line
+    }
+
+    /// The file that one of the job's calls has made, and removes when it is cancelled.
+    fn note(&self, number: usize) -> PathBuf {
+        PathBuf::from(format!("{}-{number}", self.notes))
     }
 }
 
@@ -223,8 +238,8 @@ fn rinit_04_a_job_with_another_cookie_or_build_is_refused_with_the_reason() -> R
         "{error}"
     );
     let other = AnotherBuild::new("job");
-    let mut job = head.job_of(&other.0, "a_job_of_another_build");
-    job.says("build");
+    let mut job = head.job_of(&other.path, "a_job_of_another_build");
+    other.is_blamed(&job.says("build"));
     assert_eq!(*head.connect().submit(double::remote(21)).fetch()?, 42);
     Ok(())
 }
@@ -241,7 +256,6 @@ fn rft_08_a_killed_job_has_its_calls_cancelled_and_its_references_gone() -> Resu
     let head = Head::new();
     let child = head.runtime.worker("child")?;
     let far = head.runtime.add(local(1))?.remove(0);
-    let note = std::env::temp_dir().join(format!("selvedge-job-{}", std::process::id()));
     for round in 0..2 {
         let mut job = head.job("a_job_that_is_killed");
         job.says("ready");
@@ -252,19 +266,13 @@ fn rft_08_a_killed_job_has_its_calls_cancelled_and_its_references_gone() -> Resu
         assert!(head.runtime.references().owned > 0);
         job.child.kill()?;
         for number in 0..4 {
-            let file = format!("{}-{number}", note.display());
-            assert!(
-                wait_until(&true, || !std::path::Path::new(&file).exists()),
-                "{number}"
-            );
+            wait_until(&false, || job.note(number).exists());
         }
-        let are_gone = wait_until(&true, || {
-            head.runtime.references().owned == 0
-                && [&child, &far]
-                    .iter()
-                    .all(|worker| head.runtime.call(held::remote().on(worker)).wait().ok() == Some(0))
+        let of_worker = |worker| head.runtime.call(held::remote().on(worker)).wait().ok();
+        wait_until(&(0, Some(0), Some(0)), || {
+            let owned = head.runtime.references().owned;
+            (owned, of_worker(&child), of_worker(&far))
         });
-        assert!(are_gone, "{:?}", head.runtime.references());
         assert_eq!(
             head.runtime.call(double::remote(round).on(&child)).wait()?,
             2 * round
@@ -277,11 +285,7 @@ fn rft_08_a_killed_job_has_its_calls_cancelled_and_its_references_gone() -> Resu
 #[test]
 #[ignore = "a job of another test"]
 fn a_job_that_is_killed() {
-    let note = format!(
-        "{}/selvedge-job-{}",
-        std::env::temp_dir().display(),
-        std::os::unix::process::parent_id()
-    );
+    let notes = std::env::var("TEST_NOTES").unwrap();
     let job = joined();
     let workers: Vec<_> = job
         .processes()
@@ -289,7 +293,7 @@ fn a_job_that_is_killed() {
         .map(|name| name.process())
         .filter(|it| it.number() > 1)
         .collect();
-    let note = |number: usize| format!("{note}-{number}");
+    let note = |number: usize| format!("{notes}-{number}");
     let calls: Vec<_> = (0..2)
         .map(|at| job.call(stays::remote(note(at)).on_process(workers[at])))
         .collect();
@@ -342,7 +346,7 @@ fn rft_08_a_stopped_job_ends_and_one_that_dies_while_it_joins_leaves_nothing() -
     stopped.says("ready");
     let id = rustix::process::Pid::from_raw(stopped.child.id() as i32).unwrap();
     rustix::process::kill_process(id, rustix::process::Signal::STOP)?;
-    assert!(wait_until(&true, || head.runtime.references().owned == 0));
+    wait_until(&0, || head.runtime.references().owned);
     for round in 0..20_u64 {
         let mut job = head.job("a_job_that_leaves");
         (0..round * 200_000).for_each(|_| std::hint::spin_loop());

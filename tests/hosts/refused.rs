@@ -96,28 +96,55 @@ fn jclust_06_only_the_driver_adds_workers() {
 }
 
 /// A copy of this program that passes for another build of it. The drop removes it.
-pub struct AnotherBuild(pub PathBuf);
+pub struct AnotherBuild {
+    pub path: PathBuf,
+    /// What an error calls this build and that one.
+    builds: [String; 2],
+}
 
 impl AnotherBuild {
     pub fn new(name: &str) -> Self {
         let mut program = fs::read(std::env::current_exe().unwrap()).unwrap();
         // The note with the build id: the lengths of its name and of the id, its type, and its name.
         let is_note = |bytes: &[u8]| bytes[..4] == [4, 0, 0, 0] && bytes[8..] == *b"\x03\0\0\0GNU\0";
-        match program.windows(16).position(is_note) {
-            Some(note) => program[note + 16] ^= 1,
+        let note = program.windows(16).position(is_note).map(|note| note + 16);
+        let id = |program: &[u8]| match note {
+            Some(id) => program[id..][..usize::from(program[id - 12])]
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+            None => "hash-".to_owned(),
+        };
+        let ours = id(&program);
+        match note {
+            Some(id) => program[id] ^= 1,
             // Without an id, the end of the file counts.
             None => program.push(0),
         }
+        let builds = [ours, id(&program)];
         let path = std::env::temp_dir().join(format!("selvedge-build-{name}-{}", std::process::id()));
         fs::write(&path, program).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
-        AnotherBuild(path)
+        AnotherBuild { path, builds }
+    }
+
+    /// Demands an error that names both builds, whichever of the two processes says it.
+    pub fn is_blamed(&self, error: &str) {
+        let [ours, theirs] = &self.builds;
+        let said = |one: &str, other: &str| {
+            let (_, rest) = error.split_once(&format!("runs build {one}"))?;
+            rest.split_once(&format!("and this process {other}"))
+        };
+        assert!(
+            said(ours, theirs).or_else(|| said(theirs, ours)).is_some(),
+            "{ours} and {theirs}: {error}"
+        );
     }
 }
 
 impl Drop for AnotherBuild {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -135,13 +162,7 @@ impl ClusterManager for Built {
 fn jnet_17_a_worker_of_another_build_is_refused_by_name() {
     let _guard = beside_others();
     let other = AnotherBuild::new("launched");
-    let error = refusal(Built(other.0.to_str().unwrap().to_owned()));
-    assert!(
-        error.contains("worker `older`") && error.contains("build"),
-        "{error}"
-    );
-    assert!(
-        error.contains("copy one executable") || error.contains("another build"),
-        "{error}"
-    );
+    let error = refusal(Built(other.path.to_str().unwrap().to_owned()));
+    assert!(error.contains("worker `older`"), "{error}");
+    other.is_blamed(&error);
 }
