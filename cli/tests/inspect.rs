@@ -235,6 +235,9 @@ fn a_table_is_printed_for_people_and_says_what_it_lacks() {
     assert_eq!(lines.next(), None);
     let left = String::from_utf8(output.stderr).unwrap();
     assert!(left.contains("2 calls are left out, of 3"), "{left}");
+    let left = look("objects", program.pid(), &["--limit", "0"]).stderr;
+    let left = String::from_utf8(left).unwrap();
+    assert!(left.contains("1 objects are left out, of 1"), "{left}");
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn of_calls(remote: &Remote, rows_max: usize) -> InspectTable {
 
 fn of_objects(remote: &Remote, rows_max: usize) -> InspectTable {
     let columns = ["object", "bytes", "place", "read_by", "freed"];
-    let objects = remote.stores.report().objects;
+    let (objects, left_out) = remote.stores.listed(rows_max);
     let rows = objects.into_iter().map(|object| {
         let place = match object.place {
             ObjectPlace::Unsealed => "being filled",
@@ -97,7 +97,11 @@ fn of_objects(remote: &Remote, rows_max: usize) -> InspectTable {
             object.is_freed.into(),
         ]
     });
-    InspectTable::of(&columns, rows, rows_max)
+    let table = InspectTable::of(&columns, rows, rows_max);
+    InspectTable {
+        left_out: left_out as u64,
+        ..table
+    }
 }
 
 fn of_references(remote: &Remote, rows_max: usize) -> InspectTable {

@@ -15,6 +15,7 @@ use selvedge_channels::{SegmentError, SegmentId};
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::store::{
     Extent, LEAF_BYTES, Store, StoreAction, StoreError, StoreEvent, StoreId, StoreReport, StoreSettings,
+    StoredObject,
 };
 
 use super::borrowed::{Borrowed, BorrowedFrom, lend};
@@ -24,6 +25,9 @@ use super::options::StoreOptions;
 use super::pin::{ObjectPin, PinFrom};
 use crate::promise::{Answer, Promise, promise};
 use crate::remote::threads::Threads;
+
+/// The objects that are listed under one lock.
+const LISTED_AT_ONCE: usize = 256;
 
 /// Wakes a waker soon, on a thread that no function holds up.
 pub(crate) type Wake = Arc<dyn Fn(Waker) + Send + Sync>;
@@ -142,7 +146,28 @@ impl HostStore {
 
     /// The contents of the store.
     pub(super) fn report(&self) -> StoreReport {
-        self.state.lock().store.report()
+        let totals = self.state.lock().store.totals();
+        let (objects, _) = self.listed(usize::MAX);
+        StoreReport { objects, ..totals }
+    }
+
+    /// The first objects, and the number of those that are left. The lock is given back between some and some, so that nobody waits long.
+    pub(super) fn listed(&self, objects_max: usize) -> (Vec<StoredObject>, usize) {
+        let mut objects: Vec<StoredObject> = Vec::new();
+        loop {
+            let wanted = LISTED_AT_ONCE.min(objects_max - objects.len());
+            let last = objects.last().map(|object| object.object);
+            let state = self.state.lock();
+            let some = state.store.objects_behind(last, wanted);
+            let count = state.store.objects_count();
+            drop(state);
+            let is_end = some.len() < LISTED_AT_ONCE;
+            objects.extend(some);
+            if is_end {
+                let left = count.saturating_sub(objects.len());
+                return (objects, left);
+            }
+        }
     }
 
     /// Something has happened.

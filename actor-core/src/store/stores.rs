@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use selvedge_channels::SegmentError;
 use selvedge_cluster::frame::Class;
 use selvedge_cluster::peer::{Peer, ProcessId};
-use selvedge_objects::store::{StoreError, StoreEvent, StoreId, StoreReport};
+use selvedge_objects::store::{StoreError, StoreEvent, StoreId, StoreReport, StoredObject};
 use selvedge_objects::transfer::CopyName;
 
 use super::agents::AgentTable;
@@ -190,6 +190,12 @@ impl Stores {
         let mut report = self.own().map_or_else(StoreReport::default, |own| own.report());
         report.listed = self.transfers.report();
         report
+    }
+
+    /// The first objects of this process's store, and the number of those that are left.
+    pub(crate) fn listed(&self, objects_max: usize) -> (Vec<StoredObject>, usize) {
+        self.own()
+            .map_or_else(Default::default, |own| own.listed(objects_max))
     }
 
     /// The pin of an object of another process's store, which has granted it.

@@ -1,6 +1,7 @@
 //! The contents of a store, for people.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use selvedge_cluster::peer::Peer;
 use serde::{Deserialize, Serialize};
@@ -74,8 +75,36 @@ pub struct StoreReport {
 impl Store {
     /// The contents of the store.
     pub fn report(&self) -> StoreReport {
+        StoreReport {
+            objects: self.objects_behind(None, usize::MAX),
+            ..self.totals()
+        }
+    }
+
+    /// The contents of the store, without the objects.
+    pub fn totals(&self) -> StoreReport {
         let leaves = self.settings.capacity_bytes / LEAF_BYTES;
-        let objects = self.objects.iter().map(|(id, object)| StoredObject {
+        StoreReport {
+            capacity_bytes: leaves * LEAF_BYTES,
+            used_bytes: (leaves - self.memory.free_leaves()) * LEAF_BYTES,
+            backed_bytes: self.backed.leaves() * LEAF_BYTES,
+            spilled_bytes: (super::FILE_LEAVES - self.file.free_leaves()) * LEAF_BYTES,
+            waiting: self.wants.len(),
+            objects: Vec::new(),
+            listed: Vec::new(),
+        }
+    }
+
+    /// The number of objects.
+    pub fn objects_count(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// So many of the objects that were made behind this one, or of all, the oldest first.
+    pub fn objects_behind(&self, last: Option<StoreId>, objects_max: usize) -> Vec<StoredObject> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let objects = self.objects.range((from, Bound::Unbounded)).take(objects_max);
+        let stored = objects.map(|(id, object)| StoredObject {
             object: *id,
             bytes: object.bytes,
             place: match object.place {
@@ -92,15 +121,7 @@ impl Store {
             },
             is_freed: object.is_freed,
         });
-        StoreReport {
-            capacity_bytes: leaves * LEAF_BYTES,
-            used_bytes: (leaves - self.memory.free_leaves()) * LEAF_BYTES,
-            backed_bytes: self.backed.leaves() * LEAF_BYTES,
-            spilled_bytes: (super::FILE_LEAVES - self.file.free_leaves()) * LEAF_BYTES,
-            waiting: self.wants.len(),
-            objects: objects.collect(),
-            listed: Vec::new(),
-        }
+        stored.collect()
     }
 
     /// The processes that hold memory, and how much.
@@ -121,5 +142,32 @@ impl Store {
             unsealed_bytes,
         };
         holders.into_iter().map(holder).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_cluster::peer::{Incarnation, ProcessId};
+
+    use super::super::{StoreEvent, StoreSettings};
+    use super::*;
+
+    #[test]
+    fn the_objects_some_by_some_are_all_objects_in_their_order() {
+        let (process, incarnation) = (ProcessId::HEAD, Incarnation(1));
+        let by = Peer { process, incarnation };
+        let mut store = Store::new(StoreSettings::with_capacity(10 * LEAF_BYTES));
+        for request in 0..10 {
+            let bytes = LEAF_BYTES;
+            store.step(StoreEvent::Reserve { request, by, bytes });
+        }
+        let all = store.report().objects;
+        assert_eq!((all.len(), store.objects_count()), (10, 10));
+        let mut some = store.objects_behind(None, 4);
+        while let next @ [_, ..] = &store.objects_behind(some.last().map(|object| object.object), 4)[..] {
+            assert!(next.len() <= 4);
+            some.extend_from_slice(next);
+        }
+        assert_eq!(some, all);
     }
 }
