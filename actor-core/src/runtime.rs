@@ -319,6 +319,8 @@ impl Drop for Inner {
             // parent, so the directory must never be dropped.
             std::mem::forget(Arc::clone(&self.directory));
             std::mem::forget(Arc::clone(&self.remote));
+            #[cfg(feature = "hosts")]
+            std::mem::forget(self.leave.take());
         }
     }
 }

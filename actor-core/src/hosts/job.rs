@@ -1,12 +1,13 @@
 //! The job's side of a connection: a process that joins a running runtime, and leaves it again.
 
+use std::convert::Infallible;
 use std::io;
 use std::process;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver as Queue, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver as Queue, RecvTimeoutError, Sender, bounded, unbounded};
 use parking_lot::Mutex;
 use selvedge_cluster::handshake::{Cookie, CookieError, CookieSource, Role};
 use selvedge_cluster::net::{Link, LinkError, Listener, PeerInfo, Tcp, Transport, dial};
@@ -38,6 +39,8 @@ use crate::worker::writer::Writer;
 
 /// The time for the way to the head, and for the handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time that the threads of a job may take to end.
+const LEAVE_GRACE: Duration = Duration::from_secs(2);
 
 /// The reason that a process has not joined a runtime.
 #[derive(Error)]
@@ -123,7 +126,9 @@ impl Runtime {
             // An error means that the job is gone, and with it the sender.
             let _ = ended.await;
         };
-        let (reactor, thread) = start_reactor_until(ended).map_err(ConnectError::System)?;
+        let (alive, gone) = bounded(0);
+        let (reactor, thread) =
+            start_reactor_until(ended, Sender::clone(&alive)).map_err(ConnectError::System)?;
         // Not by `block_on`, which must not be called on a thread of the user's own tokio runtime.
         let (found, outcome) = bounded(1);
         let to = address.to_owned();
@@ -131,14 +136,17 @@ impl Runtime {
             // Whoever waits has no other end.
             let _ = found.send(admitted(&to, cookie).await);
         });
-        let gone = |_| ConnectError::System(io::Error::other("the thread of the links has ended"));
-        let admitted = outcome.recv().map_err(gone)??;
+        let no_thread = |_| ConnectError::System(io::Error::other("the thread of the links has ended"));
+        let admitted = outcome.recv().map_err(no_thread)??;
         let _context = reactor.enter();
-        let joined = joined(&reactor, admitted).map_err(ConnectError::System)?;
+        let joined = joined(&reactor, admitted, alive).map_err(ConnectError::System)?;
         let stay = Stay {
             hub: joined.hub,
             end: Mutex::new(Some(end)),
-            threads: Mutex::new(vec![thread, joined.thread]),
+            threads: JobThreads {
+                handles: Mutex::new(vec![thread, joined.thread]),
+                gone,
+            },
         };
         joined
             .runtime
@@ -160,7 +168,7 @@ struct Stay {
     hub: Arc<Hub>,
     /// Ends the thread of the links when it is dropped.
     end: Mutex<Option<oneshot::Sender<()>>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: JobThreads,
 }
 
 impl Stay {
@@ -168,11 +176,28 @@ impl Stay {
     fn leave(&self) {
         self.hub.close();
         drop(self.end.lock().take());
-        for thread in std::mem::take(&mut *self.threads.lock()) {
-            if thread.thread().id() != thread::current().id() {
-                // A thread that has panicked has ended too.
-                let _ = thread.join();
-            }
+        self.threads.join_until(Instant::now() + LEAVE_GRACE);
+    }
+}
+
+/// The threads of a job.
+struct JobThreads {
+    handles: Mutex<Vec<JoinHandle<()>>>,
+    /// Each thread has a sender until it ends.
+    gone: Queue<Infallible>,
+}
+
+impl JobThreads {
+    /// Waits for the threads to end. At the deadline, and if one of them is the caller, they are left behind.
+    fn join_until(&self, deadline: Instant) {
+        let handles = std::mem::take(&mut *self.handles.lock());
+        let is_own = |handle: &JoinHandle<()>| handle.thread().id() == thread::current().id();
+        if handles.iter().any(is_own) || self.gone.recv_deadline(deadline) == Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+        for thread in handles {
+            // The thread only has to return now. One that has panicked has ended too.
+            let _ = thread.join();
         }
     }
 }
@@ -239,7 +264,7 @@ struct JoinedJob {
 }
 
 /// Makes the runtime of an admitted job, its hub, and the thread that hears the head.
-fn joined(reactor: &Handle, admitted: Admitted) -> io::Result<JoinedJob> {
+fn joined(reactor: &Handle, admitted: Admitted, alive: Sender<Infallible>) -> io::Result<JoinedJob> {
     let Admitted {
         link,
         listener,
@@ -283,7 +308,10 @@ fn joined(reactor: &Handle, admitted: Admitted) -> io::Result<JoinedJob> {
     };
     let thread = thread::Builder::new()
         .name("selvedge-job".to_owned())
-        .spawn(move || hearing.hear())?;
+        .spawn(move || {
+            hearing.hear();
+            drop(alive);
+        })?;
     let listens_at = Some(listener.connect_at().to_owned());
     let way = PlaceOfPeer::of_driver(Role::Driver, me, head, address, means);
     hub.adopt(head, of_link(link)?, Resume::Dials(Arc::new(way)))?;
@@ -373,6 +401,66 @@ impl Hearing {
                 if is_mine {
                     let _ = self.all_known.try_send(());
                 }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_does_not_end_is_left_behind() {
+        let (alive, gone) = bounded(0);
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (left, has_left) = bounded(1);
+        let stuck = thread::spawn(move || {
+            let _ = ended.recv();
+            drop(alive);
+        });
+        let threads = JobThreads {
+            handles: Mutex::new(vec![stuck]),
+            gone,
+        };
+        thread::spawn(move || {
+            threads.join_until(Instant::now());
+            let _ = left.send(());
+        });
+        assert_eq!(has_left.recv_timeout(Duration::from_secs(30)), Ok(()));
+        drop(end);
+    }
+
+    #[test]
+    #[allow(unsafe_code)] // a fork
+    fn the_copy_of_a_job_in_a_forked_child_leaves_nothing() {
+        /// Its drop ends the process with an error.
+        struct Dropped;
+        impl Drop for Dropped {
+            fn drop(&mut self) {
+                // SAFETY: nothing runs behind this call.
+                unsafe { libc::_exit(3) }
+            }
+        }
+        let runtime = Runtime::new();
+        let dropped = Dropped;
+        let leave = move || {
+            let _held = &dropped;
+        };
+        runtime.inner().leave_at_the_end(Box::new(leave));
+        // SAFETY: the child drops the runtime and ends.
+        match unsafe { libc::fork() } {
+            0 => {
+                drop(runtime);
+                // SAFETY: nothing runs behind this call.
+                unsafe { libc::_exit(0) }
+            }
+            child => {
+                let child = rustix::process::Pid::from_raw(child).unwrap();
+                let flags = rustix::process::WaitOptions::empty();
+                let (_, status) = rustix::process::waitpid(Some(child), flags).unwrap().unwrap();
+                std::mem::forget(runtime);
+                assert_eq!(status.exit_status(), Some(0));
             }
         }
     }
