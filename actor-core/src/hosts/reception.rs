@@ -39,7 +39,8 @@ impl Launcher for JobLauncher {
 impl Runtime {
     /// Lets other programs of this build join this runtime as jobs, at this door: [`connect`](Self::connect). They need the
     /// runtime's cookie, such as an [`invitation`](Self::invitation) has it. Without this call a runtime has no address, and nobody
-    /// can join it. Jobs are let in as long as a clone of `door` lives.
+    /// can join it. Jobs are let in as long as a clone of `door` lives, or
+    /// a job or a guest that has come by it.
     ///
     /// When a job ends, however that happens, its calls are cancelled, and its references and actors go. Workers stay, and so
     /// does everything that others hold.

@@ -100,7 +100,7 @@ impl Store {
         self.objects.len()
     }
 
-    /// So many of the objects that were made behind this one, or of all, the oldest first.
+    /// The objects that were made behind this one, or all, the oldest first and no more than `objects_max`.
     pub fn objects_behind(&self, last: Option<StoreId>, objects_max: usize) -> Vec<StoredObject> {
         let from = last.map_or(Bound::Unbounded, Bound::Excluded);
         let objects = self.objects.range((from, Bound::Unbounded)).take(objects_max);
