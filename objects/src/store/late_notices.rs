@@ -77,7 +77,7 @@ fn ray_65660_a_late_notice_of_a_spill_moves_no_object_and_gives_no_memory_back()
     assert!(
         matches!(
             refused[..],
-            [StoreAction::Discard(_), StoreAction::Refuse { request: 2, .. }]
+            [StoreAction::Refuse { request: 2, .. }, StoreAction::Discard(_)]
         ),
         "{refused:?}"
     );

@@ -219,7 +219,10 @@ impl TransferWorld {
             return;
         }
         self.numbers += 1;
-        let copies = self.list.copies(name).into_iter();
+        // Who joins a pull shares its end: that pull may have asked before a copy was there.
+        let coming = |it: &CopyReport| it.name == name && !it.is_here;
+        let joins = self.pulls[&agent.process.number()].report().iter().any(coming);
+        let copies = self.list.copies(name).into_iter().filter(|_| !joins);
         let good = copies
             .filter(|copy| self.sealed.contains(&(copy.agent, name)))
             .collect();

@@ -191,14 +191,20 @@ impl Pulls {
                     self.end(*name, &StoreError::Gone);
                 }
             }
-            TransferMessage::Claim { name } => {
-                if let Some(copy) = self.copies.get_mut(name)
-                    && copy.owner == from
-                    && let CopyState::Here { is_claimed, .. } = &mut copy.state
-                {
-                    *is_claimed = true;
+            TransferMessage::Claim { name } => match self.copies.get_mut(name) {
+                Some(copy) => {
+                    if copy.owner == from
+                        && let CopyState::Here { is_claimed, .. } = &mut copy.state
+                    {
+                        *is_claimed = true;
+                    }
                 }
-            }
+                // It was lost before the owner knew it, and the word of that has overtaken the word of its maker.
+                None => {
+                    let (name, attempt) = (*name, self.attempts);
+                    self.send(from, TransferMessage::Dropped { name, attempt });
+                }
+            },
             _ => {}
         }
         self.done()
