@@ -230,6 +230,33 @@ fn rstore_10_a_value_that_can_be_made_again_is_dropped_if_the_file_does_not_take
     assert_eq!(*put.fetch().unwrap(), value(99, &[]), "{filler:?}");
 }
 
+struct Maker;
+
+#[actor]
+impl Maker {
+    pub fn new() -> Self {
+        Maker
+    }
+
+    pub fn make(&mut self, call: u64) -> Vec<u8> {
+        value(call, &[])
+    }
+}
+
+#[test]
+fn rft_10_a_lost_value_that_an_actor_made_is_not_made_again_and_says_so() {
+    let folder = Folder::new("actor");
+    let runtime = folder.runtime();
+    let maker = runtime.spawn::<Maker>("maker", ()).in_thread().unwrap();
+    let graph = runtime.compile(|call: Edge<u64>| maker.make(&call)).unwrap();
+    let made = graph.submit(1);
+    assert_eq!(*made.fetch().unwrap(), value(1, &[]));
+    folder.lose_all(&runtime);
+    let error = made.fetch().map(drop).unwrap_err();
+    assert!(matches!(lost(&error), Lost::Put { .. }), "{error}");
+    assert!(error.to_string().contains("a graph has given it"), "{error}");
+}
+
 #[test]
 fn rft_09_a_lost_value_that_was_put_says_so_also_to_those_that_take_it() {
     let folder = Folder::new("put");
