@@ -139,7 +139,7 @@ fn waiting_shows_every_loop_alone_and_beside_a_busy_process() {
         assert!((number("ratio") - ratio).abs() <= 0.01 + 0.01 * ratio, "{row}");
     }
     let all = [0, 1].into_iter().flat_map(|neighbours| {
-        ["echo", "stage", "callers", "graphs"]
+        ["echo", "stage", "callers", "graphs", "together"]
             .into_iter()
             .flat_map(move |shape| {
                 // The machine's bare exchange spins on two cores.
