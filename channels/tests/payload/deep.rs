@@ -101,6 +101,10 @@ fn packed(head: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "no unsafe code of its own; the interpreter takes minutes for deep values"
+)]
 fn rser_06_a_value_of_256_levels_arrives_on_a_small_stack_and_a_deeper_one_is_refused() {
     on_a_small_stack(|| {
         arrives(&list(127));
@@ -115,6 +119,10 @@ fn rser_06_a_value_of_256_levels_arrives_on_a_small_stack_and_a_deeper_one_is_re
 }
 
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "no unsafe code of its own; the interpreter takes minutes for deep values"
+)]
 fn rser_06_a_list_of_a_million_links_is_refused() {
     on_a_small_stack(|| {
         let long = list(1_000_000);
@@ -125,6 +133,10 @@ fn rser_06_a_list_of_a_million_links_is_refused() {
 }
 
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "no unsafe code of its own; the interpreter takes minutes for deep values"
+)]
 fn rser_06_a_value_that_contains_itself_is_refused() {
     #[derive(Clone, Default, Serialize, Deserialize)]
     struct Node {
