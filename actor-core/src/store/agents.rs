@@ -45,10 +45,14 @@ impl Stores {
         if let Some(head) = head.filter(|head| self.post().is_near(*head)) {
             return Some(Some(head));
         }
-        if head.is_none() || self.post().host().is_none() {
+        if head.is_none() {
             return Some(None);
         }
-        self.agents.lock().known.map(Some)
+        if let Some(known) = self.agents.lock().known {
+            return Some(Some(known));
+        }
+        // Last: to find the host's name takes two system calls or more.
+        self.post().host().is_none().then_some(None)
     }
 
     /// Does something once the agent of this host is known.
