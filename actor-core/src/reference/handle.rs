@@ -7,8 +7,9 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 use selvedge_objects::refs::RefId;
+use selvedge_objects::store::StoreError;
 
-use super::content::{AnyShared, Content, LostCopy, ObjectValue};
+use super::content::{AnyShared, Content, ObjectValue};
 use super::fetch::{Fetched, Wish};
 use super::view::View;
 use crate::body::Body;
@@ -32,11 +33,9 @@ pub(super) trait ReferenceTable: Send + Sync {
     /// The content of an object of this process, if there is one.
     fn content_now(&self, id: RefId) -> Option<Content>;
 
-    /// Whether this is the value of an object of this process.
-    fn has(&self, id: RefId, value: &ObjectValue) -> bool;
-
-    /// The last copy of this value of an object of this process is lost.
-    fn lost(self: Arc<Self>, id: RefId, value: &ObjectValue, copy: LostCopy);
+    /// A store has refused the bytes of this value of an object of this process, for this reason. Returns whether the value is lost: then
+    /// whoever asks for the object again gets the one in its place.
+    fn refused(self: Arc<Self>, id: RefId, value: &ObjectValue, error: &StoreError) -> bool;
 
     /// Asks the owner about the value of an object.
     fn ask(self: Arc<Self>, id: RefId, wish: Wish) -> Answer<Fetched>;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::refs::{Event, RefError, RefId, RefStatus};
+use selvedge_objects::store::StoreError;
 
 use super::content::{Content, LostCopy, ObjectValue};
 use super::effect::EffectThread;
@@ -87,12 +88,13 @@ impl ReferenceTable for References {
         }
     }
 
-    fn has(&self, id: RefId, value: &ObjectValue) -> bool {
-        matches!(self.content_now(id), Some(Ok(known)) if known.is_same(value))
-    }
-
-    fn lost(self: Arc<Self>, id: RefId, value: &ObjectValue, copy: LostCopy) {
-        References::lost(&self, id, value, copy);
+    fn refused(self: Arc<Self>, id: RefId, value: &ObjectValue, error: &StoreError) -> bool {
+        if let Some(copy) = LostCopy::by(error) {
+            self.lost(id, value, copy);
+            return true;
+        }
+        // The owner may have heard of a loss on all hosts already.
+        !matches!(self.content_now(id), Some(Ok(known)) if known.is_same(value))
     }
 
     fn ask(self: Arc<Self>, id: RefId, wish: Wish) -> Answer<Fetched> {

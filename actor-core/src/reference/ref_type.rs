@@ -15,7 +15,7 @@ use selvedge_objects::refs::RefId;
 use selvedge_objects::store::StoreError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::content::{AnyShared, Content, LostCopy, ObjectValue, decoded};
+use super::content::{AnyShared, Content, ObjectValue, decoded};
 use super::error::FetchError;
 use super::fetch::{Fetched, Wish};
 use super::handle::{Handle, ReferenceTable};
@@ -222,13 +222,8 @@ impl<T: Send + Sync + 'static> Ref<T> {
     ) -> Option<Answer<Content>> {
         let Ok(Err(error)) = opened else { return None };
         let table = self.handle.owner_table()?;
-        match LostCopy::by(error) {
-            Some(copy) => Arc::clone(table).lost(self.id(), value, copy),
-            // The owner has heard of a loss on all hosts already.
-            None if !table.has(self.id(), value) => {}
-            None => return None,
-        }
-        Some(table.content(self.id()))
+        let is_lost = Arc::clone(table).refused(self.id(), value, error);
+        is_lost.then(|| table.content(self.id()))
     }
 
     fn source(&self) -> ValueSource {

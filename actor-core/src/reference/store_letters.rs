@@ -7,7 +7,7 @@ use selvedge_objects::refs::{Event, Parcel, RefId};
 use selvedge_objects::store::StoreError;
 use selvedge_objects::transfer::CopyName;
 
-use super::content::{LostCopy, ObjectValue};
+use super::content::ObjectValue;
 use super::effect::EffectThread;
 use super::fetch::{FetchMessage, Fetched, PutPlace, Wish};
 use super::handle::{Handle, ReferenceTable};
@@ -32,11 +32,8 @@ pub(super) fn answer_stored(
 ) {
     let (refs, handles) = (Arc::clone(table), stored.handles().to_vec());
     let refuse = move |refs: &Arc<References>, error: StoreError| {
-        match LostCopy::by(&error) {
-            Some(copy) => refs.lost(id, &value, copy),
-            // The owner has heard of a loss on all hosts already.
-            None if !refs.has(id, &value) => {}
-            None => return tell(refs, to, &FetchMessage::Unstored { question, error }),
+        if !Arc::clone(refs).refused(id, &value, &error) {
+            return tell(refs, to, &FetchMessage::Unstored { question, error });
         }
         let from = to;
         refs.event(EffectThread::Link, Event::Fetch { from, question, id });
