@@ -493,28 +493,14 @@ impl Remote {
     fn abandon(&self, call: CallId) {
         let peer = self.asked.lock().abandon(call);
         if let Some(peer) = peer {
-            // A peer that is dead needs no message, and one that takes none in time does its work in vain.
-            let _ = self.cancel(peer, call);
+            self.say_of_call(peer, &CallMessage::Cancel { call });
         }
     }
 
-    /// Takes a submitted call back that another process has, unless its function has begun.
-    pub(crate) fn withdraw(&self, peer: Peer, call: CallId) {
-        // A peer that is dead has nothing of it, and its death is told.
-        let letter = CallMessage::Withdraw { call }.letter(Body::EMPTY);
-        let _ = self.post.send(peer, letter);
-    }
-
-    /// Has the function of a submitted call end that another process has.
-    pub(crate) fn interrupt_submitted(&self, peer: Peer, call: CallId) {
-        // As for one that is taken back.
-        let letter = CallMessage::Interrupt { call }.letter(Body::EMPTY);
-        let _ = self.post.send(peer, letter);
-    }
-
-    fn cancel(&self, peer: Peer, call: CallId) -> Result<u64, PostError> {
-        let letter = CallMessage::Cancel { call }.letter(Body::EMPTY);
-        self.post.send(peer, letter)
+    /// Says something about a call to the process that has it.
+    pub(crate) fn say_of_call(&self, peer: Peer, message: &CallMessage) {
+        // A peer that is dead has nothing of the call, and its death is told. One that takes no letter in time does its work in vain.
+        let _ = self.post.send(peer, message.letter(Body::EMPTY));
     }
 }
 

@@ -299,13 +299,16 @@ fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Runni
         Err(failure) => return Running::Done(Err(FunctionFault::Arguments(failure))),
     };
     let resolved = F::Arguments::resolved(passed);
+    let begun = async move {
+        let resolved = resolved.await;
+        match begin_here() {
+            true => Ok(resolved.map(F::start)),
+            false => Err(FunctionFault::Withdrawn),
+        }
+    };
     if F::IS_ASYNC {
         return Running::Future(Box::pin(async move {
-            let resolved = resolved.await;
-            if !begin_here() {
-                return Err(FunctionFault::Withdrawn);
-            }
-            let result = match resolved.map(F::start) {
+            let result = match begun.await? {
                 Ok(Begun::Future(future)) => future.await,
                 Ok(Begun::Done(result)) => result,
                 Err(failure) => Err(failure),
@@ -314,11 +317,7 @@ fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Runni
         }));
     }
     let mut ended = Box::pin(async move {
-        let resolved = resolved.await;
-        if !begin_here() {
-            return Err(FunctionFault::Withdrawn);
-        }
-        let result = match resolved.map(F::start) {
+        let result = match begun.await? {
             Ok(Begun::Done(result)) => result,
             Ok(Begun::Future(_)) => Err(Failure::Internal("a future of a function that blocks".to_owned())),
             Err(failure) => Err(failure),

@@ -4,7 +4,6 @@ use std::sync::{Arc, Weak};
 
 use selvedge_cluster::peer::Peer;
 
-use crate::body::Body;
 use crate::current::{Current, NoBlocking, Place};
 use crate::remote::calls::CallId;
 use crate::remote::message::CallMessage;
@@ -48,8 +47,7 @@ impl SubmittedPlace {
             Scheduled::Here(call) => remote.tasks().blocked(call, is_blocked),
             // A process that is dead schedules nothing.
             Scheduled::By(peer, call) => {
-                let message = CallMessage::Blocked { call, is_blocked };
-                let _ = remote.post.send(peer, message.letter(Body::EMPTY));
+                remote.say_of_call(peer, &CallMessage::Blocked { call, is_blocked });
             }
         }
     }

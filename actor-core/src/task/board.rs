@@ -103,10 +103,7 @@ pub(super) enum TaskLife {
     Queued,
     /// The call was sent to a worker.
     Runs {
-        worker: Peer,
-        cancel: Arc<CallCancel>,
-        /// The number of the letter's call, unless it runs in this process.
-        asked: Option<CallId>,
+        post: CallPost,
         /// Whether the worker was asked to give it back, if its function has not begun.
         is_withdrawn: bool,
     },
@@ -209,6 +206,7 @@ pub(crate) enum BlockedCall {
 pub(super) struct CallPost {
     pub(super) worker: Peer,
     pub(super) cancel: Arc<CallCancel>,
+    /// The number of the letter's call, unless it runs in this process.
     pub(super) asked: Option<CallId>,
 }
 

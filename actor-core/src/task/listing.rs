@@ -86,7 +86,7 @@ impl Tasks {
             function: task.new.function.path,
             state: match &task.life {
                 TaskLife::Queued => CallState::Queued,
-                TaskLife::Runs { worker, .. } => CallState::Running(worker.process),
+                TaskLife::Runs { post, .. } => CallState::Running(post.worker.process),
                 TaskLife::Stands => CallState::Alias,
                 TaskLife::Ended { is_failed: false } => CallState::Made,
                 TaskLife::Ended { is_failed: true } => CallState::Failed,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use selvedge_objects::refs::RefId;
 
-use super::board::{Board, CallPost, KeptReference, TaskArguments, TaskEffect, TaskLife};
+use super::board::{Board, KeptReference, TaskArguments, TaskEffect, TaskLife};
 use crate::failure::Failure;
 use crate::lineage::{Loss, Lost};
 use crate::reference::content::{LostCopy, ObjectValue};
@@ -189,19 +189,9 @@ impl Board {
         let Some(task) = task.filter(|task| task.new.pinned.is_none()) else {
             return;
         };
-        if let TaskLife::Runs {
-            worker,
-            cancel,
-            asked,
-            is_withdrawn,
-        } = &mut task.life
-        {
+        if let TaskLife::Runs { post, is_withdrawn } = &mut task.life {
             *is_withdrawn = true;
-            effects.push(TaskEffect::Withdraw(CallPost {
-                worker: *worker,
-                cancel: Arc::clone(cancel),
-                asked: *asked,
-            }));
+            effects.push(TaskEffect::Withdraw(post.clone()));
         }
     }
 

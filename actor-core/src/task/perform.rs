@@ -18,6 +18,7 @@ use crate::reference::Ref;
 use crate::reference::handle::Handle;
 use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionEntry, Invocation, Wants};
+use crate::remote::message::CallMessage;
 use crate::remote::put::is_large;
 use crate::remote::request::{EncodedArguments, Request};
 use crate::remote::service::Remote;
@@ -52,11 +53,11 @@ impl Tasks {
             } => self.run(remote, call, attempt, worker),
             TaskEffect::Fill(object, content) => remote.fill(object, content),
             TaskEffect::Interrupt(post) => match post.asked {
-                Some(asked) => remote.interrupt_submitted(post.worker, asked),
+                Some(call) => remote.say_of_call(post.worker, &CallMessage::Interrupt { call }),
                 None => post.cancel.cancel(),
             },
             TaskEffect::Withdraw(post) => match post.asked {
-                Some(asked) => remote.withdraw(post.worker, asked),
+                Some(call) => remote.say_of_call(post.worker, &CallMessage::Withdraw { call }),
                 None => post.cancel.withdraw(),
             },
             TaskEffect::Prepare(call) => self.prepare(remote, call),

@@ -112,9 +112,11 @@ impl Board {
         self.asked.extend(asked.map(|asked| (asked, call)));
         let cancel = Arc::clone(cancel);
         task.life = TaskLife::Runs {
-            worker,
-            cancel,
-            asked,
+            post: CallPost {
+                worker,
+                cancel,
+                asked,
+            },
             is_withdrawn: false,
         };
         true
@@ -127,7 +129,7 @@ impl Board {
             return (ending.worker == peer).then_some(call);
         }
         match &self.tasks.get(&call)?.life {
-            TaskLife::Runs { worker, .. } if *worker == peer => Some(call),
+            TaskLife::Runs { post, .. } if post.worker == peer => Some(call),
             _ => None,
         }
     }
@@ -270,11 +272,8 @@ impl Board {
         };
         let before = std::mem::replace(&mut task.life, TaskLife::Queued);
         let mut was_withdrawn = false;
-        if let TaskLife::Runs {
-            asked, is_withdrawn, ..
-        } = before
-        {
-            self.forget_asked(asked);
+        if let TaskLife::Runs { post, is_withdrawn } = before {
+            self.forget_asked(post.asked);
             was_withdrawn = is_withdrawn;
         }
         self.scheduler.end(call);
@@ -450,23 +449,12 @@ impl Board {
 
     /// A call has its content. The function of one that was cancelled may run yet, and keeps what it needs.
     fn end_run(&mut self, call: u64, life: TaskLife, effects: &mut Vec<TaskEffect>) {
-        let TaskLife::Runs {
-            worker,
-            cancel,
-            asked,
-            ..
-        } = life
-        else {
+        let TaskLife::Runs { post, .. } = life else {
             self.scheduler.end(call);
             return;
         };
-        let running = CallPost {
-            worker,
-            cancel,
-            asked,
-        };
-        self.ending.insert(call, running.clone());
-        effects.push(TaskEffect::Interrupt(running));
+        self.ending.insert(call, post.clone());
+        effects.push(TaskEffect::Interrupt(post));
     }
 
     pub(super) fn perform(&mut self, steps: Vec<LineageStep>, effects: &mut Vec<TaskEffect>) {
@@ -569,7 +557,7 @@ impl Board {
     fn place(&self, call: u64) -> FunctionPlace {
         let task = self.tasks.get(&call);
         let process = match task.map(|task| &task.life) {
-            Some(TaskLife::Runs { worker, .. }) => worker.process,
+            Some(TaskLife::Runs { post, .. }) => post.worker.process,
             _ => self.me.process,
         };
         FunctionPlace {

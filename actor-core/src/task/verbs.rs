@@ -125,13 +125,13 @@ impl Remote {
             Some(process) => process == self.me(),
             None => options.retries.is_none() && self.post.peers().is_empty(),
         };
-        let put = |argument: LargeArgument<'_>| self.put_argument(argument);
-        let mut store = ArgumentStore::new(&put);
         let arguments = match stays {
-            true => Ok(TaskArguments::Here(Box::new(request))),
-            false => encoded(request, &mut store).map(TaskArguments::Encoded),
+            true => Ok((TaskArguments::Here(Box::new(request)), 0)),
+            false => self
+                .encoded(request)
+                .map(|(encoded, stored)| (TaskArguments::Encoded(encoded), stored)),
         };
-        let arguments = match arguments {
+        let (arguments, stored_bytes) = match arguments {
             Ok(arguments) => arguments,
             Err(error) => return self.not_submitted(function, error),
         };
@@ -143,13 +143,22 @@ impl Remote {
             function,
             object: handle.id(),
             arguments,
-            stored_bytes: store.bytes,
+            stored_bytes,
             inputs,
             options,
             pinned,
             alias,
         });
         handle
+    }
+
+    /// The arguments of a call that is submitted, encoded, and the bytes of the large ones, which are put into the store and travel by
+    /// reference.
+    fn encoded(&self, request: Request) -> Result<(EncodedArguments, usize), RemoteError> {
+        let put = |argument: LargeArgument<'_>| self.put_argument(argument);
+        let mut store = ArgumentStore::new(&put);
+        let encoded = request.stored(&mut store)?.encode()?;
+        Ok((encoded, store.bytes))
     }
 
     /// Submits a call to the process that schedules.
@@ -170,16 +179,14 @@ impl Remote {
         let function = request.function.id();
         pinned.map_or(Ok(()), |pinned| request.check(pinned))?;
         let head = self.find(ProcessId::HEAD)?;
-        let put = |argument: LargeArgument<'_>| self.put_argument(argument);
-        let mut store = ArgumentStore::new(&put);
-        let EncodedArguments { body, handles } = encoded(request, &mut store)?;
+        let (EncodedArguments { body, handles }, stored_bytes) = self.encoded(request)?;
         let (handle, parcel) = self.references.keep(head).map_err(not_passed)?;
         let mut parcels = vec![parcel];
         parcels.extend(self.references.pass(&handles, head).map_err(not_passed)?);
         let submission = Submission {
             call: self.asked.lock().number(),
             function,
-            stored_bytes: store.bytes as u64,
+            stored_bytes: stored_bytes as u64,
             inputs: inputs.iter().map(|input| input.id()).collect(),
             options,
             pinned,
@@ -205,11 +212,6 @@ impl Remote {
         self.fill(handle.id(), Err(failure));
         handle
     }
-}
-
-/// The arguments of a call that is submitted, encoded: large ones are put into the store, and travel by reference.
-fn encoded(request: Request, store: &mut ArgumentStore<'_>) -> Result<EncodedArguments, RemoteError> {
-    request.stored(store)?.encode()
 }
 
 /// The name of a call that the program submits.
