@@ -68,7 +68,7 @@ pub fn settled<T: PartialEq>(mut look: impl FnMut() -> T) -> T {
 /// Calls `look` until it returns `wanted`, which it then returns.
 ///
 /// # Panics
-/// It has not returned it within a minute.
+/// The wanted result does not come within a minute.
 #[track_caller]
 pub fn wait_until<T: PartialEq + Debug>(wanted: &T, mut look: impl FnMut() -> T) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);

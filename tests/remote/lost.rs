@@ -8,6 +8,7 @@ use selvedge::prelude::*;
 use selvedge::{FetchError, Loss, Lost, ObjectPlace, Resources, StoreOptions, Worker};
 
 use super::gate::{Gate, wait_at};
+use super::objects::wait_until;
 use super::spilled::damage;
 
 /// The length of a value: too large to be kept beside its reference.
@@ -65,15 +66,6 @@ fn spill_all(runtime: &Runtime) {
     });
 }
 
-/// Looks until something is so, for at most a minute.
-fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let limit = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < limit, "it is not so after a minute");
-        std::thread::yield_now();
-    }
-}
-
 fn note(notes: &str, call: u64) {
     use std::io::Write;
     let mut file = OpenOptions::new().create(true).append(true).open(notes).unwrap();
@@ -117,10 +109,6 @@ fn same(value: Ref<Vec<u8>>) -> Ref<Vec<u8>> {
     value
 }
 
-fn sum_of(values: &[u8]) -> u64 {
-    values.iter().map(|value| u64::from(*value)).sum()
-}
-
 fn workers<const N: usize>(runtime: &Runtime) -> [Worker; N] {
     std::array::from_fn(|at| runtime.worker(format!("w{at}")).unwrap())
 }
@@ -141,7 +129,7 @@ fn rft_02_rstore_06_a_lost_value_of_a_pure_call_is_made_again_for_whoever_fetche
     assert_eq!(folder.runs(), [1, 1]);
     folder.lose_all(&runtime);
     let total: Ref<u64> = runtime.submit(sum::remote(&made));
-    assert_eq!(*total.fetch().unwrap(), sum_of(&value(1, &[])), "in a worker");
+    assert_eq!(*total.fetch().unwrap(), sum(&value(1, &[])), "in a worker");
     assert_eq!(folder.runs(), [1, 1, 1]);
     assert_eq!(runtime.calls()[0].attempts, 3);
 }
@@ -160,8 +148,8 @@ fn rft_03_a_lost_value_is_made_again_once_however_many_ask() {
             scope.spawn(|| assert_eq!(*made.fetch().unwrap(), value(1, &[])));
         }
     });
-    for sum in sums {
-        assert_eq!(*sum.fetch().unwrap(), sum_of(&value(1, &[])));
+    for total in sums {
+        assert_eq!(*total.fetch().unwrap(), sum(&value(1, &[])));
     }
     assert_eq!(folder.runs(), [1, 1]);
 }
@@ -386,7 +374,7 @@ fn what_a_lost_reference_stands_for_is_made_again() {
     assert_eq!(folder.runs(), [1, 1, 1, 1]);
     let total: Ref<u64> = runtime.submit(sum::remote(&further));
     folder.lose_all(&runtime);
-    assert_eq!(*total.fetch().unwrap(), sum_of(&value(1, &[])));
+    assert_eq!(*total.fetch().unwrap(), sum(&value(1, &[])));
 }
 
 #[remote(pure, gpus = 1)]
@@ -398,7 +386,7 @@ fn on_gpu(notes: &str, call: u64) -> Vec<u8> {
 #[remote(gpus = 1)]
 fn sum_on_gpu(gate: &str, values: &[u8]) -> u64 {
     wait_at(gate);
-    sum_of(values)
+    sum(values)
 }
 
 #[test]
@@ -418,7 +406,7 @@ fn a_call_whose_input_is_lost_where_it_waits_keeps_no_gpu_from_the_call_that_mak
     drop(gate);
     assert_eq!(*holds.fetch().unwrap(), 1);
     for waiting in waits {
-        assert_eq!(*waiting.fetch().unwrap(), sum_of(&value(1, &[])));
+        assert_eq!(*waiting.fetch().unwrap(), sum(&value(1, &[])));
     }
     assert_eq!(folder.runs(), [1, 1]);
 }

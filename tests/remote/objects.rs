@@ -38,7 +38,7 @@ fn kill(worker: &selvedge::Worker) {
 }
 
 /// Looks until something is so, for at most a minute.
-fn wait_until(mut is_so: impl FnMut() -> bool) {
+pub fn wait_until(mut is_so: impl FnMut() -> bool) {
     let limit = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < limit, "it is not so after a minute");

@@ -47,7 +47,7 @@ pub struct CorePermit {
 }
 
 impl CorePermit {
-    /// Takes the permit, or extends it for who holds it until `held`; 0 if the caller does not. Returns the moment until which it is
+    /// Takes the permit, or extends that of the caller, who holds it until `held`; 0 if the caller does not. Returns the moment until which it is
     /// held now; `None` if another thread holds it.
     pub fn take(&self, held: u64, now: u64) -> Option<u64> {
         // Relaxed: see the field, as for the exchange (PERMIT-1).

@@ -11,7 +11,7 @@ use selvedge::prelude::*;
 
 use super::measure::{REPEATS, measure};
 use super::record::Report;
-use super::served::{each, row};
+use super::served::{each, returns, row};
 use crate::args::BenchArgs;
 
 /// The items of a map, and of a batch of it.
@@ -21,11 +21,6 @@ const BATCH: usize = 256;
 /// The items that work, and the time of each.
 const HEAVY_ITEMS: u64 = 1000;
 const WORK: Duration = Duration::from_micros(100);
-
-#[remote]
-fn returns(x: u64) -> u64 {
-    x
-}
 
 #[remote]
 fn works(x: u64) -> u64 {

@@ -18,7 +18,7 @@ use selvedge::{DType, Worker};
 use super::limits::copy;
 use super::measure::{REPEATS, Summary, measure};
 use super::record::Report;
-use super::served::{each, row};
+use super::served::{each, returns, row};
 use crate::args::BenchArgs;
 
 /// The lengths of large values.
@@ -29,11 +29,6 @@ const CALLS: u64 = 1000;
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// The references of an object.
 const REFERENCES: u64 = 10_000;
-
-#[remote]
-fn returns(x: u64) -> u64 {
-    x
-}
 
 /// The times of fetches, in nanoseconds. Nobody in this process has the value when one begins.
 #[remote]

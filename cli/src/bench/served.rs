@@ -20,8 +20,9 @@ const LARGE_BYTES: u64 = 64 << 20;
 /// The time that a server may take to connect.
 const CONNECT_MAX: Duration = Duration::from_secs(60);
 
+/// Returns its argument.
 #[remote]
-fn returns(x: u64) -> u64 {
+pub(super) fn returns(x: u64) -> u64 {
     x
 }
 

@@ -14,11 +14,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use selvedge::{Runtime, Worker, remote};
+use selvedge::{Runtime, Worker};
 
 use super::limits::Limit;
 use super::measure::Summary;
 use super::record::{Record, Report};
+use super::served::returns;
 use super::versus::placement;
 use crate::args::{BenchArgs, Loop, Placement, Wait, WaitingStartArgs};
 use crate::shapes::{Drive, Setup, graphs};
@@ -58,11 +59,6 @@ pub fn keep_busy() {
         }
     });
     let _ = std::io::stdin().read(&mut [0]);
-}
-
-#[remote]
-fn returns(x: u64) -> u64 {
-    x
 }
 
 /// Calls of a remote function in a worker.
