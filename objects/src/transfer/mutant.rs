@@ -11,6 +11,8 @@ pub(super) enum TransferMutant {
     StartsAnew,
     /// A pull ends with its first source.
     HasOneSource,
+    /// A pull ends with the sources that the owner named at first.
+    SeeksOnce,
     /// A chunk counts whoever sends it, and whether or not it was asked for.
     TakesAnyChunk,
     /// An object is sealed whatever its checksum is.

@@ -362,7 +362,7 @@ impl Pulls {
 
     /// Asks the owner for further sources: those that it has named have failed.
     fn seek_again(&mut self, name: CopyName) {
-        if self.mutant == TransferMutant::HasOneSource {
+        if self.mutant == TransferMutant::SeeksOnce {
             return self.fail(name, StoreError::Lost);
         }
         let attempt = self.attempt();
@@ -422,6 +422,9 @@ impl Pulls {
         let mutant = self.mutant;
         let Some(pull) = self.coming(name) else { return };
         if pull.lose(|source| source.agent == agent, mutant) {
+            if mutant == TransferMutant::HasOneSource {
+                return self.fail(name, StoreError::Lost);
+            }
             self.go_on(name);
         }
     }
