@@ -173,7 +173,7 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
     /// [`SpawnError::Constructor`]; [`SpawnError::Core`] if a core was named; [`SpawnError::Concurrency`].
     pub fn inline(self) -> Result<A::Handle, SpawnError> {
         let (runtime, restart) = (self.runtime, self.restart);
-        let blueprint = self.blueprint()?;
+        let blueprint = self.blueprint(false)?;
         let actor = runtime.inner().spawn_inline(blueprint, restart)?;
         Ok(A::handle(actor))
     }
@@ -198,7 +198,7 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
         }
         let (runtime, restart) = (self.runtime, self.restart);
         let home = lane.home()?;
-        let mut blueprint = self.blueprint()?;
+        let mut blueprint = self.blueprint(home.0.worker().is_some())?;
         if let Some(worker) = home.0.worker() {
             let actor = || blueprint.name.to_string();
             if worker.is_guest() && restart != Restart::Never {
@@ -230,14 +230,14 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
         Ok(A::handle(actor))
     }
 
-    fn blueprint(self) -> Result<Blueprint, SpawnError> {
+    fn blueprint(self, is_in_process: bool) -> Result<Blueprint, SpawnError> {
         // The worker runs the same program with the same registry: a type that is missing here would be missing there.
         let entry = registered::<A>()?;
         let concurrency = self.concurrency.unwrap_or(entry.concurrency);
         if concurrency == 0 {
             return Err(SpawnError::Concurrency { actor: self.name });
         }
-        let checkpoints = self.checkpoints(entry)?;
+        let checkpoints = self.checkpoints(entry, is_in_process)?;
         let name: Arc<str> = self.name.into();
         Ok(Blueprint {
             id: ActorId::next(),
@@ -253,7 +253,11 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
         })
     }
 
-    fn checkpoints(&self, entry: &ActorEntry) -> Result<Option<Arc<Checkpoints>>, SpawnError> {
+    fn checkpoints(
+        &self,
+        entry: &ActorEntry,
+        is_in_process: bool,
+    ) -> Result<Option<Arc<Checkpoints>>, SpawnError> {
         let Some(every) = self.checkpoint_every else {
             return Ok(None);
         };
@@ -264,13 +268,19 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
         let every = NonZeroU32::new(every).ok_or_else(|| {
             refused("there is none with `checkpoint_every(0)`: set it to 1 or more, or leave it out")
         })?;
-        let outlive_process = matches!(self.restart, Restart::OnFailure { max: 1.. });
+        let outlive_process = is_in_process && matches!(self.restart, Restart::OnFailure { max: 1.. });
         let outlive_panic = self.on_panic == OnPanic::Rebuild;
         if !outlive_process && !outlive_panic {
-            return Err(refused(
-                "nobody reads them, because the actor is never built again: add `restart(Restart::OnFailure { .. })` or \
-                 `on_panic(OnPanic::Rebuild)`",
-            ));
+            return Err(refused(match is_in_process {
+                true => {
+                    "nobody reads them, because the actor is never built again: add `restart(Restart::OnFailure { .. })` or \
+                     `on_panic(OnPanic::Rebuild)`"
+                }
+                false => {
+                    "nobody reads them, because an actor in this process is built again after a panic only: add \
+                     `on_panic(OnPanic::Rebuild)`, or spawn the actor in a worker process"
+                }
+            }));
         }
         if (entry.checkpoint)().is_none() {
             return Err(refused(

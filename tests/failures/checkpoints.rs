@@ -411,9 +411,17 @@ fn rft_06_checkpoints_that_nobody_would_read_or_make_are_refused() -> Result<()>
             spawn()
                 .restart(Restart::OnFailure { max: 0 })
                 .checkpoint_every(1)
-                .in_thread()
+                .in_process()
                 .map(drop),
             "add `restart",
+        ),
+        (
+            spawn().restart(RESTART).checkpoint_every(1).in_thread().map(drop),
+            "in a worker process",
+        ),
+        (
+            spawn().restart(RESTART).checkpoint_every(1).inline().map(drop),
+            "in a worker process",
         ),
         (
             runtime
@@ -507,5 +515,54 @@ fn rft_06_a_death_at_any_moment_leaves_a_whole_checkpoint_of_all_answered_calls(
         killer.join().expect("the killer");
         assert!(large.call().is_whole().wait()?);
     }
+    Ok(())
+}
+
+/// An actor whose state has a reference, which means nothing outside the running processes.
+struct Holder {
+    held: Option<Ref<i64>>,
+}
+
+#[actor]
+impl Holder {
+    pub fn new() -> Self {
+        Holder { held: None }
+    }
+
+    pub fn hold(&mut self, held: Ref<i64>) {
+        self.held = Some(held);
+    }
+
+    pub fn read(&self) -> Result<i64> {
+        let held = self.held.as_ref().ok_or("nothing is held")?;
+        Ok(*held.fetch()?)
+    }
+}
+
+impl Checkpoint for Holder {
+    type State = Option<Ref<i64>>;
+
+    fn save(&self) -> Result<Self::State> {
+        Ok(self.held.clone())
+    }
+
+    fn restore(&mut self, held: Self::State) -> Result<()> {
+        self.held = held;
+        Ok(())
+    }
+}
+
+#[test]
+fn rft_06_a_reference_in_a_checkpoint_is_refused_and_the_actor_goes_on() -> Result<()> {
+    let runtime = Runtime::new();
+    let spawn = runtime.spawn::<Holder>("holder", ()).restart(RESTART);
+    let holder = spawn.checkpoint_every(1).in_process()?;
+    let graph = runtime.compile(|held: Edge<Ref<i64>>| holder.hold(&held))?;
+    let error = graph.execute(runtime.put(7)?).wait().unwrap_err();
+    let Some(CheckpointError::NotSaved { reason, .. }) = error.downcast_ref() else {
+        panic!("{error}");
+    };
+    assert!(reason.contains("reference"), "{reason}");
+    assert_eq!(holder.call().read().wait()?, 7);
     Ok(())
 }
