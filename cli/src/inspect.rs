@@ -10,16 +10,22 @@ use crate::args::InspectArgs;
 /// Prints a table of the runtimes of a process, and to the error stream the number of rows that it lacks.
 ///
 /// # Errors
-/// The process cannot be asked.
+/// The process cannot be asked, or one of its runtimes has not answered: what the others have is printed before.
 pub fn run(topic: InspectTopic, args: &InspectArgs) -> anyhow::Result<()> {
-    let runtimes = inspect(args.pid, topic, args.limit)?;
+    let (mut runtimes, mut failed) = (Vec::new(), None);
+    for InspectedRuntime { number, table, .. } in inspect(args.pid, topic, args.limit)? {
+        match table {
+            Ok(table) => runtimes.push((number, table)),
+            Err(error) => failed = failed.or(Some((number, error))),
+        }
+    }
     let text = match args.json {
         true => lines(&runtimes)?,
         false => tables(&runtimes),
     };
     // The errors are ignored: a reader that has closed the pipe needs no more text.
     let _ = io::stdout().write_all(text.as_bytes());
-    for InspectedRuntime { number, table, .. } in &runtimes {
+    for (number, table) in &runtimes {
         if table.left_out > 0 {
             let (left, shown) = (table.left_out, table.rows.len());
             let _ = writeln!(
@@ -29,13 +35,16 @@ pub fn run(topic: InspectTopic, args: &InspectArgs) -> anyhow::Result<()> {
             );
         }
     }
-    Ok(())
+    match failed {
+        Some((number, error)) => Err(anyhow::Error::new(error).context(format!("runtime {number}"))),
+        None => Ok(()),
+    }
 }
 
 /// One JSON object a line: the number of the runtime, and each value under the name of its column.
-fn lines(runtimes: &[InspectedRuntime]) -> serde_json::Result<String> {
+fn lines(runtimes: &[(u32, InspectTable)]) -> serde_json::Result<String> {
     let mut text = String::new();
-    for InspectedRuntime { number, table, .. } in runtimes {
+    for (number, table) in runtimes {
         for row in &table.rows {
             let mut object = Map::new();
             object.insert("runtime".to_owned(), (*number).into());
@@ -60,9 +69,9 @@ fn json(value: &InspectValue) -> Value {
 }
 
 /// A table for each runtime. A number before it, if there are several.
-fn tables(runtimes: &[InspectedRuntime]) -> String {
+fn tables(runtimes: &[(u32, InspectTable)]) -> String {
     let mut text = String::new();
-    for InspectedRuntime { number, table, .. } in runtimes {
+    for (number, table) in runtimes {
         if runtimes.len() > 1 {
             text.push_str(&format!("runtime {number}\n"));
         }
@@ -142,8 +151,7 @@ mod tests {
 
     #[test]
     fn a_row_of_json_has_the_runtime_and_every_column_by_its_name() {
-        let (number, table) = (3, table());
-        let text = lines(&[InspectedRuntime { number, table }]).unwrap();
+        let text = lines(&[(3, table())]).unwrap();
         let row: Value = serde_json::from_str(text.lines().next_back().unwrap()).unwrap();
         assert_eq!(
             row,

@@ -481,4 +481,23 @@ fn an_answer_of_another_version_or_of_a_liar_is_an_error_that_says_so() {
         });
         assert!(heard.contains(&said), "{heard}");
     }
+
+    // A runtime that answers is shown beside one that does not.
+    let runtime = Runtime::new();
+    let _worker = runtime.worker("a").unwrap();
+    let name = format!("selvedge-inspect-{pid}-200");
+    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| drop(listener.accept().unwrap()));
+        look("members", pid, &["--json"])
+    });
+    let (rows, said) = (
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    );
+    assert!(
+        rows.lines().count() == 2 && rows.contains(r#""worker":"a""#),
+        "{rows}"
+    );
+    assert!(!output.status.success() && said.contains("runtime 200"), "{said}");
 }

@@ -13,16 +13,16 @@ use crate::platform::inspect_socket::{Absent, InspectSpot, find, parent, process
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A runtime of a process, and what it has answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct InspectedRuntime {
     /// The number of the runtime among those that its process has made, from 1.
     pub number: u32,
-    /// The answer.
-    pub table: InspectTable,
+    /// The answer, or the reason that there is none.
+    pub table: Result<InspectTable, InspectError>,
 }
 
-/// Asks the runtimes of a process for a table of at most `rows_max` rows, and of at most 10 000. The answer comes from a thread that has no
-/// other work, so it also comes from a program whose threads are all busy or stuck.
+/// Asks the runtimes of a process, one after the other, for a table of at most `rows_max` rows, and of at most 10 000. The answer comes
+/// from a thread that has no other work, so it also comes from a program whose threads are all busy or stuck. Each runtime has 5 s to answer.
 ///
 /// ```
 /// # use selvedge_core as selvedge;
@@ -32,14 +32,14 @@ pub struct InspectedRuntime {
 /// let runtime = Runtime::new();
 /// # if cfg!(not(target_os = "linux")) { return Ok(()); }
 /// let worker = runtime.worker("a")?;
-/// let answers = inspect(std::process::id(), InspectTopic::Members, 10)?; // as another process would
-/// assert_eq!(answers[0].table.rows.len(), 2);
+/// let mut answers = inspect(std::process::id(), InspectTopic::Members, 10)?; // as another process would
+/// assert_eq!(answers.remove(0).table?.rows.len(), 2);
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// # Errors
-/// [`InspectError`].
+/// The [`InspectError`] of the first runtime, if none gives a table.
 pub fn inspect(
     pid: u32,
     topic: InspectTopic,
@@ -51,18 +51,15 @@ pub fn inspect(
         Absent::OtherNetwork => InspectError::OtherNetwork { pid },
         Absent::System(source) => InspectError::System { pid, source },
     })?;
-    let deadline = Instant::now() + ANSWER_TIMEOUT;
     let question = InspectQuestion {
         topic,
         rows_max: rows_max as u64,
     };
-    let mut answers = Vec::new();
-    for spot in spots {
-        if let Some(table) = ask(&spot, pid, question, deadline)? {
-            let number = spot.number();
-            answers.push(InspectedRuntime { number, table });
-        }
-    }
+    let answer = |spot: &InspectSpot| {
+        let (number, table) = (spot.number(), ask(spot, pid, question).transpose()?);
+        Some(InspectedRuntime { number, table })
+    };
+    let answers: Vec<_> = spots.iter().filter_map(answer).collect();
     if answers.is_empty() {
         let others = processes();
         let parent = parent(pid).filter(|parent| others.contains(parent));
@@ -71,7 +68,11 @@ pub fn inspect(
             None => InspectError::NoRuntime { pid, others },
         });
     }
-    Ok(answers)
+    if answers.iter().any(|answer| answer.table.is_ok()) {
+        return Ok(answers);
+    }
+    let first = answers.into_iter().find_map(|answer| answer.table.err());
+    first.map_or_else(|| Ok(Vec::new()), Err)
 }
 
 /// Asks one runtime; `None` if it has ended.
@@ -79,8 +80,8 @@ fn ask(
     spot: &InspectSpot,
     pid: u32,
     question: InspectQuestion,
-    deadline: Instant,
 ) -> Result<Option<InspectTable>, InspectError> {
+    let deadline = Instant::now() + ANSWER_TIMEOUT;
     let conversation = || {
         let Some(stream) = spot.connect()? else {
             return Ok(None);

@@ -11,8 +11,9 @@ use crate::platform::inspect_socket::InspectStream;
 pub(super) const PROTOCOL: u32 = 1;
 /// The version of selvedge, which people can compare.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The length of an answer that nobody sends or reads beyond.
-pub(super) const BODY_BYTES_MAX: usize = 64 << 20;
+/// The length of an answer that nobody sends or reads beyond. A hostile one of this length is decoded to 32 times as many bytes at most: a
+/// byte of it can be a value of a row.
+pub(super) const BODY_BYTES_MAX: usize = 8 << 20;
 
 const MAGIC: [u8; 8] = *b"selvedge";
 /// The length of a question, and of the head of an answer.
@@ -190,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_table_that_is_too_long_loses_rows_and_says_how_many() {
-        let text = InspectValue::Text("x".repeat(10 << 20));
+        let text = InspectValue::Text("x".repeat(BODY_BYTES_MAX / 6));
         let table = InspectTable::of(&["text"], std::iter::repeat_n(vec![text], 10), 10);
         let body = encoded(&table).unwrap();
         assert!(body.len() <= BODY_BYTES_MAX);
