@@ -369,7 +369,9 @@ fn rser_08_bytes_of_a_users_own_format_arrive_untouched_and_are_not_copied_out_o
     use bytes::Bytes;
     use selvedge_channels::DType;
 
-    let own = Bytes::from(serde_json::to_vec(&(0..9000).collect::<Vec<u32>>()).unwrap());
+    // An interpreter takes a minute for 100 000 bytes.
+    let last = if cfg!(miri) { 499 } else { 8999 };
+    let own = Bytes::from(serde_json::to_vec(&(0..=last).collect::<Vec<u32>>()).unwrap());
     let tensor = Tensor::from_bytes(DType::U8, &[own.len()], own.clone()).unwrap();
     let lies_at = tensor.bytes().as_ptr();
     let aligned = tensor.into_bytes().unwrap();
@@ -389,5 +391,5 @@ fn rser_08_bytes_of_a_users_own_format_arrive_untouched_and_are_not_copied_out_o
         (7, &own, &own[..], vec![0xff, 0])
     );
     let numbers: Vec<u32> = serde_json::from_slice(&arrived).unwrap();
-    assert_eq!(numbers[8999], 8999);
+    assert_eq!(numbers.last(), Some(&last));
 }
