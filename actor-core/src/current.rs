@@ -1,8 +1,8 @@
-//! The surroundings of the user code on a thread: the runtime of a remote function, and its place among the threads of its
+//! The surroundings of the user code on a thread: the runtime of a remote function or an actor, and its place among the threads of its
 //! process.
 //!
 //! A remote function finds its runtime here, also if it has made a runtime of its own: only the one that runs the function
-//! is ever noted. A function that waits gives its place to another one for the time, so functions that wait for each
+//! is ever noted. An actor with a thread finds the runtime that spawned it. A function that waits gives its place to another one for the time, so functions that wait for each
 //! other never use up all places.
 
 use std::any::Any;
@@ -27,6 +27,17 @@ pub(crate) trait Place: Send + Sync {
 
     /// The function goes on, with a place.
     fn resume(&self);
+}
+
+/// The place of an actor. The thread is the actor's own, so a wait on it keeps nobody from running.
+pub(crate) struct OwnThread;
+
+impl Place for OwnThread {
+    fn block(&self) -> Result<(), NoBlocking> {
+        Ok(())
+    }
+
+    fn resume(&self) {}
 }
 
 /// The runtime and the place of the function that runs on a thread.

@@ -11,6 +11,7 @@
     reason = "references are what is tested"
 )]
 
+mod actors;
 mod between;
 mod channels;
 mod control_plane;

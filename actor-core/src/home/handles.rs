@@ -248,7 +248,9 @@ impl Lane {
         if inner.directory.is_closed() {
             return Err(SpawnError::Shutdown);
         }
-        let started = LaneThread::start(self.id(), self.name()).map_err(SpawnError::Control)?;
+        let current = self.runtime.remote().current_of_actors();
+        let started =
+            LaneThread::start(self.id(), self.name(), Some(current)).map_err(SpawnError::Control)?;
         inner.directory.add_lane(&started);
         Ok(started)
     }

@@ -11,6 +11,7 @@ use parking_lot::{Condvar, Mutex};
 use selvedge_channels::dispose;
 
 use crate::call::request::{ActorCall, CallFault};
+use crate::current::{Current, within_current};
 use crate::id::LaneId;
 use crate::lane::host::LaneState;
 use crate::lane::mailbox::{LaneMessage, Mailbox};
@@ -44,14 +45,14 @@ struct EndState {
 }
 
 impl LaneThread {
-    /// Starts the thread, with the name `lane <name>`.
-    pub(crate) fn start(id: LaneId, name: &str) -> io::Result<Arc<Self>> {
+    /// Starts the thread, with the name `lane <name>`. The user code on it has these surroundings.
+    pub(crate) fn start(id: LaneId, name: &str, current: Option<Arc<Current>>) -> io::Result<Arc<Self>> {
         let mailbox = Arc::new(Mailbox::default());
         let ended = Arc::new(EndSignal::default());
         let run = {
             let mailbox = Arc::clone(&mailbox);
             let ended = Arc::clone(&ended);
-            move || live(id, &mailbox, &ended)
+            move || live(id, &mailbox, &ended, current.as_ref())
         };
         // The name of a thread must not contain NUL.
         let thread_name = format!("lane {name}").replace('\0', "?");
@@ -155,12 +156,15 @@ thread_local! {
     static GONE: RefCell<Option<Gone>> = const { RefCell::new(None) };
 }
 
-fn live(id: LaneId, mailbox: &Arc<Mailbox>, ended: &Arc<EndSignal>) {
+fn live(id: LaneId, mailbox: &Arc<Mailbox>, ended: &Arc<EndSignal>, current: Option<&Arc<Current>>) {
     GONE.set(Some(Gone(Arc::clone(ended))));
     // User code is guarded where it is called. This guard is for bugs of selvedge, because the end must be announced.
     dispose(catch_unwind(AssertUnwindSafe(|| {
-        let mut state = LaneState::new(id, Arc::clone(mailbox));
-        state.run();
+        let run = || LaneState::new(id, Arc::clone(mailbox)).run();
+        match current {
+            Some(current) => within_current(current, run),
+            None => run(),
+        }
     })));
     mailbox.close();
     let waiting = {
@@ -232,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_lane_outlives_the_drop_of_what_a_program_panicked_with() {
-        let lane = LaneThread::start(LaneId(1), "l").unwrap();
+        let lane = LaneThread::start(LaneId(1), "l", None).unwrap();
         let (told, panics) = channel();
         for program in [Box::new(Throws) as Box<dyn Program>, Box::new(Leaves(None))] {
             let told = told.clone();
@@ -256,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_program_behind_the_end_of_its_lane_is_told_of_as_ended() {
-        let lane = LaneThread::start(LaneId(1), "l").unwrap();
+        let lane = LaneThread::start(LaneId(1), "l", None).unwrap();
         let (begun, has_begun) = channel();
         let (go, held) = channel();
         let waits = Box::new(Waits(Some(Held { begun, go: held })));
@@ -284,7 +288,7 @@ mod tests {
 
     #[test]
     fn what_a_thread_drops_at_its_end_holds_up_no_join_beyond_its_deadline_and_no_lane_that_is_added() {
-        let lane = LaneThread::start(LaneId(1), "l").unwrap();
+        let lane = LaneThread::start(LaneId(1), "l", None).unwrap();
         let (begun, has_begun) = channel();
         let (go, held) = channel();
         let leaves = Box::new(Leaves(Some(Held { begun, go: held })));
@@ -299,7 +303,7 @@ mod tests {
             let lane = Arc::clone(&lane);
             move || {
                 directory.add_lane(&lane);
-                let other = LaneThread::start(LaneId(2), "m").unwrap();
+                let other = LaneThread::start(LaneId(2), "m", None).unwrap();
                 directory.add_lane(&other);
                 other.stop();
                 directory.lane(lane.id()).is_some()

@@ -21,7 +21,7 @@ use selvedge_objects::refs::REFERENCES;
 
 use crate::call::remote_error::RemoteError;
 use crate::cancel::CallCancel;
-use crate::current::{Current, Place};
+use crate::current::{Current, OwnThread, Place};
 use crate::failure::wake;
 use crate::hub::lead::Lead;
 use crate::hub::post::{Post, Receiver};
@@ -82,10 +82,11 @@ pub(crate) struct Remote {
     currents: OnceLock<Currents>,
 }
 
-/// The surroundings of blocking and of async functions.
+/// The surroundings of blocking functions, of async ones, and of actors.
 struct Currents {
     blocking: Arc<Current>,
     overlapping: Arc<Current>,
+    of_actors: Arc<Current>,
 }
 
 impl Remote {
@@ -223,6 +224,7 @@ impl Remote {
             Currents {
                 blocking: current(Arc::new(self.executor.clone())),
                 overlapping: current(Arc::new(AsyncPlace)),
+                of_actors: current(Arc::new(OwnThread)),
             }
         })
     }
@@ -235,6 +237,11 @@ impl Remote {
         } else {
             &currents.blocking
         })
+    }
+
+    /// The surroundings of actors on threads of their own.
+    pub(crate) fn current_of_actors(&self) -> Arc<Current> {
+        Arc::clone(&self.currents().of_actors)
     }
 
     /// The lead of those that wait for letters.

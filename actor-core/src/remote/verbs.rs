@@ -21,19 +21,21 @@ use crate::remote::request::Request;
 use crate::runtime::{Inner, Runtime};
 use crate::waiting::WaitPermit;
 
-/// An error: the thread runs no remote function, or the function's runtime has ended.
+/// An error: the thread runs neither a remote function nor an actor, or their runtime has ended.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no runtime here: only the thread of a remote function has a current one")]
+#[error(
+    "no runtime here: only the threads of remote functions and of actors have a current one, which an inline actor is not given"
+)]
 pub struct NoRuntime;
 
 selvedge_channels::debug_is_report!(NoRuntime);
 
 impl Runtime {
-    /// The runtime of the remote function that runs on this thread. A runtime that the function has made itself is another
-    /// one.
+    /// The runtime of the remote function or the actor that runs on this thread. A runtime that they have made themselves is another
+    /// one. An inline actor has none, because it runs on the thread of whoever drives it.
     ///
     /// # Errors
-    /// [`NoRuntime`] outside of a remote function, and once the runtime has ended.
+    /// [`NoRuntime`] on a thread that runs neither, and once the runtime has ended.
     pub fn current() -> Result<Runtime, NoRuntime> {
         let current = current().ok_or(NoRuntime)?;
         let inner = current.owner.downcast_ref::<Weak<Inner>>();

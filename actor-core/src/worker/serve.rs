@@ -288,7 +288,8 @@ impl WorkerLanes {
         if let Some(lane) = self.lanes.get(&id) {
             return Ok(Arc::clone(lane));
         }
-        let lane = LaneThread::start(id, name).map_err(Failure::from_error)?;
+        let current = self.runtime.as_ref().map(|it| it.remote().current_of_actors());
+        let lane = LaneThread::start(id, name, current).map_err(Failure::from_error)?;
         self.lanes.insert(id, Arc::clone(&lane));
         Ok(lane)
     }
@@ -334,7 +335,9 @@ impl WorkerLanes {
     /// Has a loader make programs. It finds this process's runtime.
     fn load_programs(&self, kind: &str, bytes: &[u8]) -> Result<LoadedPrograms, String> {
         match &self.runtime {
-            Some(runtime) => within_current(&runtime.remote().current(false), || load_programs(kind, bytes)),
+            Some(runtime) => within_current(&runtime.remote().current_of_actors(), || {
+                load_programs(kind, bytes)
+            }),
             None => load_programs(kind, bytes),
         }
     }

@@ -1,0 +1,55 @@
+//! Actors whose methods put values, fetch them and submit calls.
+
+use selvedge::prelude::*;
+
+#[remote(pure)]
+fn doubled(x: u64) -> u64 {
+    2 * x
+}
+
+struct Archive;
+
+#[actor]
+impl Archive {
+    pub fn new() -> Result<Self> {
+        Ok(Archive)
+    }
+
+    /// Puts numbers, and returns the sum of what it fetches.
+    pub fn stored(&mut self, numbers: Vec<u64>) -> Result<u64> {
+        let kept = Runtime::current()?.put(numbers)?;
+        Ok(kept.fetch()?.iter().sum())
+    }
+
+    pub fn submitted(&mut self, x: u64) -> Result<u64> {
+        Ok(*Runtime::current()?.submit(doubled::remote(x)).fetch()?)
+    }
+
+    pub async fn called(&self, x: u64) -> Result<u64> {
+        Ok(Runtime::current()?.call(doubled::remote(x)).await?)
+    }
+}
+
+#[test]
+fn an_actor_with_a_thread_finds_the_runtime_that_spawned_it() -> Result<()> {
+    let runtime = Runtime::new();
+    for place in [Placement::Thread, Placement::Process] {
+        let archive = runtime.spawn::<Archive>("archive", ()).place(place)?;
+        assert_eq!(archive.call().stored(vec![1, 2, 3]).wait()?, 6, "{place}");
+        assert_eq!(archive.call().submitted(4).wait()?, 8, "{place}");
+        assert_eq!(archive.call().called(5).wait()?, 10, "{place}");
+        let graph = runtime.compile(|x: Edge<u64>| archive.submitted(&archive.called(&x)))?;
+        assert_eq!(graph.execute(6).wait()?, 24, "{place}");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_inline_actor_has_no_runtime_and_neither_has_a_thread_of_the_user() -> Result<()> {
+    let runtime = Runtime::new();
+    let archive = runtime.spawn::<Archive>("archive", ()).inline()?;
+    let refused = archive.call().submitted(4).wait().unwrap_err();
+    assert!(refused.to_string().contains("no runtime here"), "{refused}");
+    assert!(Runtime::current().is_err());
+    Ok(())
+}
