@@ -153,6 +153,17 @@ fn parameters_by_reference_take_what_they_borrow_from() {
 }
 
 #[test]
+fn jrem_17_the_error_of_a_submitted_call_keeps_its_type_also_in_one_that_reads_its_value() {
+    let runtime = Runtime::new();
+    let _worker = runtime.worker("w").unwrap();
+    let odd = runtime.submit(halved::remote(7));
+    for value in [&odd, &runtime.submit(halved::remote(&odd))] {
+        let error = value.fetch().unwrap_err();
+        assert_eq!(error.downcast_ref::<Odd>(), Some(&Odd(7)), "{error}");
+    }
+}
+
+#[test]
 fn jrem_17_an_error_keeps_its_type_and_a_panic_its_text() {
     let runtime = Runtime::new();
     assert_eq!(runtime.call(halved::remote(8)).wait().unwrap(), 4);

@@ -65,6 +65,11 @@ fn mortal_once(path: &str, lives: usize) -> usize {
     noted(path, lives)
 }
 
+#[remote(pure)]
+fn same_number(number: usize) -> usize {
+    number
+}
+
 fn noted(path: &str, lives: usize) -> usize {
     use std::io::Write;
     let mut file = std::fs::OpenOptions::new()
@@ -205,6 +210,28 @@ fn rft_11_a_pure_call_runs_again_when_its_worker_dies_and_any_other_is_lost() {
     assert!(matches!(lost(&error), Lost::NotPure { .. }), "{error}");
     assert!(error.to_string().contains("mortal_once"), "{error}");
     assert_eq!(notes.runs(), 1);
+    drop(workers);
+}
+
+#[remote]
+fn why_lost(value: Ref<usize>) -> String {
+    let error = value.fetch().unwrap_err();
+    lost(&error).to_string()
+}
+
+#[test]
+fn rft_11_whoever_needs_a_lost_value_in_any_process_gets_the_reason_as_its_type() {
+    let runtime = Runtime::new();
+    let workers = with_workers::<3>(&runtime);
+    let notes = Notes::new("mortal-once-read");
+    let value = runtime.submit(mortal_once::remote(&notes.0, 2));
+    let reads = runtime.submit(same_number::remote(&value));
+    let why = lost(&value.fetch().unwrap_err()).to_string();
+    let error = reads.fetch().unwrap_err();
+    assert_eq!(lost(&error).to_string(), why);
+    assert!(error.to_string().contains("same_number"), "{error}");
+    let elsewhere = runtime.submit(why_lost::remote(&value));
+    assert_eq!(*elsewhere.fetch().unwrap(), why);
     drop(workers);
 }
 

@@ -14,6 +14,7 @@ use crate::error_codec::{ErrorCodec, SharedError};
 use crate::failure::{Failure, FailureReport};
 use crate::fnv::{FNV_OFFSET, fnv1a};
 use crate::lane::program::ProgramLoader;
+use crate::lineage::LOSSES;
 use crate::remote::function::FUNCTIONS;
 
 /// All actor types of the program. `#[actor]` adds to the list at link time.
@@ -97,7 +98,7 @@ pub fn decode_error(type_name: &str, bytes: &[u8]) -> Option<(&'static ErrorCode
     let mut codecs = methods
         .filter_map(|method| (method.error)())
         .chain(functions)
-        .chain([&CHECKPOINT_ERRORS])
+        .chain([&CHECKPOINT_ERRORS, &LOSSES])
         .filter(|codec| codec.type_name() == type_name);
     let codec = codecs.next()?;
     if codecs.any(|other| other.id() != codec.id()) {
@@ -109,21 +110,28 @@ pub fn decode_error(type_name: &str, bytes: &[u8]) -> Option<(&'static ErrorCode
 /// Returns the failure of another process with the user's own error in it, if its report contains the error and serde
 /// knows the error's type here.
 pub(crate) fn typed(failure: Failure) -> Failure {
-    let Failure::Error { error, .. } = &failure else {
-        return failure;
+    match failure {
+        Failure::Unmade { functions, failure } => {
+            let failure = typed(*failure);
+            functions.into_iter().rev().fold(failure, Failure::unmade)
+        }
+        failure => own_error(&failure).unwrap_or(failure),
+    }
+}
+
+fn own_error(failure: &Failure) -> Option<Failure> {
+    let Failure::Error { error, .. } = failure else {
+        return None;
     };
-    let decoded = error.downcast_ref::<FailureReport>().and_then(|report| {
-        let encoded = report.encoded.as_deref()?;
-        let (codec, error) = decode_error(&report.type_name, encoded)?;
-        let own = Failure::Error {
-            type_name: codec.type_name(),
-            error,
-            codec: Some(codec),
-        };
-        let functions = report.functions.iter().rev().cloned();
-        Some(functions.fold(own, Failure::unmade))
-    });
-    decoded.unwrap_or(failure)
+    let report = error.downcast_ref::<FailureReport>()?;
+    let (codec, error) = decode_error(&report.type_name, report.encoded.as_deref()?)?;
+    let own = Failure::Error {
+        type_name: codec.type_name(),
+        error,
+        codec: Some(codec),
+    };
+    let functions = report.functions.iter().rev().cloned();
+    Some(functions.fold(own, Failure::unmade))
 }
 
 /// Finds the actor type with this [key](ActorEntry::key).

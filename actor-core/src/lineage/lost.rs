@@ -1,7 +1,12 @@
 //! The reasons that a value cannot be made again.
 
+use std::sync::Arc;
+
 use selvedge_cluster::peer::ProcessId;
 use serde::{Deserialize, Serialize};
+
+use crate::error_codec::ErrorCodec;
+use crate::failure::Failure;
 
 /// The event by which a call or its value was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]
@@ -98,3 +103,16 @@ pub enum Lost {
 }
 
 selvedge_channels::debug_is_report!(Lost);
+
+/// The codec of losses, which are the same to whoever fetches the value, or that of a call that reads it, in any process.
+pub(crate) static LOSSES: ErrorCodec = ErrorCodec::of::<Lost>();
+
+impl From<Lost> for Failure {
+    fn from(why: Lost) -> Self {
+        Failure::Error {
+            type_name: LOSSES.type_name(),
+            error: Arc::new(why),
+            codec: Some(&LOSSES),
+        }
+    }
+}

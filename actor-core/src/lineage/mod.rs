@@ -28,6 +28,7 @@ mod table;
 mod model;
 
 pub use call_digest::CallDigest;
+pub(crate) use lost::LOSSES;
 pub use lost::{Loss, Lost};
 pub(crate) use table::{Lineage, LineageStep, Spec};
 

@@ -19,7 +19,7 @@ impl<T> Ref<T> {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(failure)) => Err(FetchError::Failed {
                 id,
-                failure: again(&failure),
+                failure: typed(again(&failure)),
             }),
             Err(_) => Err(FetchError::Freed { id }),
         }

@@ -23,7 +23,7 @@ impl Board {
         let call = self.objects.get(&object).copied();
         let known = call.and_then(|call| Some((call, self.tasks.get_mut(&call)?)));
         let Some((call, task)) = known else {
-            let failure = Failure::from_error(Lost::Put { why: copy.why });
+            let failure = Failure::from(Lost::Put { why: copy.why });
             effects.push(TaskEffect::Fill(object, Err(Arc::new(failure))));
             return effects.push(TaskEffect::DropContent(Ok(value)));
         };

@@ -536,7 +536,7 @@ impl Board {
 
     /// The content of a value that is lost.
     pub(super) fn lost(&self, call: u64, why: Lost) -> Content {
-        let failure = Failure::from_error(why).unmade(self.place(call));
+        let failure = Failure::from(why).unmade(self.place(call));
         Err(Arc::new(failure))
     }
 

@@ -80,7 +80,7 @@ impl<Out> Execution<Out> {
 fn failure(error: ExecError, graph: &str) -> Failure {
     match error.graph_goes_on() {
         true => Failure::from_error(error),
-        false => Failure::from_error(Lost::GraphEnded {
+        false => Failure::from(Lost::GraphEnded {
             graph: graph.to_owned(),
             reason: error.to_string(),
         }),
