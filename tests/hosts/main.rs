@@ -18,6 +18,9 @@ mod guests;
 mod guests_ends;
 mod interrupt;
 mod jobs;
+#[path = "../killing/mod.rs"]
+mod killing;
+mod losses;
 mod managers;
 mod members;
 mod names;
@@ -29,8 +32,12 @@ mod ports;
 mod refused;
 mod resets;
 mod slurm;
+#[path = "../spilled/mod.rs"]
+mod spilled;
 mod ssh;
 mod sshd;
+#[path = "../storm/mod.rs"]
+mod storm;
 #[cfg(feature = "tls")]
 mod tls;
 mod topology;

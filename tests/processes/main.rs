@@ -13,6 +13,8 @@ mod actors;
 mod alone;
 #[path = "../census/mod.rs"]
 mod census;
+#[path = "../killing/mod.rs"]
+mod killing;
 #[path = "../spilled/mod.rs"]
 mod spilled;
 
@@ -24,7 +26,6 @@ mod everything;
 mod fork;
 mod kill;
 mod killed_peers;
-mod killing;
 mod lending;
 mod memory;
 mod no_leak;

@@ -5,6 +5,7 @@
 //!   that wait for guests (`launched`).
 //! - `router ENDPOINT`, `routed-worker ROUTER`, `routed-driver ROUTER HOST..`: a router of zenoh, and those who meet there (`routed`; with the
 //!   feature `cluster`).
+//! - `storm ADDRESS COOKIE FOLDER`: a driver of calls on hosts that the test strikes (`storm_driver`).
 //! - `ssh .. HOST COMMAND`: stands in for `ssh` (`stand_in`).
 
 #[cfg(target_os = "linux")]
@@ -12,6 +13,9 @@
 mod census;
 #[cfg(target_os = "linux")]
 mod driver;
+#[cfg(target_os = "linux")]
+#[path = "../../killing/mod.rs"]
+mod killing;
 #[cfg(target_os = "linux")]
 mod launched;
 #[cfg(target_os = "linux")]
@@ -24,6 +28,11 @@ mod routed;
 mod stand_in;
 #[cfg(target_os = "linux")]
 mod steps;
+#[cfg(target_os = "linux")]
+#[path = "../../storm/mod.rs"]
+mod storm;
+#[cfg(target_os = "linux")]
+mod storm_driver;
 
 #[cfg(target_os = "linux")]
 fn main() -> anyhow::Result<()> {
@@ -41,6 +50,7 @@ fn main() -> anyhow::Result<()> {
         #[cfg(feature = "cluster")]
         ["routed-driver", router, ref hosts @ ..] => routed::driver(router, hosts),
         ["guests", address, cookie, count] => launched::by_dialling(address, cookie, count.parse()?),
+        ["storm", address, cookie, folder] => storm_driver::run(address, cookie, folder),
         ["slurm-workers", count] => launched::by_slurm(count.parse()?),
         ["driver", load, silence_ms, worker_timeout_ms] => {
             driver::run(load, silence_ms.parse()?, worker_timeout_ms)

@@ -8,13 +8,13 @@ use std::process::{Command, Stdio};
 
 use selvedge_test_hosts::Hosts;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_selvedge-matrix");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_selvedge-matrix");
 
 /// A folder of one test, which is removed in the end.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn file(&self, name: &str, text: &str) -> String {
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
         let path = self.0.join(name);
         let mut options = fs::OpenOptions::new();
         let file = options

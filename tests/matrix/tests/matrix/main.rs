@@ -20,5 +20,8 @@ mod faults;
 mod guests;
 #[cfg(feature = "cluster")]
 mod nat;
+#[path = "../../../spilled/mod.rs"]
+mod spilled;
 mod sshd;
+mod storm;
 mod wire;

@@ -1,4 +1,5 @@
 //! `kill -9`, and the generator that chooses its moments and its victims.
+#![allow(dead_code, unreachable_pub, clippy::expect_used)] // every binary uses a part of the module, and a test may panic
 
 pub fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(pid as i32).expect("pid");
