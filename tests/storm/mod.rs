@@ -267,6 +267,17 @@ impl<'a, S: Site> Storm<'a, S> {
              died with a host and were made again; {lost} of {frail} calls that may not run again, or read such a one, were lost",
             audit.again, audit.of_dead
         );
+        self.drop_all();
+    }
+
+    /// Once nobody holds a value, nothing is left of the calls.
+    fn drop_all(&mut self) {
+        self.calls.clear();
+        wait_until(&(0, Vec::new(), Vec::new()), || {
+            let objects = self.runtime.objects();
+            (self.runtime.references().owned, objects.objects, objects.listed)
+        });
+        wait_until(&Vec::new(), || self.runtime.calls());
     }
 
     /// Lets the storm blow: calls are submitted, and processes die.
