@@ -3,10 +3,18 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 
 use super::transport::{Accepted, Acceptor, Halves, PeerInfo, Pending, Transport};
+
+/// The times for which the first attempts to connect wait for an answer. The one after them waits as long as the system does.
+///
+/// The system asks again 1 s, 3 s and 7 s after the first question that was lost, and a network that is there for a second at a time may
+/// miss all of these moments. With other attempts before, there is no second within the first four without a question.
+const FIRST_ATTEMPTS: [Duration; 2] = [Duration::from_millis(400), Duration::from_millis(800)];
 
 /// Streams over TCP, without encryption; `Tls` over it encrypts. A listener binds one interface, and a port that the system chooses unless
 /// one is given.
@@ -77,7 +85,7 @@ impl Transport for Tcp {
     }
 
     fn connect<'a>(&'a self, to: &'a PeerInfo) -> Pending<'a, Halves> {
-        Box::pin(async { halves(TcpStream::connect(&to.connect_at).await?) })
+        Box::pin(async { halves(connected(&to.connect_at).await?) })
     }
 
     fn listen(&self) -> Pending<'_, Box<dyn Acceptor>> {
@@ -105,6 +113,16 @@ impl Acceptor for TcpAcceptor {
         let (stream, from) = ready!(self.listener.poll_accept(cx))?;
         Poll::Ready(halves(stream).map(|halves| Accepted::new(halves, from.to_string())))
     }
+}
+
+/// Connects. A question that is lost is repeated sooner than the system does it.
+async fn connected(to: &str) -> io::Result<TcpStream> {
+    for patience in FIRST_ATTEMPTS {
+        if let Ok(answer) = timeout(patience, TcpStream::connect(to)).await {
+            return answer;
+        }
+    }
+    TcpStream::connect(to).await
 }
 
 fn halves(stream: TcpStream) -> io::Result<Halves> {

@@ -1,6 +1,14 @@
 //! Links of `selvedge-cluster` between hosts.
 
-use crate::support::{hosts, linked};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use selvedge_test_hosts::SocketState;
+
+use crate::support::{Talker, hosts, linked};
+
+/// The number that the kernel has for a socket that waits for an answer to its first packet.
+const SYN_SENT: SocketState = SocketState::Other(2);
 
 #[test]
 fn two_hosts_authenticate_and_exchange_frames() {
@@ -21,6 +29,27 @@ fn two_hosts_authenticate_and_exchange_frames() {
             (0, 0, 0, 0)
         );
     }
+}
+
+#[test]
+fn a_connection_that_nobody_answers_is_asked_for_again_by_another_attempt_and_made_after_the_cut() {
+    let Some(hosts) = hosts(2) else { return };
+    let (a, b) = (hosts.host(0), hosts.host(1));
+    let mut listener = Talker::start(b, &["listen", &b.address().to_string()]);
+    let line = listener.hear();
+    let address = line.strip_prefix("at ").expect(&line);
+    hosts.cut(a, b);
+    let mut dialer = Talker::start(a, &["dial", address]);
+    let (mut attempts, limit) = (BTreeSet::new(), Instant::now() + Duration::from_secs(60));
+    while attempts.len() < 2 {
+        assert!(Instant::now() < limit, "{attempts:?}");
+        let sockets = a.sockets().unwrap().into_iter();
+        let asking = sockets.filter(|socket| socket.state == SYN_SENT);
+        attempts.extend(asking.map(|socket| socket.local));
+    }
+    hosts.heal(a, b);
+    listener.expect("linked");
+    dialer.expect("linked");
 }
 
 #[test]
