@@ -10,11 +10,11 @@ pub use selvedge_compiler::CARRIERS;
 pub use selvedge_compiler::bind;
 pub use selvedge_compiler::bind::collective::{Adapter, BACKENDS, CONTRIBUTORS};
 pub use selvedge_core::{
-    ACTORS, ActorEntry, ActorState, Argument, Arguments, AsyncDriver, Begun, BoxError, CheckpointProbe,
-    ConstructorEntry, ConstructorTable, EXTENSIONS, ErrorCodec, ErrorProbe, Extension, FUNCTIONS, Failure,
-    Frame, FunctionEntry, FunctionFacts, InitEntry, ListLevel, MethodEntry, MethodFuture, MethodTable,
-    NoConstructor, OpaqueError, Overlap, ParamEntry, PartsProbe, PinnedState, PlainResult, RemoteBody,
-    Returned, SavedType, SendState, Sharing, StateProbe, TupleResult, TypedEntry, TypedError, UnsavedType,
-    ValueHere, WORKER_INITS, WireTupleResult, decoded,
+    ACTORS, ActorEntry, ActorState, Argument, Arguments, AsyncDriver, Begun, BindableTask, BoxError,
+    CheckpointProbe, ConstructorEntry, ConstructorTable, EXTENSIONS, ErrorCodec, ErrorProbe, Extension,
+    FUNCTIONS, Failure, Frame, FunctionEntry, FunctionFacts, InitEntry, ListLevel, MethodEntry, MethodFuture,
+    MethodTable, NoConstructor, OpaqueError, Overlap, ParamEntry, PartsProbe, PinnedState, PlainResult,
+    RemoteBody, Returned, SavedType, SendState, Sharing, StateProbe, TaskProbe, TupleResult, TypedEntry,
+    TypedError, UnbindableTask, UnsavedType, ValueHere, WORKER_INITS, WireTupleResult, decoded,
 };
 pub use selvedge_parallel::GlobalValue;

@@ -39,6 +39,7 @@ mod error_codec;
 mod failure;
 pub mod flags;
 mod fnv;
+mod function_actor;
 mod id;
 mod process_name;
 mod promise;
@@ -73,6 +74,7 @@ pub use actor::registry::{
 };
 pub use actor::sharing::{MethodFuture, Overlap, Sharing};
 pub use actor::state_probe::{PinnedState, SendState, StateProbe};
+pub use actor::task_probe::{BindableTask, TaskProbe, UnbindableTask};
 pub use actor::{ActorEntry, Compute, ConstructorEntry, Create, MethodEntry, MethodTable, ParamEntry};
 pub use actor_ref::ActorRef;
 #[doc(hidden)] // for the compiler
@@ -90,6 +92,8 @@ pub use deadline::deadline_after;
 pub use death::{Death, Exit};
 pub use error_codec::{ErrorCodec, SharedError};
 pub use failure::{Failure, FailureKind, FailureReport, FunctionPlace, panic_message, wake};
+#[doc(hidden)] // for the compiler
+pub use function_actor::FunctionActor;
 pub use home::handles::{EndError, Lane, Worker};
 pub use home::placement::{OnPanic, Placement, PlacementLabel, Restart, UnknownPlacement};
 pub use hub::{LinkTraffic, ServiceTraffic};

@@ -172,10 +172,14 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
     /// # Errors
     /// [`SpawnError::Constructor`]; [`SpawnError::Core`] if a core was named; [`SpawnError::Concurrency`].
     pub fn inline(self) -> Result<A::Handle, SpawnError> {
+        self.inline_actor().map(A::handle)
+    }
+
+    /// Spawns the actor as [`inline`](Self::inline) does.
+    pub(crate) fn inline_actor(self) -> Result<ActorRef, SpawnError> {
         let (runtime, restart) = (self.runtime, self.restart);
-        let blueprint = self.blueprint(false)?;
-        let actor = runtime.inner().spawn_inline(blueprint, restart)?;
-        Ok(A::handle(actor))
+let blueprint = self.blueprint(false)?;
+        runtime.inner().spawn_inline(blueprint, restart)
     }
 
     /// Spawns the actor on a thread of its own.

@@ -8,6 +8,7 @@ use syn::spanned::Spanned;
 use syn::{Error, GenericArgument, PathArguments, ReturnType, Type, parse_quote};
 
 /// The form in which a method takes an argument.
+#[derive(Clone)]
 pub(crate) enum Pass {
     /// By value.
     Owned,

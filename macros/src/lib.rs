@@ -22,6 +22,7 @@ use quote::quote;
 use syn::{Error, ImplItem, Item, ItemImpl, ItemTrait, Path, TraitItem};
 
 use crate::arguments::Arguments;
+use crate::entry::Site;
 use crate::parse::Constructors;
 
 /// Makes the type of an `impl` block an actor.
@@ -60,7 +61,8 @@ pub fn actor(attributes: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// The function stays as it is. Beside it stands a type of its name, and `name::remote(..)` describes a call, which
 /// `Runtime::call`, `cast`, `everywhere` and `scope` take. A process finds the function by its path and the text of its
-/// signature.
+/// signature. In a graph, `name::bind(..)` makes a call a task: the type is an actor without state, and `Runtime::spawn::<name>` gives
+/// it another place than the thread that executes the graph.
 ///
 /// - A parameter of type `T` takes a `T` or a `&T`, one of type `&T` too; `&str` takes a `&str` or a `String`, and `&[T]` a `&[T]`,
 ///   an array or a `Vec<T>`. Arguments are `Clone`, `Serialize` and `Deserialize`.
@@ -73,7 +75,14 @@ pub fn actor(attributes: TokenStream, item: TokenStream) -> TokenStream {
 ///   for another call, its place is free for others.
 #[proc_macro_attribute]
 pub fn remote(attributes: TokenStream, item: TokenStream) -> TokenStream {
-    remote::attribute(attributes.into(), item.into()).into()
+    remote::attribute(attributes.into(), item.into(), true).into()
+}
+
+/// [`macro@remote`] for functions of the library itself, in crates that know no graphs: `name::bind` is missing.
+#[doc(hidden)]
+#[proc_macro_attribute]
+pub fn remote_below_graphs(attributes: TokenStream, item: TokenStream) -> TokenStream {
+    remote::attribute(attributes.into(), item.into(), false).into()
 }
 
 /// Runs a function once in each process, before its first remote function. If the function fails, no remote function runs
@@ -147,7 +156,7 @@ fn inherent(mut block: ItemImpl, arguments: &Arguments, mistake: Option<Error>) 
     }
     let handle = handle::handle(&parsed);
     let rest = match &parsed.error {
-        None => entry::entry(&parsed, arguments),
+        None => entry::entry(&parsed, &Site::of(&parsed.actor), arguments, entry::own_entry),
         Some(error) => stub::stub(&parsed, error),
     };
     quote!(#block #handle #rest)

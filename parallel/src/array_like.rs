@@ -1,7 +1,7 @@
 //! Vectors for code that does not care where their elements are.
 
 use selvedge_core::Ref;
-use selvedge_macros::remote;
+use selvedge_macros::remote_below_graphs as remote;
 
 use crate::dist::{DistArray, DistError};
 use crate::shared::{SharedArray, SharedArrayError};

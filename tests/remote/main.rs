@@ -15,6 +15,7 @@ mod actors;
 mod between;
 mod channels;
 mod control_plane;
+mod bind;
 mod counting;
 mod defects;
 mod edges;

@@ -16,6 +16,7 @@ pub(crate) mod parts;
 pub(crate) mod registry;
 pub(crate) mod sharing;
 pub(crate) mod state_probe;
+pub(crate) mod task_probe;
 
 use std::any::TypeId;
 use std::fmt;
@@ -111,6 +112,19 @@ pub struct ParamEntry {
 }
 
 impl ActorEntry {
+    /// The entry of no actor.
+    pub(crate) const NONE: ActorEntry = ActorEntry {
+        name: "",
+        instance: None,
+        id: TypeId::of::<()>(),
+        place: "",
+        checkpoint: || None,
+        is_pinned: || false,
+        constructors: &[],
+        concurrency: 1,
+        methods: &[],
+    };
+
     /// The full name of the type, with the arguments of a generic one.
     #[must_use]
     pub fn full_name(&self) -> &'static str {

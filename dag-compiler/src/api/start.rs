@@ -68,6 +68,7 @@ impl Compile for Runtime {
             return Err(refuse(Code::InvalidOption, wrong, &location));
         }
         let bound = bind_graph::<I, O>(
+            self,
             options.name.as_deref(),
             options.inputs,
             options.transport,
@@ -82,7 +83,7 @@ impl Compile for Runtime {
         let BoundGraph { mut ir, recipe, .. } = bound;
         foreign(self, &ir, &recipe)?;
         for actor in &mut ir.actors {
-            actor.commutes = options.commuting.contains(&actor.id);
+            actor.commutes |= options.commuting.contains(&actor.id);
         }
         let leaves = ir.outputs.len();
         let engine = plan_and_start(self, options, ir, Arc::new(recipe))?;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use selvedge_channels::PayloadType;
-use selvedge_core::{ActorId, ActorRef, IdMap, IdSet};
+use selvedge_core::{ActorId, ActorRef, FunctionActor, IdMap, IdSet, Runtime};
 
 use super::constant::Constant;
 use super::ports::Splitter;
@@ -37,6 +37,10 @@ pub(super) fn numbered(taken: &mut BTreeMap<String, u32>, name: String) -> Strin
 /// A graph under construction.
 #[derive(Default)]
 pub(crate) struct Builder {
+    /// The runtime on which the graph will run; `None` once the graph is bound.
+    pub(super) runtime: Option<Runtime>,
+    /// The actors that stand for functions.
+    pub(super) functions: Vec<FunctionActor>,
     pub(super) actors: Vec<ActorRef>,
     /// The position of each actor in `actors`.
     pub(super) places: IdMap<ActorId, usize>,
@@ -69,6 +73,14 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
+    /// A graph that will run on `runtime`.
+    pub(super) fn on(runtime: &Runtime) -> Self {
+        Builder {
+            runtime: Some(runtime.clone()),
+            ..Builder::default()
+        }
+    }
+
     fn value(&mut self, origin: Origin, part: Option<u16>, payload: PayloadType) -> ValueId {
         let id = ValueId(self.values.len() as u32);
         self.values.push(ValueIr {

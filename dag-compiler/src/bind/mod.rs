@@ -9,6 +9,7 @@ mod call;
 pub mod collective;
 pub(crate) mod constant;
 pub(crate) mod edge;
+mod function;
 mod hints;
 mod payloads;
 pub(crate) mod ports;
@@ -18,12 +19,14 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use selvedge_channels::PayloadType;
-use selvedge_core::{ActorId, ActorRef, IdMap};
+use selvedge_core::{ActorId, ActorRef, FunctionActor, IdMap, Runtime};
 
 use crate::bind::builder::{Builder, Scope};
 pub use crate::bind::call::{Bind, bind};
 use crate::bind::constant::Constant;
 use crate::bind::edge::Source;
+#[doc(hidden)] // for generated code
+pub use crate::bind::function::{TaskParameter, function_actor};
 use crate::bind::ports::{InputPorts, Inputs, OutputList, Outputs, Splitter};
 use crate::bind::transport::Transport;
 use crate::diagnostic::{Code, Diagnostic};
@@ -42,6 +45,8 @@ pub(crate) struct RuntimeParts {
     /// The type of each value.
     pub(crate) payloads: Vec<PayloadType>,
     pub(crate) actors: Vec<ActorRef>,
+    /// The actors that stand for functions, which end with the graph.
+    pub(crate) _functions: Vec<FunctionActor>,
     pub(crate) splitters: IdMap<ValueId, Splitter>,
     /// The constants among the arguments, by task and position of the argument.
     pub(crate) constants: IdMap<(TaskId, u32), Constant>,
@@ -53,13 +58,14 @@ pub(crate) struct RuntimeParts {
 
 /// Runs the user's function over new edges and returns the bound graph.
 pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
+    runtime: &Runtime,
     name: Option<&str>,
     width: usize,
     default: Transport,
     compiled_at: SourceLocation,
     function: impl FnOnce(I) -> O,
 ) -> BoundGraph {
-    let builder = Rc::new(RefCell::new(Builder::default()));
+    let builder = Rc::new(RefCell::new(Builder::on(runtime)));
     let mut ports = InputPorts {
         builder: Rc::clone(&builder),
         width,
@@ -76,7 +82,12 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
     graph.note_hints();
     let outputs = outputs(&mut graph, &builder, &list, &compiled_at);
     let names = &graph.names;
-    let actors = graph.actors.iter().map(|actor| actor_ir(actor, names)).collect();
+    let functions = &graph.functions;
+    let actor = |actor: &ActorRef| ActorIr {
+        commutes: functions.iter().any(|function| function.actor() == actor),
+        ..actor_ir(actor, names)
+    };
+    let actors = graph.actors.iter().map(actor).collect();
     let line = || format!("{}:{}", compiled_at.file, compiled_at.line);
     let ir = GraphIr {
         name: name.map_or_else(line, str::to_owned),
@@ -91,6 +102,7 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
     let recipe = RuntimeParts {
         payloads: graph.payloads,
         actors: graph.actors,
+        _functions: graph.functions,
         splitters: graph.splitters,
         constants: graph.constants,
         leaves: list.leaves.iter().map(|leaf| leaf.leaf).collect(),

@@ -14,7 +14,7 @@ fn at(line: u32) -> SourceLocation {
 }
 
 fn bound<I: Inputs, O: Outputs>(function: impl FnOnce(I) -> O) -> BoundGraph {
-    bind_graph::<I, O>(None, 2, Transport::Auto, at(7), function)
+    bind_graph::<I, O>(&Runtime::new(), None, 2, Transport::Auto, at(7), function)
 }
 
 fn codes(bound: &BoundGraph) -> Vec<Code> {

@@ -55,23 +55,24 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Generates the entry, its functions, and its registration.
-pub(crate) fn entry(parsed: &Parsed, arguments: &Arguments) -> TokenStream {
-    let site = Site::of(&parsed.actor);
+/// Generates the entry, its functions, and its registration. `entry_of` returns the expression of the entry of a type.
+pub(crate) fn entry(
+    parsed: &Parsed,
+    site: &Site<'_>,
+    arguments: &Arguments,
+    entry_of: impl Fn(TokenStream) -> TokenStream,
+) -> TokenStream {
     let operations = &parsed.methods.operations;
-    let (methods, constructors) = (
-        methods(operations, &site),
-        constructor::constructors(parsed, &site),
-    );
+    let (methods, constructors) = (methods(operations, site), constructor::constructors(parsed, site));
     let concurrency = arguments.concurrency.unwrap_or(1);
-    let (record, implementation) = (record(parsed, &site, concurrency), implementation(parsed, &site));
+    let (record, implementation) = (record(parsed, site, concurrency), implementation(parsed, site));
     let ty = &site.actor;
     let registrations = registrations(&parsed.actor, &arguments.instances, |instance| {
-        let instance = instance.map_or_else(|| ty.clone(), |instance| quote!(#instance));
+        let entry = entry_of(instance.map_or_else(|| ty.clone(), |instance| quote!(#instance)));
         quote! {
             #[::selvedge::__private::linkme::distributed_slice(::selvedge::__private::ACTORS)]
             #[linkme(crate = ::selvedge::__private::linkme)]
-            static __SELVEDGE_REGISTERED: fn() -> &'static ::selvedge::__private::ActorEntry = <#instance as ::selvedge::Actor>::entry;
+            static __SELVEDGE_REGISTERED: fn() -> &'static ::selvedge::__private::ActorEntry = #entry;
         }
     });
     hidden(quote! {
@@ -85,6 +86,11 @@ pub(crate) fn entry(parsed: &Parsed, arguments: &Arguments) -> TokenStream {
 
         #registrations
     })
+}
+
+/// Generates the function that returns the entry of a type.
+pub(crate) fn own_entry(actor: TokenStream) -> TokenStream {
+    quote!(<#actor as ::selvedge::Actor>::entry)
 }
 
 /// Puts generated items where they clash with no other, with the traits that they need in scope.
@@ -178,7 +184,7 @@ fn record(parsed: &Parsed, site: &Site<'_>, concurrency: u32) -> TokenStream {
             methods: #methods,
         }
     };
-    let body = if actor.is_generic() {
+    let body = if actor.has_bounds() {
         quote!(const { &#entry })
     } else {
         quote! {
@@ -195,7 +201,7 @@ fn record(parsed: &Parsed, site: &Site<'_>, concurrency: u32) -> TokenStream {
 
 /// Generates the bounds on the operations of a generic actor; see `bounds`.
 pub(crate) fn operation_bounds(parsed: &Parsed) -> TokenStream {
-    if parsed.actor.is_generic() {
+    if parsed.actor.has_bounds() {
         table::travel_all(&parsed.methods.operations)
     } else {
         TokenStream::new()
@@ -206,7 +212,7 @@ pub(crate) fn operation_bounds(parsed: &Parsed) -> TokenStream {
 /// because its own types are checked where they are used.
 fn bounds(parsed: &Parsed) -> TokenStream {
     let mut bounds = operation_bounds(parsed);
-    if parsed.actor.is_generic() {
+    if parsed.actor.has_bounds() {
         bounds.extend(constructor::bounds(parsed));
     }
     bounds

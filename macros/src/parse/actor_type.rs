@@ -17,14 +17,33 @@ pub(crate) struct ActorType {
     pub(crate) ty: TokenStream,
     /// The parameters of the block. Each of its types must be `'static`, as every actor.
     pub(crate) generics: Generics,
+    /// Whether the type stands for a remote function.
+    is_function: bool,
     /// The path of the type, without arguments.
     path: Path,
 }
 
 impl ActorType {
+    /// The actor that stands for the function with this name.
+    pub(crate) fn function(name: &Ident) -> Self {
+        ActorType {
+            name: name.clone(),
+            ty: name.to_token_stream(),
+            generics: Generics::default(),
+            is_function: true,
+            path: name.clone().into(),
+        }
+    }
+
     /// Whether the block has parameters, so that it stands for many actor types.
     pub(crate) fn is_generic(&self) -> bool {
         !self.generics.params.is_empty()
+    }
+
+    /// Whether generated items say what the types of arguments must be able to do. Types of an actor without parameters are checked
+    /// where they are used; those of a function have been checked beside it, and are to be one error.
+    pub(crate) fn has_bounds(&self) -> bool {
+        self.is_generic() || self.is_function
     }
 
     /// Returns the name of a type that goes with the actor, such as its handle.
@@ -43,6 +62,7 @@ impl ActorType {
             name: self.name.clone(),
             ty: self.ty.clone(),
             generics: self.generics.clone(),
+            is_function: self.is_function,
             path: parse_quote!(__Selvedge),
         };
         (import, imported)
@@ -96,6 +116,7 @@ pub(crate) fn actor_type(block: &ItemImpl) -> syn::Result<(ActorType, Option<Err
         name,
         ty,
         generics,
+        is_function: false,
         path,
     };
     Ok((actor, mistake))

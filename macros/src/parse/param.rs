@@ -6,6 +6,7 @@ use syn::{Attribute, FnArg, Ident, Pat, PatType, Signature, Type};
 use crate::edge_type::{Pass, edge_type, help};
 
 /// A parameter of an operation or constructor.
+#[derive(Clone)]
 pub(crate) struct Param {
     pub(crate) name: Ident,
     pub(crate) edge: Type,
@@ -16,6 +17,7 @@ pub(crate) struct Param {
 }
 
 /// A parameter of a remote function whose value is not passed, with the type of the value.
+#[derive(Clone)]
 pub(crate) enum Marked {
     /// With `#[here]`: a reference to a value, which stays where it lives.
     Here(Box<Type>),

@@ -13,6 +13,7 @@ use crate::entry::place;
 use crate::parse::Param;
 use crate::remote::facts::{Facts, submitted};
 use crate::remote::parameter::remote_params;
+use crate::remote::task::task;
 
 /// A remote function that has been read.
 pub(super) struct Function<'a> {
@@ -28,8 +29,8 @@ pub(super) struct Function<'a> {
     pub(super) facts: Facts,
 }
 
-/// Expands `#[remote]`.
-pub(crate) fn attribute(arguments: TokenStream, item: TokenStream) -> TokenStream {
+/// Expands `#[remote]`. `is_task` says whether the function may be a task of a graph.
+pub(crate) fn attribute(arguments: TokenStream, item: TokenStream, is_task: bool) -> TokenStream {
     let mut function: ItemFn = match syn::parse2(item.clone()) {
         Ok(function) => function,
         Err(error) => {
@@ -50,8 +51,9 @@ pub(crate) fn attribute(arguments: TokenStream, item: TokenStream) -> TokenStrea
     match read {
         Ok(read) => {
             let described = described(&read);
+            let task = is_task.then(|| task(&read));
             strip(&mut function.sig);
-            quote!(#function #described)
+            quote!(#function #described #task)
         }
         Err(error) => {
             strip(&mut function.sig);

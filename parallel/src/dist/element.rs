@@ -2,7 +2,7 @@
 
 use selvedge_channels::Element;
 use selvedge_core::RemoteCall;
-use selvedge_macros::remote;
+use selvedge_macros::remote_below_graphs as remote;
 
 /// A number of which a [`DistArray`](super::DistArray) may be distributed: `f32`, `f64`, `i32`, `i64`, `u32`, `u64`.
 pub trait DistElement: Element {

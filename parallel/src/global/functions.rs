@@ -1,6 +1,6 @@
 //! The remote functions that list and drop copies.
 
-use selvedge_macros::remote;
+use selvedge_macros::remote_below_graphs as remote;
 
 use super::copies::{EndedValues, GlobalInfo, forget, list};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use selvedge_channels::array::{ArrayError, ArrayMemory, ArrayMemoryId, copy_own_part, fill_own_part};
 use selvedge_core::Runtime;
-use selvedge_macros::remote;
+use selvedge_macros::remote_below_graphs as remote;
 use serde::{Deserialize, Serialize};
 
 use super::error::SharedArrayError;
