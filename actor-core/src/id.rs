@@ -16,9 +16,13 @@ macro_rules! id {
         impl $name {
             /// Returns the next number, unique among all runtimes of this process.
             pub(crate) fn next() -> Self {
-                static NEXT: AtomicU32 = AtomicU32::new($first);
                 // Relaxed: the numbers only have to differ.
-                Self(NEXT.fetch_add(1, Ordering::Relaxed))
+                Self(Self::counter().fetch_add(1, Ordering::Relaxed))
+            }
+
+            fn counter() -> &'static AtomicU32 {
+                static NEXT: AtomicU32 = AtomicU32::new($first);
+                &NEXT
             }
         }
 
@@ -118,6 +122,19 @@ impl LaneId {
 impl ProcessId {
     /// The process that made the runtime.
     pub const DRIVER: Self = Self(0);
+
+    /// The process of a number among the peers.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn of_peer(process: selvedge_cluster::peer::ProcessId) -> Self {
+        Self(process.number() - 1)
+    }
+
+    /// Gives no number below this one of the peers from now on: an earlier life of this head has given it.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn skip_to(next: u32) {
+        // Relaxed: the numbers only have to differ.
+        Self::counter().fetch_max(next.saturating_sub(1), Ordering::Relaxed);
+    }
 
     /// The number of the process among the peers, where the driver has number 1.
     pub(crate) fn among_peers(self) -> selvedge_cluster::peer::ProcessId {

@@ -7,6 +7,8 @@ mod actor;
 mod body;
 mod cell;
 mod control;
+#[cfg(feature = "hosts")]
+mod head_log;
 mod home;
 #[cfg(feature = "hosts")]
 pub mod hosts;

@@ -80,7 +80,7 @@ static ANY_MADE: AtomicBool = AtomicBool::new(false);
 /// Whether this process has made a runtime, and so is a driver.
 #[cfg(feature = "hosts")]
 pub(crate) fn is_any_made() -> bool {
-    // Relaxed, like the store in `Runtime::new`: the mark publishes nothing.
+    // Relaxed, like the store in `of_directory`: the mark publishes nothing.
     ANY_MADE.load(Ordering::Relaxed)
 }
 
@@ -88,9 +88,13 @@ impl Runtime {
     /// Creates a runtime. Nothing is started before the first actor needs it, so this cannot fail.
     #[must_use]
     pub fn new() -> Self {
+        Runtime::of_directory(Arc::new(Directory::new()))
+    }
+
+    /// The runtime of a driver with this directory.
+    pub(crate) fn of_directory(directory: Arc<Directory>) -> Self {
         // Relaxed: the mark publishes nothing.
         ANY_MADE.store(true, Ordering::Relaxed);
-        let directory = Arc::new(Directory::new());
         let remote = Remote::new(Arc::clone(&directory.hub) as Arc<dyn Post>);
         register_services(&directory.hub, &remote);
         Runtime::of_services(directory, remote)

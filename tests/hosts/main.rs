@@ -16,6 +16,7 @@ mod ends;
 mod graphs;
 mod guests;
 mod guests_ends;
+mod heads;
 mod interrupt;
 mod jobs;
 #[path = "../killing/mod.rs"]

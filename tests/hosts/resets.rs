@@ -36,7 +36,7 @@ impl Log {
 
 /// Resets every TCP connection of this process, and returns their number.
 #[allow(unsafe_code, reason = "borrows descriptors of the library by their numbers")]
-fn reset_all() -> usize {
+pub fn reset_all() -> usize {
     let numbers = fs::read_dir("/proc/self/fd").unwrap().flatten();
     let sockets = numbers.filter_map(|entry| {
         let target = fs::read_link(entry.path()).ok()?;

@@ -119,6 +119,11 @@ pub enum RemoteError {
     /// The system refused a thread for the function.
     #[error("the process cannot start a thread: {0}")]
     NoThread(String),
+    /// The process is only a head, which runs no function.
+    #[error(
+        "the process is only a head and runs no function (help: leave `.on_process(..)` out, and a worker takes the call)"
+    )]
+    OnlyHead,
     /// The answer has been taken already.
     #[error("the answer has been taken already")]
     Taken,

@@ -1,12 +1,13 @@
 //! The start of a guest: a worker that dials in is admitted, and says its first word.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_cluster::manager::WorkerAddress;
 use selvedge_cluster::net::Arrival;
 use selvedge_cluster::peer::{Incarnation, Peer};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::guest::GuestLink;
 use super::hosted::Hosted;
@@ -15,7 +16,9 @@ use super::node::NodeRef;
 use super::worker_process::{ProcessHandle, WorkerProcess};
 use super::worker_start::{Met, NewProcess, WorkerArgs};
 use crate::directory::Directory;
-use crate::hosts::door::Guests;
+use crate::head_log::HeadRecord;
+use crate::hosts::guests::Guests;
+use crate::hosts::host_key::Machine;
 use crate::spawn_error::SpawnError;
 use crate::topology::Station;
 use crate::worker::letters::{BODY_BYTES_MAX, write_letters};
@@ -49,24 +52,37 @@ impl WorkerArgs {
         let limit = self.launcher.time_limit(self.directory.limits().hello);
         let mut meeting = GuestMeeting {
             directory: Arc::clone(&self.directory),
+            peer: guests.member().unwrap_or_else(|| self.next_peer()),
             guests,
-            peer: self.next_peer(),
         };
         let found = tokio::select! {
-            met = timeout(limit, meeting.meet_next()) => met.map_err(|_| SpawnError::NoHello {
-                worker,
-                reason: format!("nobody has dialled in within {limit:?}"),
-                stderr_tail: Vec::new(),
-            }),
+            met = timeout(limit, meeting.meet_next()) => {
+                let nobody = |_| Err(format!("nobody has dialled in within {limit:?}"));
+                met.unwrap_or_else(nobody).map_err(|reason| SpawnError::NoHello {
+                    worker,
+                    reason,
+                    stderr_tail: Vec::new(),
+                })
+            }
             unwanted = self.unwanted() => Err(unwanted),
         };
         let peer = meeting.peer;
         self.incarnation = peer.incarnation;
-        let met = found.inspect_err(|_| {
-            self.directory.hub.buried(peer);
-            hosted.failed();
-        })?;
+        meeting.guests.end_wait();
+        let met = match found {
+            Ok(met) => met,
+            Err(error) => {
+                self.directory.log_death(peer).await;
+                self.directory.hub.stayed_away(peer);
+                hosted.failed();
+                return Err(error);
+            }
+        };
         hosted.announced();
+        if let (Some(keeping), Some(machine)) = (self.directory.keeping.get(), &met.machine) {
+            let host = machine.shown_name();
+            keeping.log.note_later(HeadRecord::Located { peer, host });
+        }
         let guest = GuestLink::new(&self.directory.hub, peer);
         let started = NewProcess {
             peer,
@@ -82,60 +98,127 @@ impl WorkerArgs {
 
 impl GuestMeeting {
     /// Meets the next worker that dials in and introduces itself. One that goes meanwhile is forgotten, with its name.
-    async fn meet_next(&mut self) -> Met {
+    ///
+    /// # Errors
+    /// A text: the process that was meant has gone, or is another one.
+    async fn meet_next(&mut self) -> Result<Met, String> {
         loop {
             let arrival = self.guests.next().await;
             let name = arrival.name().to_owned();
-            match self.meet(arrival).await {
-                Ok(met) => return met,
-                Err(why) => {
-                    self.directory.hub.buried(self.peer);
-                    self.guests.door.note_refusal(format!("{name}: {why}"));
-                    let Incarnation(last) = self.peer.incarnation;
-                    self.peer.incarnation = Incarnation(last.saturating_add(1));
-                }
+            let mut words = Words::Letters(self.directory.words.of(self.peer));
+            let admitted = self.admit(arrival).await;
+            if admitted.is_err() && self.guests.member().is_some() {
+                // It dials again under its name, as long as it may.
+                continue;
             }
+            let met = match admitted {
+                Ok(()) => self.introduced(&mut words).await,
+                Err(why) => Err(why),
+            };
+            let why = match met {
+                Ok(met) => return Ok(met.heard_by(words)),
+                Err(why) => why,
+            };
+            self.guests.door.note_refusal(format!("{name}: {why}"));
+            if self.guests.is_one() {
+                return Err(why);
+            }
+            self.directory.hub.buried(self.peer);
+            let Incarnation(last) = self.peer.incarnation;
+            self.peer.incarnation = Incarnation(last.saturating_add(1));
         }
     }
 
-    async fn meet(&self, arrival: Arrival) -> Result<Met, String> {
-        let (hub, peer) = (&self.directory.hub, self.peer);
-        let mut words = Words::Letters(self.directory.words.of(peer));
-        if !self.guests.door.admit(hub, arrival, peer).await? {
-            return Err("its connection is not used".to_owned());
+    /// Welcomes a process, whose words come from now on.
+    async fn admit(&self, arrival: Arrival) -> Result<(), String> {
+        let hub = &self.directory.hub;
+        match self.guests.door.admit(hub, arrival, self.peer).await? {
+            true => Ok(()),
+            false => Err("its connection is not used".to_owned()),
         }
-        let (link, queue) = Link::with_limit(BODY_BYTES_MAX);
-        let link = Arc::new(link);
-        let writing = write_letters(queue, Arc::downgrade(&link), Arc::downgrade(hub), peer);
-        tokio::spawn(writing);
-        let first = timeout(INTRODUCTION_MAX, words.next()).await;
-        let first = first.map_err(|_| format!("it did not introduce itself within {INTRODUCTION_MAX:?}"))?;
-        let first = first.map_err(|error| error.to_string())?;
-        let (pid, machine, listens_at) = match first {
-            Some((
-                FromWorker::Joined {
-                    pid,
-                    machine,
-                    listens_at,
-                },
-                _,
-            )) => (pid, machine, listens_at),
-            Some(_) => return Err("it spoke before it introduced itself".to_owned()),
-            None => return Err("it ended before it introduced itself".to_owned()),
+    }
+
+    /// The id of the cluster that a member which comes back has to know.
+    fn cluster_id(&self) -> Option<String> {
+        let keeping = self.directory.keeping.get();
+        let keeping = keeping.filter(|_| self.guests.member().is_some());
+        keeping.map(|keeping| keeping.terms.cluster_id.clone())
+    }
+
+    /// The first word. A member that has not heard its welcome dials once more meanwhile.
+    async fn first_word(&self, words: &mut Words) -> Result<FromWorker, String> {
+        let deadline = Instant::now() + INTRODUCTION_MAX;
+        loop {
+            let again = async {
+                match self.guests.member() {
+                    Some(_) => self.guests.next().await,
+                    None => pending().await,
+                }
+            };
+            let first = tokio::select! {
+                first = timeout_at(deadline, words.next()) => first,
+                arrival = again => {
+                    self.admit(arrival).await?;
+                    continue;
+                }
+            };
+            let first =
+                first.map_err(|_| format!("it did not introduce itself within {INTRODUCTION_MAX:?}"))?;
+            let first = first.map_err(|error| error.to_string())?;
+            let (word, _) = first.ok_or_else(|| "it ended before it introduced itself".to_owned())?;
+            return Ok(word);
+        }
+    }
+
+    async fn introduced(&self, words: &mut Words) -> Result<MetGuest, String> {
+        let FromWorker::Joined {
+            pid,
+            machine,
+            listens_at,
+            cluster_id,
+        } = self.first_word(words).await?
+        else {
+            return Err("it spoke before it introduced itself".to_owned());
         };
+        if cluster_id != self.cluster_id() {
+            return Err("it is a member of another cluster that has this cookie".to_owned());
+        }
         let listens_at = listens_at.map(|place| place.parse::<WorkerAddress>()).transpose();
         let listens_at = listens_at.map_err(|error| format!("the place where it listens: {error}"))?;
-        Ok(Met {
-            words,
+        let (link, queue) = Link::with_limit(BODY_BYTES_MAX);
+        let link = Arc::new(link);
+        let hub = Arc::downgrade(&self.directory.hub);
+        tokio::spawn(write_letters(queue, Arc::downgrade(&link), hub, self.peer));
+        Ok(MetGuest {
             link,
-            stdout: None,
             pid,
-            sentinels: Vec::new(),
-            station: Some(Station {
+            machine,
+            station: Station {
                 listens_at: listens_at.map(|place| place.to_string()),
                 names: self.guests.names.clone(),
-            }),
-            machine: Some(machine),
+            },
         })
+    }
+}
+
+/// A guest that has introduced itself.
+struct MetGuest {
+    link: Arc<Link>,
+    pid: u32,
+    machine: Machine,
+    station: Station,
+}
+
+impl MetGuest {
+    fn heard_by(self, words: Words) -> Met {
+        Met {
+            words,
+            link: self.link,
+            stdout: None,
+            pid: self.pid,
+            sentinels: Vec::new(),
+            station: Some(self.station),
+            machine: Some(self.machine),
+        }
     }
 }

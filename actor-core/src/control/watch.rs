@@ -104,7 +104,7 @@ impl Watch {
         let death = self.death(exit);
         self.record.note_end(self.pid, &death.exit);
         self.directory.process_died(self.record.id(), &death);
-        hub.buried(self.peer);
+        self.directory.bury(self.peer).await;
         self.hosted.left();
         if self.directory.is_closed() {
             self.link.drop_requests();

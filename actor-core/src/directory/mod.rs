@@ -7,6 +7,8 @@
 
 mod deaths;
 
+#[cfg(feature = "hosts")]
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -15,9 +17,12 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use selvedge_cluster::id_map::IdMap;
+use selvedge_cluster::peer::{Incarnation, Peer};
 
 use crate::actor_record::ActorRecord;
 use crate::cell::async_driver::AsyncDriver;
+#[cfg(feature = "hosts")]
+use crate::head_log::{HeadLog, HeadRecord};
 use crate::home::keep::LaneKeep;
 use crate::home::worker::WorkerKeep;
 #[cfg(feature = "hosts")]
@@ -30,6 +35,16 @@ use crate::lane::thread::LaneThread;
 use crate::lease::manager::LeaseManager;
 #[cfg(feature = "hosts")]
 use crate::worker::letters::WordsOfWorkers;
+#[cfg(feature = "hosts")]
+use crate::worker::protocol::RejoinTerms;
+use crate::worker::record::WorkerRecord;
+
+/// The log of a head, and the terms on which guests outlive it.
+#[cfg(feature = "hosts")]
+pub(crate) struct Keeping {
+    pub(crate) log: Arc<HeadLog>,
+    pub(crate) terms: RejoinTerms,
+}
 
 #[derive(Default)]
 struct Entries {
@@ -54,12 +69,23 @@ pub(crate) struct Directory {
     /// The managers of workers.
     #[cfg(feature = "hosts")]
     managers: Mutex<Vec<Weak<Managing>>>,
+    /// The processes that the doors have let in.
+    #[cfg(feature = "hosts")]
+    let_in: Mutex<IdMap<ProcessId, Weak<WorkerRecord>>>,
+    /// The log of a process that is only a head.
+    #[cfg(feature = "hosts")]
+    pub(crate) keeping: OnceLock<Keeping>,
     inline: AsyncDriver,
 }
 
 impl Directory {
     pub(crate) fn new() -> Self {
-        let hub = Hub::of_driver(LinkSettings::default());
+        Self::of_life(Incarnation(1))
+    }
+
+    /// The directory of a driver in this life of it.
+    pub(crate) fn of_life(incarnation: Incarnation) -> Self {
+        let hub = Hub::of_life(incarnation, LinkSettings::default());
         #[cfg(feature = "hosts")]
         let words = WordsOfWorkers::register(&hub);
         Self {
@@ -74,6 +100,10 @@ impl Directory {
             agreement: Agreement::default(),
             #[cfg(feature = "hosts")]
             managers: Mutex::default(),
+            #[cfg(feature = "hosts")]
+            let_in: Mutex::default(),
+            #[cfg(feature = "hosts")]
+            keeping: OnceLock::new(),
             inline: AsyncDriver::new(),
         }
     }
@@ -146,6 +176,42 @@ impl Directory {
         let managers = self.managers.lock().clone();
         let managers = managers.iter().filter_map(Weak::upgrade);
         managers.for_each(|manager| manager.wait(deadline));
+    }
+
+    /// Notes a process that a door lets in, and forgets those that have ended.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn note_let_in(&self, record: &Arc<WorkerRecord>) {
+        let mut let_in = self.let_in.lock();
+        let_in.retain(|_, record| record.strong_count() > 0);
+        let_in.insert(record.id(), Arc::downgrade(record));
+    }
+
+    /// The processes that doors have let in and that have not ended, in the order of their numbers.
+    pub(crate) fn let_in(&self) -> Vec<Arc<WorkerRecord>> {
+        #[cfg(feature = "hosts")]
+        return self.let_in.lock().values().filter_map(Weak::upgrade).collect();
+        #[cfg(not(feature = "hosts"))]
+        Vec::new()
+    }
+
+    /// A process has ended: all are told. A head with a log logs that before.
+    #[cfg_attr(
+        not(feature = "hosts"),
+        expect(clippy::unused_async, reason = "only heads have a log")
+    )]
+    pub(crate) async fn bury(&self, peer: Peer) {
+        #[cfg(feature = "hosts")]
+        self.log_death(peer).await;
+        self.hub.buried(peer);
+    }
+
+    /// Logs that a member is dead, before anybody is told, if this is a head with a log.
+    #[cfg(feature = "hosts")]
+    pub(crate) async fn log_death(&self, peer: Peer) {
+        if let Some(keeping) = self.keeping.get() {
+            // A head whose log cannot be written ends, and all of its members with it.
+            let _ = keeping.log.note(HeadRecord::Died(peer)).await;
+        }
     }
 
     /// Adds a worker, and forgets those that nobody keeps.

@@ -13,7 +13,7 @@ use selvedge_cluster::manager::{
 use super::add::AddError;
 use super::dial_in::DialIn;
 use super::dialing::Dialing;
-use super::door::Guests;
+use super::guests::Guests;
 use super::launcher::{CommandLauncher, GuestLauncher};
 use super::link_transport::LinkTransport;
 use super::managing::Managing;

@@ -126,6 +126,12 @@ impl Redial for PlaceOfPeer {
                 } => NoConnection::Gone(explained(&error, &self.connect_at)),
                 _ => NoConnection::Failed(explained(&error, &self.connect_at)),
             })?;
+            if link.welcome.me != self.to {
+                return Err(NoConnection::Gone(format!(
+                    "{} listens at its place",
+                    link.welcome.me
+                )));
+            }
             of_link(link).map_err(|error| NoConnection::Failed(error.to_string()))
         })
     }

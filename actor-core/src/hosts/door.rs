@@ -7,9 +7,10 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use selvedge_cluster::handshake::{Cookie, Role};
+use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::net::{Arrival, Link, LinkError, Listener, TcpPort, Transport};
 use selvedge_cluster::peer::Peer;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::identity::{identity, welcome};
 use super::link_transport::LinkTransport;
@@ -18,10 +19,12 @@ use crate::hub::Hub;
 use crate::hub::connection::Resume;
 use crate::hub::post::Post;
 use crate::platform::peer_socket::of_link;
-use crate::topology::Names;
 
 /// The guests that wait at most until somebody wants one. One more sends away the one that has waited longest.
 const WAITING_MAX: usize = 64;
+
+/// The connections of a member that comes back which wait at most. One more is refused, and made again.
+const BACK_MAX: usize = 4;
 
 /// A port of the driver, and those who have come to it. The door is open as long as this value lives.
 pub(crate) struct Door {
@@ -41,63 +44,16 @@ struct DoorState {
     guests: Vec<Peer>,
     /// Begins to admit a job; `None` while none is let in.
     jobs: Option<LetIn>,
+    /// Begins to admit a worker; `None` if workers wait until somebody wants one.
+    workers: Option<LetIn>,
+    /// The members of this head's last life that may come back, each with those that wait for it.
+    away: IdMap<Peer, mpsc::Sender<Arrival>>,
     /// The last process that was refused, and why.
     refused: Option<String>,
 }
 
-/// Begins to admit a job that has come to a door.
+/// Begins to admit a process that has come to a door.
 type LetIn = Arc<dyn Fn(Arc<Door>, Arrival) + Send + Sync>;
-
-/// The workers of one configuration that dial in.
-#[derive(Clone)]
-pub(crate) struct Guests {
-    pub(crate) door: Arc<Door>,
-    /// The names of these workers in a custom topology.
-    pub(crate) names: Names,
-    /// Set for a job that has come already.
-    job: Option<WaitingJob>,
-}
-
-/// A job that waits to be admitted. The first who asks has it.
-type WaitingJob = Arc<Mutex<Option<Arrival>>>;
-
-impl Guests {
-    /// Workers with these names that will come to a door.
-    pub(super) fn expected(door: Arc<Door>, names: Names) -> Self {
-        Guests {
-            door,
-            names,
-            job: None,
-        }
-    }
-
-    /// A job that has come to a door.
-    pub(super) fn job(door: Arc<Door>, arrival: Arrival) -> Self {
-        Guests {
-            door,
-            names: Names::default(),
-            job: Some(Arc::new(Mutex::new(Some(arrival)))),
-        }
-    }
-
-    /// Whether these are a job.
-    pub(crate) fn are_a_job(&self) -> bool {
-        self.job.is_some()
-    }
-
-    /// Waits for the next one to admit. After a job there is none.
-    pub(crate) async fn next(&self) -> Arrival {
-        let Some(job) = &self.job else {
-            return self.door.next().await;
-        };
-        let arrival = job.lock().take();
-        match arrival {
-            Some(arrival) => arrival,
-            // Whoever waits has a time limit.
-            None => std::future::pending().await,
-        }
-    }
-}
 
 /// The reason that a door stays closed.
 pub(super) enum DoorError {
@@ -164,6 +120,22 @@ impl Door {
         self.state.lock().jobs = Some(Arc::new(let_in));
     }
 
+    /// Lets workers in from now on, as they come.
+    pub(super) fn let_workers_in(
+        self: &Arc<Self>,
+        let_in: impl Fn(Arc<Door>, Arrival) + Send + Sync + 'static,
+    ) {
+        let let_in = Arc::new(let_in);
+        let waiting = {
+            let mut state = self.state.lock();
+            state.workers = Some(Arc::clone(&let_in) as LetIn);
+            std::mem::take(&mut state.waiting)
+        };
+        for arrival in waiting {
+            let_in(Arc::clone(self), arrival);
+        }
+    }
+
     /// Waits for a guest that wants to be admitted. Dropping the future loses nobody.
     pub(crate) async fn next(&self) -> Arrival {
         loop {
@@ -203,6 +175,31 @@ impl Door {
         };
         drop(crowded_out);
         self.came.notify_one();
+    }
+
+    /// Waits for a member of the head's last life, which may come back.
+    pub(super) fn await_back(&self, peer: Peer) -> mpsc::Receiver<Arrival> {
+        let (sender, back) = mpsc::channel(BACK_MAX);
+        self.state.lock().away.insert(peer, sender);
+        back
+    }
+
+    /// A member of the last life is there, or does not come any more.
+    pub(super) fn end_wait(&self, peer: Peer) {
+        self.state.lock().away.remove(&peer);
+    }
+
+    fn is_away(&self, peer: Peer) -> bool {
+        self.state.lock().away.contains_key(&peer)
+    }
+
+    /// A member of the last life has come.
+    fn comes_back(&self, arrival: Arrival, peer: Peer) {
+        let waiting = self.state.lock().away.get(&peer).cloned();
+        if let Some(waiting) = waiting {
+            // A connection that is refused is made again.
+            let _ = waiting.try_send(arrival);
+        }
     }
 
     fn has_admitted(&self, peer: Peer) -> bool {
@@ -261,7 +258,20 @@ impl Keeper {
         };
         let hello = arrival.hello();
         match (hello.role, hello.peer) {
-            (Role::Worker, None) => door.wait_for_admission(arrival),
+            (Role::Worker | Role::Driver, Some(peer)) if hello.to.is_some_and(|to| to != self.me) => {
+                // It looks for another life of this head.
+                tokio::spawn(say_who_listens(arrival, self.me, peer));
+            }
+            (Role::Worker, Some(peer)) if hello.to.is_none() && door.is_away(peer) => {
+                door.comes_back(arrival, peer);
+            }
+            (Role::Worker, None) => {
+                let let_in = door.state.lock().workers.clone();
+                match let_in {
+                    Some(let_in) => let_in(Arc::clone(&door), arrival),
+                    None => door.wait_for_admission(arrival),
+                }
+            }
             (Role::Driver, None) => {
                 let let_in = door.state.lock().jobs.clone();
                 match let_in {
@@ -273,12 +283,23 @@ impl Keeper {
                 let hub = Weak::clone(&self.hub);
                 tokio::spawn(readmit(hub, arrival, peer));
             }
+            (Role::Worker, Some(peer)) if hello.to.is_none() => {
+                door.note_refusal(format!("{peer} from {}: it was no member", arrival.name()));
+                // Else it would look for this head as long as it may.
+                tokio::spawn(say_who_listens(arrival, self.me, self.me));
+            }
             _ => door.note_refusal(format!(
                 "{}: it is no worker or job of this runtime, or counts as dead",
                 arrival.name()
             )),
         }
     }
+}
+
+/// Tells a process that looks for another life of this head who is here.
+async fn say_who_listens(arrival: Arrival, me: Peer, you: Peer) {
+    // It gives up in time if it does not hear this.
+    let _ = arrival.welcome(&welcome(me, you)).await;
 }
 
 /// Puts another connection of a guest under the link to it. A guest without one dials again, until its time is over.

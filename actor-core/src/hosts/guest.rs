@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use selvedge_cluster::handshake::{HandshakeError, Role};
 use selvedge_cluster::net::{Link, LinkCause, LinkError, Listener, PeerInfo, Tcp, dial};
-use selvedge_cluster::peer::ProcessId;
+use selvedge_cluster::peer::{Peer, ProcessId};
 use tokio::net::lookup_host;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -46,7 +46,10 @@ impl Attempts {
     ///
     /// # Errors
     /// A text: why the last attempt has failed.
-    async fn make<T>(&mut self, attempt: impl AsyncFn() -> Result<T, Attempt>) -> Result<T, String> {
+    async fn make<T, A>(&mut self, attempt: impl Fn() -> A) -> Result<T, String>
+    where
+        A: Future<Output = Result<T, Attempt>>,
+    {
         let mut why = "nobody answers".to_owned();
         loop {
             match timeout_at(self.deadline, attempt()).await {
@@ -81,14 +84,15 @@ pub(super) async fn dial_driver(means: Means, mut plan: DialPlan) -> Result<MetD
         true => Some(listen(&means).await?),
         false => None,
     };
-    let link = admitted(&means, &plan.to, &mut plan.attempts).await;
+    let link = admitted(&means, None, &plan.to, &mut plan.attempts).await;
     let link = link.map_err(|why| format!("the driver at {} does not admit this worker: {why}", plan.to))?;
     let (me, driver) = (link.welcome.you, link.welcome.me);
     if link.hello.role != Role::Head || driver.process != ProcessId::HEAD || me.process == driver.process {
         return Err(format!("no driver listens at {}, but {driver}", plan.to));
     }
-    let way = PlaceOfPeer::of_driver(Role::Worker, me, driver, plan.to, means);
+    let way = PlaceOfPeer::of_driver(Role::Worker, me, driver, plan.to.clone(), means);
     Ok(MetDriver {
+        dialled: Some(plan.to),
         listens_at: listener.as_ref().map(|listener| listener.connect_at().to_owned()),
         listener,
         link,
@@ -104,16 +108,27 @@ async fn listen(means: &Means) -> Result<Listener, String> {
     bound.map_err(|error| error.to_string())
 }
 
-/// Dials until this worker is admitted.
-async fn admitted(means: &Means, to: &str, attempts: &mut Attempts) -> Result<Link, String> {
-    let identity = identity(Role::Worker, None, None, means.cookie.clone());
+/// Dials until this worker is admitted: under a new name, or under the one that it has.
+///
+/// # Errors
+/// A text: the driver refuses this worker, or does not answer in time.
+pub(super) async fn admitted(
+    means: &Means,
+    me: Option<Peer>,
+    to: &str,
+    attempts: &mut Attempts,
+) -> Result<Link, String> {
+    let identity = identity(Role::Worker, me, None, means.cookie.clone());
     let place = PeerInfo {
         process: ProcessId::HEAD,
         connect_at: to.to_owned(),
     };
-    let attempt = async || {
-        let dialled = dial(&*means.transport, &place, &identity).await;
-        dialled.map_err(|error| match is_final(&error) {
+    let (place, identity) = (&place, &identity);
+    let attempt = move || async move {
+        let dialled = dial(&*means.transport, place, identity).await;
+        // The next life of a driver says whom it refuses. One that ends meanwhile has a next life, too.
+        let is_cut_off = |error: &LinkError| me.is_some() && error.cause == LinkCause::HungUp;
+        dialled.map_err(|error| match is_final(&error) && !is_cut_off(&error) {
             true => Attempt::IsFinal(error.to_string()),
             false => Attempt::MaySucceedLater(error.to_string()),
         })
@@ -145,7 +160,7 @@ pub(super) async fn address_towards(driver: &str, attempts: &mut Attempts) -> Re
             _ => Attempt::MaySucceedLater(why),
         }
     };
-    let attempt = async || {
+    let attempt = || async {
         let found = lookup_host(driver).await.map_err(unknown)?.next();
         let to = found.ok_or_else(|| Attempt::MaySucceedLater(format!("`{driver}` has no address")))?;
         let way = Tcp::towards(to);

@@ -284,7 +284,6 @@ fn joined(reactor: &Handle, admitted: Admitted, alive: Sender<Infallible>) -> io
     hub.set_reactor(reactor.clone());
     let writer = Arc::new(Writer::Letters {
         post: Arc::clone(&hub) as Arc<dyn Post>,
-        driver: head,
     });
     slot.get_or_init(|| Arc::downgrade(&writer));
     let remote = Remote::new(Arc::clone(&hub) as Arc<dyn Post>);
@@ -319,6 +318,7 @@ fn joined(reactor: &Handle, admitted: Admitted, alive: Sender<Infallible>) -> io
         pid: process::id(),
         machine: Machine::mine(),
         listens_at,
+        cluster_id: None,
     });
     reactor.spawn(hear_peers(listener, Arc::clone(&hub), head));
     Ok(JoinedJob {

@@ -8,7 +8,7 @@ use selvedge_cluster::manager::{CommandLine, ManageEvent};
 use selvedge_cluster::peer::ProcessId;
 
 use super::dialing::Dialing;
-use super::door::Guests;
+use super::guests::Guests;
 use super::managing::Seat;
 use crate::platform::launch::launch_command;
 use crate::worker::launch::{Contact, Launched, Launcher};

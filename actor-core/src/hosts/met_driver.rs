@@ -14,6 +14,8 @@ pub(super) struct MetDriver {
     pub(super) listener: Option<Listener>,
     /// The place of the listener, if the driver does not know it yet.
     pub(super) listens_at: Option<String>,
+    /// The address of a driver that this worker has dialled.
+    pub(super) dialled: Option<String>,
     /// The way to another connection.
     pub(super) resume: Resume,
 }

@@ -10,8 +10,10 @@
 //! - `link_transport`, `watched_tcp`: the transport of links; `keys`: the secrets that workers get.
 //! - `launcher`, `dialing`, `tunnelling`: the driver's side of one worker, up to its link; `control/host_start.rs` goes on from
 //!   there.
-//! - `door`: the driver's side of workers that dial in; `control/guest_start.rs` goes on from there.
+//! - `door`, `guests`: the driver's side of workers that dial in; `control/guest_start.rs` goes on from there.
 //! - `serve`: the worker's side; `guest`: that of a worker that dials in; `met_driver`: the result of both; `init_worker`: a worker over a transport of the user's own.
+//! - `reception`: processes that the door lets in as they come; `job`: the job's side; `head`: a process that is only a head; `way_back`: how
+//!   a worker finds its next life.
 //! - `identity`, `host_key`: what a process says of itself, and which processes can share memory.
 
 mod add;
@@ -21,6 +23,8 @@ mod dial_in;
 pub(crate) mod dialing;
 pub(crate) mod door;
 mod guest;
+pub(crate) mod guests;
+mod head;
 pub(crate) mod host_key;
 mod identity;
 mod init_worker;
@@ -39,9 +43,11 @@ mod ssh;
 mod terms;
 pub(crate) mod tunnelling;
 mod watched_tcp;
+mod way_back;
 
 pub use add::{AddError, SetCookieError};
 pub use dial_in::{DialIn, Invitation};
+pub use head::{HeadError, HeadOptions, HeadProcess, HeadStopper};
 pub use init_worker::{InitWorkerError, init_worker};
 pub use job::ConnectError;
 pub use link_transport::LinkTransport;
@@ -50,6 +56,7 @@ pub use manager::ClusterManager;
 pub use slurm::SlurmManager;
 pub use ssh::SshManager;
 
+pub use crate::head_log::error::{HeadLogCause, HeadLogError};
 pub use crate::topology::Topology;
 
 /// The secret of a cluster, and where it comes from.

@@ -1,39 +1,120 @@
-//! The head's side of jobs: the door lets them in, and each is watched like a guest.
+//! The head's side of processes that a door lets in as they come: each is watched like a guest.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+use selvedge_cluster::net::Arrival;
+use selvedge_cluster::peer::{Incarnation, Peer};
 
 use super::add::AddError;
 use super::dial_in::DialIn;
-use super::door::Guests;
+use super::door::Door;
+use super::guests::Guests;
 use super::manager::ClusterManager;
 use super::terms::Terms;
+use crate::control::node::NodeRef;
 use crate::control::supervisor_message::SupervisorMessage;
+use crate::directory::Directory;
+use crate::head_log::{HeadRecord, MemberPart};
 use crate::id::ProcessId;
 use crate::promise::promise;
 use crate::runtime::Runtime;
 use crate::worker::launch::{Launched, Launcher};
 use crate::worker::record::WorkerRecord;
 
-/// The time that a job may take from its handshake to its first word.
+/// The time that a process may take from its handshake to its first word.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Launches nothing: the job is there.
-struct JobLauncher(Guests);
+/// Launches nothing: the process is there, or comes back.
+pub(super) struct ComingLauncher {
+    guests: Guests,
+    within: Duration,
+}
 
-impl Launcher for JobLauncher {
+impl ComingLauncher {
+    /// A member of the head's last life, which may come back.
+    pub(super) fn back(door: Arc<Door>, peer: Peer, within: Duration) -> Self {
+        ComingLauncher {
+            guests: Guests::back(door, peer),
+            within,
+        }
+    }
+}
+
+impl Launcher for ComingLauncher {
     fn launch(&self, _: &str, _: &[(String, String)]) -> io::Result<Launched> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
     fn time_limit(&self, _: Duration) -> Duration {
-        JOIN_TIMEOUT
+        self.within
     }
 
     fn guests(&self) -> Option<Guests> {
-        Some(self.0.clone())
+        Some(self.guests.clone())
     }
+}
+
+/// Lets processes in at a door.
+struct Usher {
+    directory: Weak<Directory>,
+    supervisor: NodeRef<SupervisorMessage>,
+    part: MemberPart,
+}
+
+impl Usher {
+    /// Begins to admit a process under the next number. A head with a log logs that before.
+    fn let_in(&self, door: Arc<Door>, arrival: Arrival) {
+        let Some(directory) = self.directory.upgrade() else {
+            return;
+        };
+        let (id, part, supervisor) = (ProcessId::next(), self.part, self.supervisor.clone());
+        let name = match part {
+            MemberPart::Job => "job",
+            MemberPart::Guest => "guest",
+        };
+        let record = Arc::new(WorkerRecord::new(id, name, Vec::new()));
+        record.note_guest();
+        directory.note_let_in(&record);
+        let note = Arc::clone(&door);
+        let admit = move || {
+            let launcher = ComingLauncher {
+                guests: Guests::arrived(door, part, arrival),
+                within: JOIN_TIMEOUT,
+            };
+            add(&supervisor, record, launcher);
+        };
+        let joined = HeadRecord::Joined {
+            peer: Peer {
+                process: id.among_peers(),
+                incarnation: Incarnation(1),
+            },
+            part,
+            name: name.to_owned(),
+        };
+        match directory.keeping.get() {
+            None => admit(),
+            Some(keeping) => keeping.log.note_then(joined, move |logged| match logged {
+                Ok(()) => admit(),
+                Err(error) => note.note_refusal(error.to_string()),
+            }),
+        }
+    }
+}
+
+/// Has a process watched that comes, or is there.
+pub(super) fn add(
+    supervisor: &NodeRef<SupervisorMessage>,
+    record: Arc<WorkerRecord>,
+    launcher: ComingLauncher,
+) {
+    let (reply, _nobody_waits) = promise();
+    supervisor.send(SupervisorMessage::AddWorker {
+        record,
+        launcher: Arc::new(launcher),
+        reply,
+    });
 }
 
 impl Runtime {
@@ -56,18 +137,26 @@ impl Runtime {
         };
         let turn = self.turn(terms)?;
         self.open(door, &turn.terms)?;
-        let supervisor = self.inner().control()?.supervisor();
-        door.door().let_jobs_in(move |door, arrival| {
-            let record = Arc::new(WorkerRecord::new(ProcessId::next(), "job", Vec::new()));
-            record.note_guest();
-            let (reply, _nobody_waits) = promise();
-            supervisor.send(SupervisorMessage::AddWorker {
-                record,
-                launcher: Arc::new(JobLauncher(Guests::job(door, arrival))),
-                reply,
-            });
-        });
+        let jobs = self.usher(MemberPart::Job)?;
+        door.door()
+            .let_jobs_in(move |door, arrival| jobs.let_in(door, arrival));
         turn.fix();
         Ok(())
+    }
+
+    /// Lets workers in at this door as they come.
+    pub(super) fn accept_workers(&self, door: &DialIn) -> Result<(), AddError> {
+        let workers = self.usher(MemberPart::Guest)?;
+        door.door()
+            .let_workers_in(move |door, arrival| workers.let_in(door, arrival));
+        Ok(())
+    }
+
+    fn usher(&self, part: MemberPart) -> Result<Usher, AddError> {
+        Ok(Usher {
+            directory: Arc::downgrade(&self.inner().directory),
+            supervisor: self.inner().control()?.supervisor(),
+            part,
+        })
     }
 }

@@ -3,24 +3,23 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU16;
-use std::process;
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
 use selvedge_cluster::handshake::{Cookie, CookieSource, Role};
 use selvedge_cluster::manager::{BindAddress, WorkerFlags, WorkerPlace};
 use selvedge_cluster::net::{Arrival, Listener};
-use selvedge_cluster::peer::Peer;
+use selvedge_cluster::peer::{Peer, ProcessId};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::guest::{Attempts, DialPlan, address_towards, dial_driver};
-use super::host_key::Machine;
 use super::identity::{MEANS, Means, identity, welcome};
 use super::link_transport::of_worker;
 use super::met_driver::MetDriver;
+use super::way_back::WayBack;
 use crate::hub::connection::Resume;
-use crate::hub::post::{Letter, Post};
+use crate::hub::post::Post;
 use crate::hub::reactor::start_reactor;
 use crate::hub::start::register_services;
 use crate::hub::{Hub, LinkSettings};
@@ -29,8 +28,8 @@ use crate::platform::peer_socket::of_link;
 use crate::remote::service::Remote;
 use crate::runtime::Runtime;
 use crate::worker::exit::{exit_now, refuse};
-use crate::worker::letters::{WORDS, WordsOfDriver, driver_timeout};
-use crate::worker::protocol::{FromWorker, read_head};
+use crate::worker::letters::{WORDS, WordOfDriver, WordsOfDriver, driver_timeout};
+use crate::worker::protocol::{FromWorker, ToWorker, read_head};
 use crate::worker::serve::WorkerLanes;
 use crate::worker::writer::Writer;
 
@@ -67,9 +66,9 @@ pub(super) fn serve_over(means: Means, entry: Entry) -> ! {
     work_or_refuse(reactor().and_then(|reactor| start(&reactor, means, entry)))
 }
 
-fn work_or_refuse(started: Result<(WorkerLanes, Receiver<Letter>), String>) -> ! {
+fn work_or_refuse(started: Result<WorkingHost, String>) -> ! {
     match started {
-        Ok((worker, letters)) => work(worker, &letters),
+        Ok(worker) => work(worker),
         Err(why) => refuse(&why),
     }
 }
@@ -110,16 +109,10 @@ fn means_of(
 }
 
 /// The steps up to the link with the driver.
-fn start(reactor: &Handle, means: Means, entry: Entry) -> Result<(WorkerLanes, Receiver<Letter>), String> {
+fn start(reactor: &Handle, means: Means, entry: Entry) -> Result<WorkingHost, String> {
     let means = MEANS.get_or_init(|| means).clone();
-    let MetDriver {
-        link,
-        me,
-        driver,
-        listener,
-        listens_at,
-        resume,
-    } = reactor.block_on(meet_driver(means, entry))?;
+    let met = reactor.block_on(meet_driver(means.clone(), entry))?;
+    let (me, driver) = (met.me, met.driver);
     let slot = Arc::<OnceLock<Arc<Writer>>>::default();
     let asking = Arc::clone(&slot);
     let hub = Hub::of_worker(me, driver, LinkSettings::default(), move |peer| {
@@ -132,33 +125,49 @@ fn start(reactor: &Handle, means: Means, entry: Entry) -> Result<(WorkerLanes, R
     let writer = slot.get_or_init(|| {
         Arc::new(Writer::Letters {
             post: Arc::clone(&hub) as Arc<dyn Post>,
-            driver,
         })
     });
     let remote = Remote::new(Arc::clone(&hub) as Arc<dyn Post>);
     register_services(&hub, &remote);
-    let (sender, letters) = unbounded();
-    let words = WordsOfDriver {
+    let (sender, words) = unbounded();
+    let way_back = Arc::new(WayBack {
         hub: Arc::downgrade(&hub),
-        driver,
-        letters: sender,
+        means,
+        to: met.dialled,
+        listens_at: met.listens_at,
+        terms: OnceLock::new(),
+    });
+    let outliving = Arc::clone(&way_back);
+    let service = WordsOfDriver {
+        hub: Arc::downgrade(&hub),
+        words: sender,
+        outlive: Box::new(move || outliving.begin()),
     };
-    hub.register(WORDS, Arc::new(words));
-    let worker = WorkerLanes::with_hub(Arc::clone(writer), Arc::clone(&hub), Runtime::with_remote(remote));
+    hub.register(WORDS, Arc::new(service));
+    let lanes = WorkerLanes::with_hub(Arc::clone(writer), Arc::clone(&hub), Runtime::with_remote(remote));
     let adopted = {
         let _context = reactor.enter();
-        of_link(link).and_then(|connection| hub.adopt(driver, connection, resume))
+        of_link(met.link).and_then(|connection| hub.adopt(driver, connection, met.resume))
     };
     adopted.map_err(|error| format!("the link of the driver cannot be used: {error}"))?;
-    writer.send(&FromWorker::Joined {
-        pid: process::id(),
-        machine: Machine::mine(),
-        listens_at,
-    });
-    if let Some(listener) = listener {
-        reactor.spawn(hear_peers(listener, hub, driver));
+    writer.send(&way_back.introduction(None));
+    if let Some(listener) = met.listener {
+        reactor.spawn(hear_peers(listener, Arc::clone(&hub), driver));
     }
-    Ok((worker, letters))
+    Ok(WorkingHost {
+        lanes,
+        words,
+        way_back,
+        hub,
+    })
+}
+
+/// A worker that has met its driver.
+struct WorkingHost {
+    lanes: WorkerLanes,
+    words: Receiver<WordOfDriver>,
+    way_back: Arc<WayBack>,
+    hub: Arc<Hub>,
 }
 
 /// Meets the driver, within the time that a worker waits for its driver.
@@ -203,6 +212,7 @@ async fn hear_driver(means: Means, is_own: bool) -> Result<MetDriver, String> {
                 driver,
                 listener: Some(listener),
                 listens_at: None,
+                dialled: None,
                 resume: Resume::Waits,
             });
         }
@@ -247,19 +257,44 @@ async fn hear_peer(arrival: Arrival, hub: &Hub, driver: Peer) {
 }
 
 /// Acts on the words of the driver, which end this process.
-fn work(mut worker: WorkerLanes, letters: &Receiver<Letter>) -> ! {
-    let limit = driver_timeout();
+fn work(mut worker: WorkingHost) -> ! {
+    let silence = driver_timeout();
+    let mut limit = silence;
     loop {
-        let letter = match letters.recv_timeout(limit) {
-            Ok(letter) => letter,
+        let letter = match worker.words.recv_timeout(limit) {
+            Ok(WordOfDriver::Letter(letter)) => letter,
+            Ok(WordOfDriver::Died) => {
+                worker.lanes.driver_died();
+                // Whoever looks for the next life of the driver ends this process before.
+                limit = worker.way_back.within().saturating_add(silence);
+                continue;
+            }
+            Err(RecvTimeoutError::Timeout) if worker.way_back.is_there() && limit == silence => {
+                let driver = worker.hub.peer(ProcessId::HEAD);
+                let why = format!("nothing was heard of it for {limit:?}");
+                driver
+                    .into_iter()
+                    .for_each(|driver| worker.hub.cut(driver, why.clone()));
+                limit = worker.way_back.within().saturating_add(silence);
+                continue;
+            }
             Err(RecvTimeoutError::Timeout) => {
                 refuse(&format!("nothing was heard of the driver for {limit:?}"))
             }
             // The hub has ended.
             Err(RecvTimeoutError::Disconnected) => exit_now(0),
         };
+        limit = silence;
         match read_head(&letter.head) {
-            Ok(message) => worker.handle(message, letter.body.to_bytes().into()),
+            Ok(message) => {
+                if let ToWorker::Welcome {
+                    rejoin: Some(terms), ..
+                } = &message
+                {
+                    worker.way_back.agree(terms.clone());
+                }
+                worker.lanes.handle(message, letter.body.to_bytes().into());
+            }
             Err(error) => refuse(&format!("the link to the driver broke: {error}")),
         }
     }

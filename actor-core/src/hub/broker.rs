@@ -57,6 +57,8 @@ struct Member {
     station: Option<Station>,
     /// The workers to which a pair was made.
     linked: IdSet<ProcessId>,
+    /// Whether the worker was a member in the head's last life, and so has its links to others that were.
+    is_back: bool,
 }
 
 #[derive(Default)]
@@ -65,9 +67,35 @@ pub(super) struct Broker {
     /// The keys by which workers of this host dial others, once there is a member of another host.
     keys: Option<Secret>,
     topology: Topology,
+    /// The head, if it takes no work.
+    only_head: Option<Peer>,
+    /// The members of the head's last life that may come back, each with those that want a link to it.
+    away: IdMap<Peer, IdSet<Peer>>,
+    /// The members of the last life that are dead.
+    departed: Vec<Peer>,
 }
 
 impl Broker {
+    /// Begins the life of a head that takes no work.
+    #[cfg(feature = "hosts")]
+    pub(super) fn begin(&mut self, head: Peer, away: Vec<Peer>, departed: Vec<Peer>) {
+        self.only_head = Some(head);
+        self.away = away.into_iter().map(|peer| (peer, IdSet::new())).collect();
+        self.departed = departed;
+    }
+
+    /// A member of the head's last life is dead. All are told: some may have known it.
+    #[cfg(feature = "hosts")]
+    pub(super) fn stayed_away(&mut self, peer: Peer) {
+        if self.away.remove(&peer).is_none() {
+            return;
+        }
+        self.departed.push(peer);
+        for member in self.members.values() {
+            member.courier.tell(Notice::Died(peer), None);
+        }
+    }
+
     /// Adds a worker. The worker and all others are told of each other, and linked if the topology wants that.
     pub(super) fn join(
         &mut self,
@@ -81,6 +109,15 @@ impl Broker {
             let known = other.joins_as.notice(other.peer, other.courier.name());
             courier.tell(known, None);
         }
+        if let Some(head) = self.only_head {
+            courier.tell(Notice::Job(head, None), None);
+        }
+        let wanted = self.away.remove(&peer);
+        if wanted.is_some() {
+            for departed in &self.departed {
+                courier.tell(Notice::Died(*departed), None);
+            }
+        }
         // Last, so that whoever has heard its own name knows all others.
         if let Some(name) = courier.name() {
             courier.tell(joins_as.notice(peer, Some(name)), None);
@@ -92,19 +129,26 @@ impl Broker {
             courier,
             station,
             linked,
+            is_back: wanted.is_some(),
         };
         self.members.insert(peer.process, member);
         if self.topology.is_eager() && joins_as == JoinsAs::Worker {
             self.link_all(peer);
+        }
+        for asker in wanted.iter().flatten() {
+            self.connect(*asker, peer);
         }
     }
 
     /// Links a new worker with the others, as far as one of the two is dialled.
     fn link_all(&mut self, peer: Peer) {
         let one = self.station(peer);
+        let is_back = |peer: Peer| self.members.get(&peer.process).is_some_and(|it| it.is_back);
+        let one_is_back = is_back(peer);
         let others = self.members.values().filter(|other| {
             let other_station = other.station.as_ref();
             other.peer != peer
+                && !(one_is_back && other.is_back)
                 && other.joins_as == JoinsAs::Worker
                 && (one.is_some() || other_station.is_some())
                 && self.topology.allows(one.as_ref(), other_station)
@@ -156,6 +200,10 @@ impl Broker {
         let Some(asker) = self.courier(from).cloned() else {
             return;
         };
+        if let Some(wanted) = self.away.get_mut(&about) {
+            wanted.insert(from);
+            return;
+        }
         let Some(other) = self.courier(about).cloned().filter(|_| from != about) else {
             return asker.tell(Notice::Died(about), None);
         };
@@ -218,5 +266,103 @@ fn dial(peer: Peer, connect_at: String, keys: Option<Secret>) -> Notice {
         peer,
         connect_at,
         keys,
+    }
+}
+
+#[cfg(all(test, feature = "hosts"))]
+mod tests {
+    use parking_lot::Mutex;
+    use selvedge_cluster::peer::Incarnation;
+
+    use super::*;
+    use crate::topology::Names;
+
+    /// Notes what a member is told.
+    #[derive(Default)]
+    struct TellTale(Mutex<Vec<Notice>>);
+
+    impl Courier for TellTale {
+        fn tell(&self, notice: Notice, _: Option<PeerEnd>) {
+            self.0.lock().push(notice);
+        }
+
+        fn kill(&self, _: &str) {}
+    }
+
+    impl TellTale {
+        fn take(&self) -> Vec<Notice> {
+            std::mem::take(&mut self.0.lock())
+        }
+    }
+
+    fn peer(number: u32) -> Peer {
+        Peer {
+            process: ProcessId::new(number).unwrap_or(ProcessId::HEAD),
+            incarnation: Incarnation(1),
+        }
+    }
+
+    fn join(broker: &mut Broker, member: Peer) -> Arc<TellTale> {
+        let told = Arc::<TellTale>::default();
+        let station = Station {
+            listens_at: Some(format!("place {member}")),
+            names: Names::default(),
+        };
+        broker.join(member, Arc::clone(&told) as _, Some(station), JoinsAs::Worker);
+        told
+    }
+
+    #[test]
+    fn rft_07_a_link_to_a_member_that_is_away_waits_for_its_coming_back_or_its_death() {
+        let head = Peer {
+            incarnation: Incarnation(2),
+            ..peer(1)
+        };
+        let (one, two, three, job) = (peer(2), peer(3), peer(4), peer(5));
+        let mut broker = Broker::default();
+        broker.begin(head, vec![one, two, three], vec![job]);
+        let at_one = join(&mut broker, one);
+        assert_eq!(at_one.take(), [Notice::Job(head, None), Notice::Died(job)]);
+        broker.connect(one, two);
+        broker.connect(one, three);
+        assert_eq!(at_one.take(), [], "nothing is known of either yet");
+        let at_two = join(&mut broker, two);
+        let joined = Notice::Joined(two, None);
+        let dial = Notice::Dial {
+            peer: two,
+            connect_at: format!("place {two}"),
+            keys: None,
+        };
+        assert_eq!(at_one.take(), [joined, dial]);
+        broker.stayed_away(three);
+        broker.stayed_away(three);
+        assert_eq!(at_one.take(), [Notice::Died(three)]);
+        assert_eq!(at_two.take().last(), Some(&Notice::Died(three)));
+        broker.connect(one, three);
+        assert_eq!(at_one.take(), [Notice::Died(three)]);
+        // Whoever is new has never heard of the dead.
+        let at_four = join(&mut broker, peer(6));
+        assert!(
+            !at_four
+                .take()
+                .iter()
+                .any(|notice| matches!(notice, Notice::Died(_)))
+        );
+    }
+
+    #[test]
+    fn members_that_come_back_have_their_links_and_new_ones_get_theirs() {
+        let mut broker = Broker::default();
+        broker.set_topology(Topology::AllToAll { lazy: false });
+        let (one, two, new) = (peer(2), peer(3), peer(4));
+        broker.begin(peer(1), vec![one, two], Vec::new());
+        let told = [one, two, new].map(|member| join(&mut broker, member));
+        let dials = told.map(|told| {
+            let notices = told.take().into_iter();
+            notices
+                .filter(|notice| matches!(notice, Notice::Dial { .. }))
+                .count()
+        });
+        assert_eq!(dials, [0, 0, 2]);
     }
 }

@@ -34,11 +34,17 @@ pub(super) struct DriverRole {
 }
 
 impl Hub {
-    /// The hub of a driver. It costs nothing until a worker joins.
+    #[cfg(test)]
+    /// The hub of a driver in its first life.
     pub(crate) fn of_driver(settings: LinkSettings) -> Arc<Self> {
+        Self::of_life(Incarnation(1), settings)
+    }
+
+    /// The hub of a driver in this life of it. It costs nothing until a worker joins.
+    pub(crate) fn of_life(incarnation: Incarnation, settings: LinkSettings) -> Arc<Self> {
         let me = Peer {
             process: ProcessId::HEAD,
-            incarnation: Incarnation(1),
+            incarnation,
         };
         Self::new(me, Role::Driver(DriverRole::default()), settings)
     }
@@ -71,6 +77,24 @@ impl Hub {
         driver.broker.lock().join(peer, courier, station, joins_as);
         self.expect(peer);
         self.services.joined(peer);
+    }
+
+    /// Notes that this process is only a head, and takes no work. Of the members of its last life some may come back, and the others are dead.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn is_only_head(&self, away: Vec<Peer>, departed: Vec<Peer>) {
+        self.note_job(self.me);
+        if let Role::Driver(driver) = &self.role {
+            driver.broker.lock().begin(self.me, away, departed);
+        }
+    }
+
+    /// A member of the head's last life does not come back.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn stayed_away(&self, peer: Peer) {
+        if let Role::Driver(driver) = &self.role {
+            driver.broker.lock().stayed_away(peer);
+        }
+        self.buried(peer);
     }
 
     /// Sets the keys that workers of this host get when they have to dial others.

@@ -103,6 +103,12 @@ impl LinkState {
         self.connection == 0 && !std::mem::replace(&mut self.is_asked, true)
     }
 
+    /// Whether a first connection was asked for, and has not come.
+    #[cfg(feature = "hosts")]
+    pub(super) fn is_asked_for(&self) -> bool {
+        self.connection == 0 && self.is_asked && self.is_open()
+    }
+
     /// Whether letters can still be sent.
     pub(super) fn is_open(&self) -> bool {
         self.session.is_some() && self.closing.is_none()

@@ -79,6 +79,8 @@ use link_task::LinkTask;
 use peer_link::PeerLink;
 use peer_reader::PeerReader;
 use peer_table::{PeerStatus, PeerTable};
+#[cfg(feature = "hosts")]
+use post::Letter;
 use post::{PostError, Receiver};
 use services::Services;
 pub(crate) use settings::LinkSettings;
@@ -232,6 +234,22 @@ impl Hub {
     /// Notes that a process, which may be this one, is a job: it takes no work.
     pub(crate) fn note_job(&self, job: Peer) {
         self.table.lock().note_job(job.process);
+    }
+
+    /// Expects a peer, to which this letter is the first. Returns `false` if something is known of the peer.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn begin_with(&self, peer: Peer, letter: Letter) -> bool {
+        let link = Arc::new(PeerLink::new(self.me, peer, self.settings));
+        // Nobody else finds the link before the letter is in it.
+        if link.send(letter).is_err() {
+            return false;
+        }
+        let mut table = self.table.lock();
+        let is_new = matches!(table.find(peer), PeerStatus::Unknown);
+        if is_new {
+            table.insert(link);
+        }
+        is_new
     }
 
     /// Whether a peer has died.

@@ -100,6 +100,12 @@ impl PeerLink {
         self.state.lock().is_first_need()
     }
 
+    /// Whether somebody has asked for a socket, and there was none yet.
+    #[cfg(feature = "hosts")]
+    pub(super) fn is_asked_for(&self) -> bool {
+        self.state.lock().is_asked_for()
+    }
+
     pub(super) fn is_open(&self) -> bool {
         self.state.lock().is_open()
     }

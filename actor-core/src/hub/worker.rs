@@ -30,6 +30,15 @@ impl Hub {
         hub
     }
 
+    /// The driver is another one than before: asks it for the links that the last one has not made.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn ask_again(&self) {
+        let Role::Worker(ask) = &self.role else { return };
+        let links = self.table.lock().links();
+        let wanted = links.iter().filter(|link| link.is_asked_for());
+        wanted.for_each(|link| ask(link.peer()));
+    }
+
     /// Takes a notice of the driver, with the end of a pair that came with it.
     pub(crate) fn notice(&self, notice: Notice, end: Option<PeerEnd>) {
         match notice {

@@ -1,5 +1,7 @@
 //! The processes of a runtime, to look at.
 
+use std::sync::Arc;
+
 use selvedge_cluster::peer;
 
 use crate::directory::Directory;
@@ -38,9 +40,13 @@ pub(super) fn members(directory: &Directory, me: peer::ProcessId) -> Vec<MemberI
         pid: Some(std::process::id()),
         state: MemberState::Here,
     };
-    let workers = directory.workers();
-    let others = workers.iter().map(|worker| {
-        let record = &worker.record;
+    let kept = directory
+        .workers()
+        .into_iter()
+        .map(|worker| Arc::clone(&worker.record));
+    let mut records: Vec<_> = kept.chain(directory.let_in()).collect();
+    records.sort_unstable_by_key(|record| record.id());
+    let others = records.iter().map(|record| {
         let pid = record.pid();
         MemberInfo {
             name: record.process_name(),

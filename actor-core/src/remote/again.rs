@@ -61,6 +61,7 @@ fn another(error: &RemoteError) -> RemoteError {
         RemoteError::Overloaded { limit } => RemoteError::Overloaded { limit: *limit },
         RemoteError::NoThread(reason) => RemoteError::NoThread(reason.clone()),
         RemoteError::Taken => RemoteError::Taken,
+        RemoteError::OnlyHead => RemoteError::OnlyHead,
         RemoteError::Shutdown => RemoteError::Shutdown,
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use selvedge_channels::dispose;
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::refs::{Parcel, RefError, RefId};
 
@@ -478,6 +479,11 @@ impl Remote {
         current: Arc<Current>,
         reply: Box<dyn FnOnce(Outcome) + Send>,
     ) {
+        if self.is_only_head {
+            // Arguments may be user code's.
+            self.do_soon(move || dispose(invocation));
+            return reply(Err(RemoteError::OnlyHead));
+        }
         self.start(RemoteJob {
             function,
             invocation,

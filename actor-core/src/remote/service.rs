@@ -80,6 +80,8 @@ pub(crate) struct Remote {
     background: Arc<AsyncThread>,
     owner: OnceLock<Arc<dyn Any + Send + Sync>>,
     currents: OnceLock<Currents>,
+    /// Whether this process is only a head, which runs no function.
+    pub(super) is_only_head: bool,
 }
 
 /// The surroundings of blocking functions, of async ones, and of actors.
@@ -113,8 +115,10 @@ impl Remote {
         references.set_stores(&stores);
         let channels = RemoteChannels::new(Arc::clone(&post), &references, helpers);
         let correspondences = Correspondences::new(Arc::clone(&post));
+        let is_only_head = post.me().process == ProcessId::HEAD && post.is_job(post.me());
         let remote = Arc::new_cyclic(|this| Remote {
-            tasks: Tasks::new(post.me(), Weak::clone(this) as Weak<dyn TaskHost>),
+            is_only_head,
+            tasks: Tasks::new(post.me(), !is_only_head, Weak::clone(this) as Weak<dyn TaskHost>),
             names: post.names(),
             post,
             correspondences,

@@ -261,6 +261,8 @@ pub(super) struct SchedulableWorker {
 /// All submitted calls.
 pub(super) struct Board {
     pub(super) me: Peer,
+    /// Whether this process is the worker, if there is no other one.
+    pub(super) takes_work: bool,
     pub(super) scheduler: Scheduler,
     pub(super) lineage: Lineage,
     pub(super) aliases: AliasTable,
@@ -281,6 +283,7 @@ impl Board {
     pub(super) fn new(me: Peer) -> Self {
         Board {
             me,
+            takes_work: true,
             scheduler: Scheduler::on_host(cores()),
             lineage: Lineage::new(KEPT_BYTES_MAX),
             aliases: AliasTable::new(me),

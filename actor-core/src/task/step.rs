@@ -134,11 +134,11 @@ impl Board {
         }
     }
 
-    /// Notes which workers there are. Without any, this process is the worker.
+    /// Notes which workers there are. Without any, this process is the worker, unless it takes no work.
     fn meet(&mut self, workers: &[SchedulableWorker], effects: &mut Vec<TaskEffect>) {
         let mut workers: Vec<SchedulableWorker> = workers.to_vec();
         workers.retain(|worker| !self.dead.contains(&worker.peer));
-        if workers.is_empty() {
+        if workers.is_empty() && self.takes_work {
             workers.push(SchedulableWorker {
                 peer: self.me,
                 is_near: false,

@@ -44,11 +44,14 @@ struct Inbox {
 }
 
 impl Tasks {
-    pub(crate) fn new(me: Peer, host: Weak<dyn TaskHost>) -> Arc<Self> {
+    /// The calls of a process, which is the worker itself if there is no other one and it `takes_work`.
+    pub(crate) fn new(me: Peer, takes_work: bool, host: Weak<dyn TaskHost>) -> Arc<Self> {
+        let mut board = Board::new(me);
+        board.takes_work = takes_work;
         Arc::new(Tasks {
             me,
             host,
-            board: Mutex::new(Board::new(me)),
+            board: Mutex::new(board),
             inbox: Mutex::default(),
             submitted: AtomicU64::new(0),
         })

@@ -13,7 +13,7 @@ use selvedge_cluster::peer;
 #[cfg(feature = "hosts")]
 use crate::hosts::dialing::Dialing;
 #[cfg(feature = "hosts")]
-use crate::hosts::door::Guests;
+use crate::hosts::guests::Guests;
 use crate::platform;
 use crate::platform::child::Unwatched;
 use crate::platform::link::{OutputPipe, Stream};

@@ -12,7 +12,7 @@ use crossbeam_channel::Sender;
 use parking_lot::Mutex;
 use selvedge_cluster::frame::{Class, Service};
 use selvedge_cluster::id_map::IdMap;
-use selvedge_cluster::peer::Peer;
+use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_cluster::session::Outcome;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -216,15 +216,23 @@ fn bytes(letter: &Letter) -> usize {
 /// The service of words in a worker.
 pub(crate) struct WordsOfDriver {
     pub(crate) hub: Weak<Hub>,
-    pub(crate) driver: Peer,
-    pub(crate) letters: Sender<Letter>,
+    pub(crate) words: Sender<WordOfDriver>,
+    /// Is told that the driver is dead. Returns whether the worker waits for the driver's next life.
+    pub(crate) outlive: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+/// A word that the main thread of a worker gets of its driver, or about it.
+pub(crate) enum WordOfDriver {
+    Letter(Letter),
+    /// The driver is dead, and so is all that it has made here. Its next life may come.
+    Died,
 }
 
 impl Receiver for WordsOfDriver {
     fn received(&self, from: Peer, letter: Letter) {
-        if from == self.driver {
+        if from.process == ProcessId::HEAD {
             // The main thread takes letters as long as the process lives.
-            let _ = self.letters.send(letter);
+            let _ = self.words.send(WordOfDriver::Letter(letter));
         } else if let Some(hub) = self.hub.upgrade() {
             hub.cut(
                 from,
@@ -234,7 +242,12 @@ impl Receiver for WordsOfDriver {
     }
 
     fn died(&self, peer: Peer, _: &[(u64, Outcome)]) {
-        if peer == self.driver {
+        if peer.process != ProcessId::HEAD {
+            return;
+        }
+        // Queued before the words of the next life.
+        let _ = self.words.send(WordOfDriver::Died);
+        if !(self.outlive)() {
             // No process can use this worker any more.
             exit_now(0);
         }

@@ -35,6 +35,8 @@ pub(crate) enum ToWorker {
         driver: Peer,
         /// The time for which the worker's threads look for bytes before they sleep, if it is set.
         spin: Option<Duration>,
+        /// Whether the worker waits for the next life of a driver that has died.
+        rejoin: Option<RejoinTerms>,
     },
     /// Builds an actor; the first actor of a lane opens the lane. Body: the constructor's arguments, and the last
     /// checkpoint if there is one.
@@ -66,6 +68,15 @@ pub(crate) enum ToWorker {
     Ping,
     /// Ends the worker: it drops the actors, waits this long for busy lanes, and exits. No body.
     Shutdown { grace_ms: u64 },
+}
+
+/// The terms on which a worker that has dialled in outlives its driver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RejoinTerms {
+    /// The time that the next life of the driver has to let it in.
+    pub(crate) within: Duration,
+    /// The id of the cluster, by which the two know that they mean the same one.
+    pub(crate) cluster_id: String,
 }
 
 /// The actor that a worker builds.
@@ -113,6 +124,8 @@ pub(crate) enum FromWorker {
         machine: Machine,
         /// The place where other workers dial it, if it has not announced that; `None` if they cannot.
         listens_at: Option<String>,
+        /// The id of the cluster, if the worker was a member before.
+        cluster_id: Option<String>,
     },
     /// Answers `Create`. No body.
     Created {

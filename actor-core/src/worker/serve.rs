@@ -119,6 +119,18 @@ impl WorkerLanes {
         }
     }
 
+    /// The driver is dead, and with it the actors and the calls that it has made here.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn driver_died(&mut self) {
+        let calls = std::mem::take(&mut *self.calls.lock());
+        calls.values().for_each(|cancel| cancel.cancel());
+        for lane in std::mem::take(&mut self.lanes).into_values() {
+            lane.stop();
+            self.ending.push(lane);
+        }
+        self.ending.retain(|lane| !lane.is_gone());
+    }
+
     /// Acts on a message of the driver.
     pub(crate) fn handle(&mut self, message: ToWorker, body: Vec<u8>) {
         match message {

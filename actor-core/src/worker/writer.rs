@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 #[cfg(feature = "hosts")]
-use selvedge_cluster::peer::Peer;
+use selvedge_cluster::peer::ProcessId;
 
 #[cfg(feature = "hosts")]
 use crate::hub::post::{Post, PostError};
@@ -25,7 +25,7 @@ pub(crate) enum Writer {
     Socket(Mutex<Stream>),
     /// The driver is on another host.
     #[cfg(feature = "hosts")]
-    Letters { post: Arc<dyn Post>, driver: Peer },
+    Letters { post: Arc<dyn Post> },
 }
 
 impl Writer {
@@ -50,11 +50,15 @@ impl Writer {
                 Ok(())
             }
             #[cfg(feature = "hosts")]
-            Writer::Letters { post, driver } => {
+            Writer::Letters { post } => {
+                // Between two lives of the driver, nobody waits for words.
+                let Some(driver) = post.peer(ProcessId::HEAD) else {
+                    return Ok(());
+                };
                 let head = postcard::to_stdvec(message)?;
                 let is_sign_of_life = matches!(message, FromWorker::Pong);
                 let word = super::letters::letter(is_sign_of_life, &head, body.clone());
-                match post.send(*driver, word) {
+                match post.send(driver, word) {
                     // An answer for which there is no room fails alone.
                     Err(error @ (PostError::TooLarge { .. } | PostError::Full { .. }))
                         if !body.is_empty() =>
@@ -62,7 +66,7 @@ impl Writer {
                         Err(FrameError::NotSent(error.to_string()))
                     }
                     sent => {
-                        post.told(*driver, sent);
+                        post.told(driver, sent);
                         Ok(())
                     }
                 }

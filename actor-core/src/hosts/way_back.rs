@@ -1,0 +1,103 @@
+//! The way of a worker that has dialled in to the next life of its driver.
+
+use std::process;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use selvedge_cluster::handshake::Role;
+use selvedge_cluster::peer::ProcessId;
+
+use super::dialing::PlaceOfPeer;
+use super::guest::{Attempts, admitted};
+use super::host_key::Machine;
+use super::identity::Means;
+use crate::hub::Hub;
+use crate::hub::connection::Resume;
+use crate::hub::post::Post;
+use crate::platform::peer_socket::of_link;
+use crate::worker::exit::refuse;
+use crate::worker::letters::letter;
+use crate::worker::protocol::{FromWorker, RejoinTerms};
+
+/// The place where the driver listens in each of its lives, and what it is told.
+pub(super) struct WayBack {
+    pub(super) hub: Weak<Hub>,
+    pub(super) means: Means,
+    /// The address of the driver; `None` if the driver has dialled.
+    pub(super) to: Option<String>,
+    /// The place where other workers dial this one, unless it has announced that.
+    pub(super) listens_at: Option<String>,
+    /// The terms of a driver that has a log.
+    pub(super) terms: OnceLock<RejoinTerms>,
+}
+
+impl WayBack {
+    /// The driver says on which terms this worker outlives it.
+    pub(super) fn agree(&self, terms: RejoinTerms) {
+        // All lives of a driver have one cluster id; the first one says how long this worker waits for each.
+        let _ = self.terms.set(terms);
+    }
+
+    /// Whether this worker outlives its driver.
+    pub(super) fn is_there(&self) -> bool {
+        self.to.is_some() && self.terms.get().is_some()
+    }
+
+    /// The time that the next life of the driver has.
+    pub(super) fn within(&self) -> Duration {
+        self.terms.get().map(|terms| terms.within).unwrap_or_default()
+    }
+
+    /// The first word of this worker to its driver, with the id of the cluster if it was a member before.
+    pub(super) fn introduction(&self, cluster_id: Option<String>) -> FromWorker {
+        FromWorker::Joined {
+            pid: process::id(),
+            machine: Machine::mine(),
+            listens_at: self.listens_at.clone(),
+            cluster_id,
+        }
+    }
+
+    /// The driver is dead: begins to look for its next life, and ends this process if that does not come. Returns `false` if there
+    /// is no way back.
+    pub(super) fn begin(self: &Arc<Self>) -> bool {
+        let way = self.to.clone().zip(self.terms.get().cloned());
+        let this = Arc::clone(self);
+        let search = way.zip(self.hub.upgrade()).map(|((to, terms), hub)| {
+            hub.spawn(Box::pin(async move {
+                if let Err(why) = this.rejoin(&terms, &to).await {
+                    refuse(&format!(
+                        "the driver has ended, and its next life at {to} does not let this worker in within {:?}: {why}",
+                        terms.within
+                    ));
+                }
+            }))
+        });
+        search.unwrap_or(false)
+    }
+
+    /// Dials until the next life of the driver lets this worker in under its old name.
+    async fn rejoin(&self, terms: &RejoinTerms, to: &str) -> Result<(), String> {
+        let hub = || self.hub.upgrade().ok_or_else(|| "this worker ends".to_owned());
+        let me = hub()?.me();
+        let mut attempts = Attempts::within(terms.within);
+        let link = admitted(&self.means, Some(me), to, &mut attempts).await?;
+        let driver = link.welcome.me;
+        if link.hello.role != Role::Head || driver.process != ProcessId::HEAD || link.welcome.you != me {
+            return Err(format!("{driver} listens there, and does not know this worker"));
+        }
+        let way = PlaceOfPeer::of_driver(Role::Worker, me, driver, to.to_owned(), self.means.clone());
+        let connection = of_link(link).map_err(|error| error.to_string())?;
+        // Before all words that other threads have for the driver.
+        let word = self.introduction(Some(terms.cluster_id.clone()));
+        let word = postcard::to_stdvec(&word).map_err(|error| error.to_string())?;
+        let is_new = hub()?.begin_with(driver, letter(false, &word, Bytes::new()));
+        let adopted = hub()?.adopt(driver, connection, Resume::Dials(Arc::new(way)));
+        if !(is_new && adopted.map_err(|error| error.to_string())?) {
+            return Err(format!("{driver} is dead already"));
+        }
+        hub()?.ask_again();
+        Ok(())
+    }
+}
