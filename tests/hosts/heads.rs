@@ -111,7 +111,7 @@ impl Drop for Started {
 struct Head {
     process: Started,
     address: String,
-    _said: BufReader<ChildStdout>,
+    said: BufReader<ChildStdout>,
 }
 
 /// The settings of a head that its tests change.
@@ -119,17 +119,30 @@ struct Head {
 struct Settings<'a> {
     log: Option<&'a str>,
     grace_ms: u64,
+    /// Whether its files may have half a KiB and no more.
+    is_short: bool,
 }
 
 const LOGGED: Settings = Settings {
     log: Some("log"),
     grace_ms: 60_000,
+    is_short: false,
 };
 
 impl Head {
     /// Starts a head at this address, or at any.
     fn start(files: &Files, at: Option<&str>, settings: Settings) -> Head {
-        let mut command = part("heads::a_head");
+        let mut command = match settings.is_short {
+            false => part("heads::a_head"),
+            true => {
+                let part = part("heads::a_head");
+                let mut shell = Command::new("sh");
+                shell.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\""]);
+                shell.arg(part.get_program()).args(part.get_args());
+                shell.env("SELVEDGE_TEST_DRIVER", "1");
+                shell
+            }
+        };
         command
             .env("TEST_AT", at.unwrap_or("127.0.0.1:0"))
             .env("TEST_FILES", &files.0)
@@ -152,7 +165,7 @@ impl Head {
         Head {
             process,
             address,
-            _said: said,
+            said,
         }
     }
 
@@ -229,7 +242,14 @@ fn a_head() {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         stopper.stop();
     });
-    head.serve().unwrap();
+    let served = head.serve();
+    if let Err(error) = &served {
+        println!("failed: {error}");
+    }
+    drop(head);
+    if served.is_err() {
+        std::process::exit(1);
+    }
 }
 
 /// The processes of workers, by number, each with its pid.
@@ -498,6 +518,31 @@ fn a_log_has_one_head_and_one_cluster() {
     assert!(matches!(cause("lab"), HeadLogCause::InUse));
     drop(head);
     assert!(matches!(cause("farm"), HeadLogCause::OtherCluster { .. }));
+}
+
+#[test]
+fn rfn_01_a_head_whose_log_cannot_be_written_ends_with_all_members_and_says_why() {
+    let _beside = beside_others();
+    let files = Files::new();
+    let settings = Settings {
+        is_short: true,
+        ..LOGGED
+    };
+    let mut head = Head::start(&files, None, settings);
+    let mut guest = head.guest(&files, "b");
+    drop(head.job(&files, 1));
+    // Each job that comes and goes is some lines.
+    let connect = || Runtime::connect(&head.address, &files.cookie());
+    let refused = (0..1000).find_map(|_| connect().err()).unwrap();
+    assert!(matches!(refused, ConnectError::Refused { .. }), "{refused}");
+    let mut line = String::new();
+    while !line.contains("failed: ") {
+        line.clear();
+        assert!(head.said.read_line(&mut line).unwrap() > 0);
+    }
+    assert!(line.contains("log`: it cannot be written"), "{line}");
+    assert!(!head.process.0.wait().unwrap().success());
+    assert!(guest.0.wait().unwrap().success(), "it was asked to end");
 }
 
 #[test]

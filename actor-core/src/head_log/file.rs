@@ -6,10 +6,10 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use selvedge_cluster::peer::{Incarnation, Peer};
+use selvedge_cluster::peer::Incarnation;
 
 use super::error::{HeadLogCause, HeadLogError};
-use super::record::{HeadRecord, MemberPart};
+use super::record::HeadRecord;
 use super::replay::{LogHeader, batch, beginning, replay};
 use super::state::HeadState;
 
@@ -25,8 +25,6 @@ pub(crate) struct LogFile {
     file: File,
     header: LogHeader,
     state: HeadState,
-    /// The members that have died with the last life of the head.
-    departed: Vec<Peer>,
     bytes: u64,
     /// The length at which the log is summed up.
     grown_at: u64,
@@ -57,7 +55,6 @@ impl LogFile {
             Err(error) => return Err(HeadLogCause::io("it cannot be read")(error)),
         };
         let mut state = state;
-        let departed = state.of_part(MemberPart::Job).map(|(peer, _)| peer).collect();
         let begins = Incarnation(state.head.0.saturating_add(1));
         let begun = state.step(HeadRecord::Began(begins));
         begun.map_err(|error| HeadLogCause::Damaged {
@@ -71,7 +68,6 @@ impl LogFile {
             file,
             header,
             state,
-            departed,
             bytes,
             grown_at: grown_at(bytes),
         })
@@ -84,11 +80,6 @@ impl LogFile {
     /// The outcome of all decisions so far.
     pub(crate) fn state(&self) -> &HeadState {
         &self.state
-    }
-
-    /// The members that have died with the last life of the head.
-    pub(crate) fn departed(&self) -> &[Peer] {
-        &self.departed
     }
 
     /// Adds decisions, all of which are on the disk when this returns, or none is known to be.

@@ -61,6 +61,8 @@ const WAIT: Duration = Duration::from_secs(60);
 /// [`restart`](crate::Spawn::restart) are refused there. Its output is its own. Under TLS the death of a process looks like a
 /// broken connection, so it is known after 6 s.
 ///
+/// A guest ends with its driver, unless that is a [head with a log](super::HeadOptions::log).
+///
 /// The port is open until all clones of this value are dropped and all its guests have ended, or the runtime ends.
 #[derive(Clone)]
 pub struct DialIn {

@@ -176,13 +176,10 @@ impl Runtime {
         let state = opened
             .as_ref()
             .map_or_else(HeadState::new, |file| file.state().clone());
-        let departed = opened
-            .as_ref()
-            .map_or_else(Vec::new, |file| file.departed().to_vec());
         ProcessId::skip_to(state.next);
         let directory = Arc::new(Directory::of_life(Incarnation(state.head.0.max(1))));
         let back: Vec<Peer> = state.of_part(MemberPart::Guest).map(|(peer, _)| peer).collect();
-        directory.hub.is_only_head(back, departed);
+        directory.hub.note_only_head(state.next, back);
         let log = match opened {
             Some(file) => Some(keep(&directory, file, options.grace, stop.clone())?),
             None => None,

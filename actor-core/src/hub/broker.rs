@@ -71,17 +71,31 @@ pub(super) struct Broker {
     only_head: Option<Peer>,
     /// The members of the head's last life that may come back, each with those that want a link to it.
     away: IdMap<Peer, IdSet<Peer>>,
-    /// The members of the last life that are dead.
-    departed: Vec<Peer>,
+    /// The number of the first process of this life of the head.
+    first: u32,
 }
 
 impl Broker {
     /// Begins the life of a head that takes no work.
     #[cfg(feature = "hosts")]
-    pub(super) fn begin(&mut self, head: Peer, away: Vec<Peer>, departed: Vec<Peer>) {
+    pub(super) fn begin(&mut self, head: Peer, first: u32, away: Vec<Peer>) {
         self.only_head = Some(head);
+        self.first = first;
         self.away = away.into_iter().map(|peer| (peer, IdSet::new())).collect();
-        self.departed = departed;
+    }
+
+    /// The processes of earlier lives of the head that live, or may.
+    fn survivors(&self) -> Notice {
+        let members = self.members.values().map(|member| member.peer);
+        let living = self
+            .only_head
+            .into_iter()
+            .chain(self.away.keys().copied())
+            .chain(members);
+        Notice::Survivors {
+            below: self.first,
+            living: living.filter(|peer| peer.process.number() < self.first).collect(),
+        }
     }
 
     /// A member of the head's last life is dead. All are told: some may have known it.
@@ -90,7 +104,6 @@ impl Broker {
         if self.away.remove(&peer).is_none() {
             return;
         }
-        self.departed.push(peer);
         for member in self.members.values() {
             member.courier.tell(Notice::Died(peer), None);
         }
@@ -112,12 +125,10 @@ impl Broker {
         if let Some(head) = self.only_head {
             courier.tell(Notice::Job(head, None), None);
         }
-        let wanted = self.away.remove(&peer);
-        if wanted.is_some() {
-            for departed in &self.departed {
-                courier.tell(Notice::Died(*departed), None);
-            }
+        if self.away.contains_key(&peer) {
+            courier.tell(self.survivors(), None);
         }
+        let wanted = self.away.remove(&peer);
         // Last, so that whoever has heard its own name knows all others.
         if let Some(name) = courier.name() {
             courier.tell(joins_as.notice(peer, Some(name)), None);
@@ -318,11 +329,19 @@ mod tests {
             incarnation: Incarnation(2),
             ..peer(1)
         };
-        let (one, two, three, job) = (peer(2), peer(3), peer(4), peer(5));
+        let (one, two, three) = (peer(2), peer(3), peer(4));
         let mut broker = Broker::default();
-        broker.begin(head, vec![one, two, three], vec![job]);
+        broker.begin(head, 6, vec![one, two, three]);
+        let new = join(&mut broker, peer(6));
         let at_one = join(&mut broker, one);
-        assert_eq!(at_one.take(), [Notice::Job(head, None), Notice::Died(job)]);
+        let living = vec![head, one, two, three];
+        let told = [
+            Notice::Joined(peer(6), None),
+            Notice::Job(head, None),
+            Notice::Survivors { below: 6, living },
+        ];
+        assert_eq!(at_one.take(), told, "process 5 has died with the last life");
+        drop(new);
         broker.connect(one, two);
         broker.connect(one, three);
         assert_eq!(at_one.take(), [], "nothing is known of either yet");
@@ -341,13 +360,9 @@ mod tests {
         broker.connect(one, three);
         assert_eq!(at_one.take(), [Notice::Died(three)]);
         // Whoever is new has never heard of the dead.
-        let at_four = join(&mut broker, peer(6));
-        assert!(
-            !at_four
-                .take()
-                .iter()
-                .any(|notice| matches!(notice, Notice::Died(_)))
-        );
+        let at_new = join(&mut broker, peer(7)).take();
+        let is_of_dead = |notice: &Notice| matches!(notice, Notice::Died(_) | Notice::Survivors { .. });
+        assert!(!at_new.iter().any(is_of_dead));
     }
 
     #[test]
@@ -355,7 +370,7 @@ mod tests {
         let mut broker = Broker::default();
         broker.set_topology(Topology::AllToAll { lazy: false });
         let (one, two, new) = (peer(2), peer(3), peer(4));
-        broker.begin(peer(1), vec![one, two], Vec::new());
+        broker.begin(peer(1), 4, vec![one, two]);
         let told = [one, two, new].map(|member| join(&mut broker, member));
         let dials = told.map(|told| {
             let notices = told.take().into_iter();

@@ -79,12 +79,12 @@ impl Hub {
         self.services.joined(peer);
     }
 
-    /// Notes that this process is only a head, and takes no work. Of the members of its last life some may come back, and the others are dead.
+    /// Notes that this process is only a head, and takes no work. The members of its last life that are `away` may come back; its new ones have numbers from `first` on.
     #[cfg(feature = "hosts")]
-    pub(crate) fn is_only_head(&self, away: Vec<Peer>, departed: Vec<Peer>) {
+    pub(crate) fn note_only_head(&self, first: u32, away: Vec<Peer>) {
         self.note_job(self.me);
         if let Role::Driver(driver) = &self.role {
-            driver.broker.lock().begin(self.me, away, departed);
+            driver.broker.lock().begin(self.me, first, away);
         }
     }
 

@@ -17,6 +17,8 @@ pub(crate) enum Notice {
     Job(Peer, Option<ProcessName>),
     /// The peer is dead, or has never lived.
     Died(Peer),
+    /// Of the processes with numbers below this one, these are all that live: the rest has died while this worker had no head.
+    Survivors { below: u32, living: Vec<Peer> },
     /// The descriptors beside this message are one end of a pair; the peer has the other one.
     Linked(Peer),
     /// No link can be made, for this reason.

@@ -59,10 +59,21 @@ impl Hub {
                 self.expect(peer);
                 self.close_link(peer, LinkEnd::Buried);
             }
+            Notice::Survivors { below, living } => self.bury_all_but(below, &living),
             Notice::Linked(peer) => self.linked(peer, end),
             Notice::NotLinked(peer, why) => self.close_link(peer, LinkEnd::NoLink(why)),
             // Whoever reads the notices dials, and tells the result by `adopt` or `NotLinked`.
             Notice::Dial { .. } => {}
+        }
+    }
+
+    /// The processes with numbers below this one are dead, but for these.
+    fn bury_all_but(&self, below: u32, living: &[Peer]) {
+        let links = self.table.lock().links();
+        let peers = links.iter().map(|link| link.peer());
+        let dead = peers.filter(|peer| peer.process.number() < below && !living.contains(peer));
+        for peer in dead {
+            self.close_link(peer, LinkEnd::Buried);
         }
     }
 
@@ -92,5 +103,32 @@ impl Hub {
         }
         let reactor = start_reactor()?;
         Ok(self.reactor.get_or_init(|| reactor).clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_cluster::peer::{Incarnation, ProcessId};
+
+    use super::*;
+    use crate::hub::post::Post;
+
+    fn peer(number: u32) -> Peer {
+        Peer {
+            process: ProcessId::new(number).unwrap(),
+            incarnation: Incarnation(1),
+        }
+    }
+
+    #[test]
+    fn of_the_processes_of_earlier_lives_of_the_head_only_those_live_that_the_next_one_names() {
+        let hub = Hub::of_worker(peer(2), peer(1), LinkSettings::default(), |_| {});
+        for number in [3, 4, 5] {
+            hub.notice(Notice::Joined(peer(number), None), None);
+        }
+        let living = vec![peer(1), peer(2), peer(4)];
+        hub.notice(Notice::Survivors { below: 5, living }, None);
+        // The process with number 5 has joined this life, and was heard of through another one.
+        assert_eq!(hub.peers(), [peer(1), peer(4), peer(5)]);
     }
 }
