@@ -8,6 +8,7 @@
 //! - [`alias`]: references that stand for other references, likewise;
 //! - [`store`]: the memory of a host in which large objects lie, likewise;
 //! - [`transfer`]: who has copies of such objects, and how they come to other hosts, likewise;
+//! - [`names`]: objects that have names, and live as long as these, likewise;
 //! - [`channel`]: a bounded queue in one process that others put into and take from, likewise.
 
 pub mod refs;
@@ -17,6 +18,7 @@ pub mod store;
 pub mod transfer;
 
 pub mod channel;
+pub mod names;
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
