@@ -147,6 +147,8 @@ impl Head {
             .env("TEST_AT", at.unwrap_or("127.0.0.1:0"))
             .env("TEST_FILES", &files.0)
             .env("TEST_GRACE_MS", settings.grace_ms.to_string())
+            // Signs of life four times a second: some workers wait for a second.
+            .env("SELVEDGE_WORKER_TIMEOUT_MS", "1000")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         if let Some(log) = settings.log {
@@ -176,11 +178,17 @@ impl Head {
     }
 
     fn guest(&self, files: &Files, host: &str) -> Started {
+        self.guest_with(files, host, 60_000)
+    }
+
+    /// Starts a worker that hears its head at least once in this time.
+    fn guest_with(&self, files: &Files, host: &str, timeout_ms: u64) -> Started {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
             .args(["--selvedge-worker", "--dial", &self.address, "--cookie-file"])
             .arg(files.0.join("cookie"))
             .env("SELVEDGE_HOST", host)
+            .env("SELVEDGE_WORKER_TIMEOUT_MS", timeout_ms.to_string())
             .stdin(Stdio::null())
             .stderr(Stdio::piped());
         Started(command.spawn().unwrap())
@@ -350,6 +358,36 @@ fn rft_07_workers_rejoin_although_their_connections_are_reset_when_the_head_is_k
     assert!(resets.unwrap() >= 1);
     let head = head.again(&files);
     drop(job);
+    assert_eq!(pids(&head.job(&files, 1)), before);
+}
+
+/// The error of a call to the head.
+#[remote]
+fn error_of_head() -> Result<String> {
+    let call = pid::remote()
+        .on_process(process(1))
+        .deadline(Duration::from_millis(200));
+    let answer = Runtime::current()?.call(call).wait();
+    Ok(answer.err().ok_or("the head runs functions")?.to_string())
+}
+
+#[test]
+fn rft_07_a_worker_that_hears_nothing_of_its_head_looks_for_its_next_life() {
+    let _beside = beside_others();
+    let files = Files::new();
+    let head = Head::start(&files, None, LOGGED);
+    let _guest = head.guest_with(&files, "b", 1000);
+    let job = head.job(&files, 1);
+    let before = pids(&job);
+    let error = || {
+        let call = error_of_head::remote().on_process(process(before[0].0));
+        job.call(call).wait().unwrap()
+    };
+    assert!(error().contains("only a head"), "{}", error());
+    // As if its host had been cut off: it says nothing, and ends no connection.
+    signal(head.process.0.id(), Signal::STOP);
+    wait_until(&true, || error().contains("died"));
+    let head = head.again(&files);
     assert_eq!(pids(&head.job(&files, 1)), before);
 }
 
