@@ -79,11 +79,11 @@ pub use selvedge_core::{
     CallState, Cancellation, ChannelIter, ChannelStream, Checkpoint, CheckpointError, Composite,
     Construction, Death, EndError, Exit, Failure, FailureKind, FailureReport, FetchError, FunctionInfo,
     FunctionPlace, IntoArgument, IntoReference, IntoValueError, Lane, LinkTraffic, ListedObject, Loss, Lost,
-    MemberInfo, MemberState, NamedRef, NoRuntime, NotAllowed, ObjectPlace, OnPanic, Placement, ProcessName,
-    PutError, Ran, Ref, RefStats, RemoteCall, RemoteChannel, RemoteChannelError, RemoteError, RemoteFunction,
-    Resources, Restart, Runtime, Scoped, ServiceTraffic, SetError, ShutdownReport, Spawn, SpawnError,
-    StoreError, StoreFull, StoreHolder, StoreOptions, StoreReport, StoredObject, ThisProcess, Worker,
-    WrongThread, cancellation, cores, init,
+    MemberInfo, MemberState, NameError, NameInfo, NamedRef, NoRuntime, NotAllowed, ObjectPlace, OnPanic,
+    Placement, ProcessName, PutError, Ran, Ref, RefStats, RemoteCall, RemoteChannel, RemoteChannelError,
+    RemoteError, RemoteFunction, Resources, Restart, Runtime, Scoped, ServiceTraffic, SetError,
+    ShutdownReport, Spawn, SpawnError, StoreError, StoreFull, StoreHolder, StoreOptions, StoreReport,
+    StoredObject, ThisProcess, Worker, WrongThread, cancellation, cores, init,
 };
 pub use selvedge_macros::{actor, remote, remote_fn, worker_init};
 pub use selvedge_parallel as parallel;

@@ -18,6 +18,7 @@ mod lane;
 mod lease;
 mod lineage;
 mod looking;
+mod naming;
 mod platform;
 mod reference;
 mod remote;
@@ -107,6 +108,7 @@ pub use lane::program::{LoadedPrograms, Program, ProgramLoader};
 pub use lease::correspondence::{Correspondence, CorrespondenceId, Correspondent};
 pub use lease::{Lease, LeaseError, Loading};
 pub use lineage::{CallDigest, Loss, Lost};
+pub use naming::{NameError, NameInfo};
 pub use process_name::ProcessName;
 #[doc(hidden)] // used by the floors above
 pub use promise::{Answer, NoAnswer, Promise, promise};

@@ -46,14 +46,14 @@ fn held() -> usize {
 }
 
 /// A runtime that jobs can join.
-struct Head {
-    runtime: Runtime,
+pub struct Head {
+    pub runtime: Runtime,
     door: DialIn,
     file: Invited,
 }
 
 impl Head {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let runtime = Runtime::new();
         let door = DialIn::listen("127.0.0.1:0").unwrap();
         runtime.accept_jobs(&door).unwrap();
@@ -69,23 +69,28 @@ impl Head {
         CookieSource::File(self.file.0.clone())
     }
 
-    fn connect(&self) -> Runtime {
+    pub fn connect(&self) -> Runtime {
         Runtime::connect(&self.address(), &self.cookie()).unwrap()
     }
 
     /// Starts a job in a process of its own: an ignored part of these tests.
     fn job(&self, name: &str) -> JobProcess {
-        self.job_of(&std::env::current_exe().unwrap(), name)
+        self.job_at(&format!("jobs::{name}"))
+    }
+
+    /// Starts a job, by the path of an ignored part of these tests.
+    pub fn job_at(&self, path: &str) -> JobProcess {
+        self.job_of(&std::env::current_exe().unwrap(), path)
     }
 
     /// Starts a job as another program.
-    fn job_of(&self, program: &std::path::Path, name: &str) -> JobProcess {
+    fn job_of(&self, program: &std::path::Path, path: &str) -> JobProcess {
         static JOBS: AtomicUsize = AtomicUsize::new(0);
         let number = JOBS.fetch_add(1, Ordering::Relaxed);
         let notes = format!("selvedge-job-{}-{number}", std::process::id());
         let notes = std::env::temp_dir().join(notes).display().to_string();
         let mut command = std::process::Command::new(program);
-        command.args(part(&format!("jobs::{name}")).get_args());
+        command.args(part(path).get_args());
         command
             .env("TEST_HEAD", self.address())
             .env("TEST_COOKIE_FILE", &self.file.0)
@@ -99,16 +104,16 @@ impl Head {
 }
 
 /// The drop kills and reaps the process.
-struct JobProcess {
+pub struct JobProcess {
     /// The beginning of the names of its files.
     notes: String,
-    child: Child,
+    pub child: Child,
     said: BufReader<ChildStdout>,
 }
 
 impl JobProcess {
     /// Waits until the job says this word, and returns the line.
-    fn says(&mut self, word: &str) -> String {
+    pub fn says(&mut self, word: &str) -> String {
         let mut line = String::new();
         while !line.contains(word) {
             line.clear();
@@ -134,7 +139,7 @@ impl Drop for JobProcess {
 }
 
 /// Joins the runtime of the test that has started this process.
-fn joined() -> Runtime {
+pub fn joined() -> Runtime {
     try_to_join().unwrap()
 }
 
@@ -145,7 +150,7 @@ fn try_to_join() -> Result<Runtime, ConnectError> {
 }
 
 /// Waits until the test that has started this process ends.
-fn until_the_test_ends() {
+pub fn until_the_test_ends() {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
@@ -238,7 +243,7 @@ fn rinit_04_a_job_with_another_cookie_or_build_is_refused_with_the_reason() -> R
         "{error}"
     );
     let other = AnotherBuild::new("job");
-    let mut job = head.job_of(&other.path, "a_job_of_another_build");
+    let mut job = head.job_of(&other.path, "jobs::a_job_of_another_build");
     other.is_blamed(&job.says("build"));
     assert_eq!(*head.connect().submit(double::remote(21)).fetch()?, 42);
     Ok(())

@@ -24,6 +24,7 @@ mod killing;
 mod losses;
 mod managers;
 mod members;
+mod named;
 mod names;
 mod objects;
 mod own;

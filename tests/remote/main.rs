@@ -24,6 +24,7 @@ mod here;
 mod here_attribute;
 mod lost;
 mod misuse;
+mod named;
 mod objects;
 #[path = "../spilled/mod.rs"]
 mod spilled;

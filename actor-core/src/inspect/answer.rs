@@ -26,6 +26,7 @@ pub(crate) fn answers(directory: &Arc<Directory>, remote: &Arc<Remote>) -> Answe
             InspectTopic::Calls => of_calls(&remote, rows_max),
             InspectTopic::Objects => of_objects(&remote, rows_max),
             InspectTopic::References => of_references(&remote, rows_max),
+            InspectTopic::Names => of_names(&remote, rows_max),
             InspectTopic::Members => of_members(&directory, &remote, rows_max),
         }
     })
@@ -130,6 +131,21 @@ fn of_references(remote: &Remote, rows_max: usize) -> InspectTable {
         left_out: left_out as u64,
         ..table
     }
+}
+
+fn of_names(remote: &Remote, rows_max: usize) -> InspectTable {
+    let columns = ["name", "type", "owner", "creator", "number", "named_by"];
+    let rows = remote.naming().names().into_iter().map(|object| {
+        vec![
+            object.name.into(),
+            object.type_name.into(),
+            process(object.id.owner),
+            process(object.id.creator),
+            object.id.number.into(),
+            process(object.namer),
+        ]
+    });
+    InspectTable::of(&columns, rows, rows_max)
 }
 
 fn of_members(directory: &Directory, remote: &Remote, rows_max: usize) -> InspectTable {

@@ -14,17 +14,20 @@ pub enum InspectTopic {
     Objects,
     /// The references that the process owns or holds, one by one.
     References,
+    /// The names of references, as [`Runtime::names`](crate::Runtime::names) lists them. Only the process that made the runtime has them.
+    Names,
     /// The processes of the runtime, as [`Runtime::members`](crate::Runtime::members) lists them.
     Members,
 }
 
 impl InspectTopic {
     /// All topics.
-    pub const ALL: [InspectTopic; 5] = [
+    pub const ALL: [InspectTopic; 6] = [
         InspectTopic::Functions,
         InspectTopic::Calls,
         InspectTopic::Objects,
         InspectTopic::References,
+        InspectTopic::Names,
         InspectTopic::Members,
     ];
 
@@ -36,6 +39,7 @@ impl InspectTopic {
             InspectTopic::Objects => 3,
             InspectTopic::References => 4,
             InspectTopic::Members => 5,
+            InspectTopic::Names => 6,
         }
     }
 
@@ -54,6 +58,7 @@ impl fmt::Display for InspectTopic {
             InspectTopic::Calls => "calls",
             InspectTopic::Objects => "objects",
             InspectTopic::References => "references",
+            InspectTopic::Names => "names",
             InspectTopic::Members => "members",
         })
     }

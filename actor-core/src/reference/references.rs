@@ -159,18 +159,19 @@ impl References {
         Ok((Handle::counted(parcel.id(), self.as_table()), parcel))
     }
 
+    /// Whether a reference is one of another runtime, which gives the same names to other objects.
+    pub(crate) fn is_foreign(self: &Arc<Self>, handle: &Handle) -> bool {
+        let this = Arc::as_ptr(self).cast::<()>();
+        let of = handle.table().map(|table| Arc::as_ptr(table).cast::<()>());
+        of.is_some_and(|of| of != this)
+    }
+
     /// Passes references to another process. The parcels go along with one ordered letter, in this order.
     ///
     /// # Errors
     /// [`RefError`]; nothing is passed then. [`RefError::Foreign`] for a reference of another runtime.
     pub(crate) fn pass(self: &Arc<Self>, handles: &[Arc<Handle>], to: Peer) -> Result<Vec<Parcel>, RefError> {
-        // Another runtime gives the same names to other objects.
-        let this = Arc::as_ptr(self).cast::<()>();
-        let is_foreign = |handle: &&Arc<Handle>| {
-            let of = handle.table().map(|table| Arc::as_ptr(table).cast::<()>());
-            of.is_some_and(|of| of != this)
-        };
-        if let Some(foreign) = handles.iter().find(is_foreign) {
+        if let Some(foreign) = handles.iter().find(|handle| self.is_foreign(handle)) {
             return Err(RefError::Foreign(foreign.id()));
         }
         let mut table = self.table.lock();

@@ -27,6 +27,8 @@ use crate::hub::lead::Lead;
 use crate::hub::post::{Post, Receiver};
 use crate::hub::{LinkTraffic, ServiceTraffic};
 use crate::lease::correspondence::{Correspondences, PROGRAMS};
+use crate::naming::message::NAMES;
+use crate::naming::service::Naming;
 use crate::process_name::NameBook;
 use crate::reference::fetch::FETCHES;
 use crate::reference::references::{Helpers, References};
@@ -54,6 +56,7 @@ pub(crate) struct Remote {
     pub(crate) references: Arc<References>,
     pub(crate) stores: Arc<Stores>,
     pub(super) channels: Arc<RemoteChannels>,
+    naming: Arc<Naming>,
     /// The letters between the programs of graphs over several hosts.
     pub(crate) correspondences: Arc<Correspondences>,
     pub(super) unanswered: UnansweredCalls,
@@ -114,6 +117,7 @@ impl Remote {
         let stores = Stores::new(Arc::clone(&post), &threads, wake);
         references.set_stores(&stores);
         let channels = RemoteChannels::new(Arc::clone(&post), &references, helpers);
+        let naming = Naming::new(Arc::clone(&post), &references);
         let correspondences = Correspondences::new(Arc::clone(&post));
         let is_only_head = post.me().process == ProcessId::HEAD && post.is_job(post.me());
         let remote = Arc::new_cyclic(|this| Remote {
@@ -137,6 +141,7 @@ impl Remote {
             results: AsyncThread::new("selvedge-results", &threads),
             background,
             channels,
+            naming,
             threads,
             owner: OnceLock::new(),
             currents: OnceLock::new(),
@@ -211,6 +216,11 @@ impl Remote {
     /// The service of channels.
     pub(crate) fn channels(&self) -> &RemoteChannels {
         &self.channels
+    }
+
+    /// The service of names.
+    pub(crate) fn naming(&self) -> &Naming {
+        &self.naming
     }
 
     /// Sets the runtime that functions find by `Runtime::current`. Later calls have no effect.
@@ -318,6 +328,8 @@ impl Remote {
     }
 
     fn stop(&self) {
+        // Before the references, which they hold.
+        self.naming.stop();
         self.references.stop();
         self.stores.stop();
         self.channels.stop();
@@ -355,6 +367,7 @@ fn name_of(service: Service) -> &'static str {
         CHANNELS => "channels",
         STORES => "stores",
         TRANSFERS => "transfers",
+        NAMES => "names",
         PROGRAMS => "graphs",
         Service::SESSION => "acknowledgements",
         _ => "others",

@@ -13,6 +13,7 @@ use crate::call::remote_error::RemoteError;
 use crate::cancel::CallCancel;
 use crate::failure::Failure;
 use crate::hub::post::{Letter, PostError, Receiver};
+use crate::naming::message::NAMES;
 use crate::reference::content::Content;
 use crate::reference::handle::Handle;
 use crate::reference::letters::ReferenceService;
@@ -41,6 +42,7 @@ impl Receiver for Remote {
     fn received(&self, from: Peer, letter: Letter) {
         match letter.service {
             CALLS => {}
+            NAMES => return self.naming().received(from, &letter),
             CHANNELS => return self.channels.received(from, letter),
             STORES | TRANSFERS => return self.stores.received(from, letter),
             _ => return ReferenceService(&self.references).received(from, letter),
@@ -99,8 +101,9 @@ impl Receiver for Remote {
         }
     }
 
-    fn joined(&self, _: Peer) {
+    fn joined(&self, peer: Peer) {
         self.tasks.worker_joined();
+        self.naming().joined(peer);
     }
 
     fn ended(&self, peer: Peer) {
@@ -110,6 +113,7 @@ impl Receiver for Remote {
     fn died(&self, peer: Peer, fates: &[(u64, Fate)]) {
         ReferenceService(&self.references).died(peer);
         self.channels.died(peer);
+        self.naming().died(peer);
         self.stores.died(peer);
         self.seen.lock().insert(peer.process);
         let lost = self.asked.lock().died(peer, fates);

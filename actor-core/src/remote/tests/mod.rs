@@ -4,6 +4,7 @@
 mod copies;
 mod functions;
 mod hostile;
+mod names;
 mod network;
 mod rows;
 mod submissions;

@@ -1,0 +1,215 @@
+//! The service of names of one process: the names themselves, if it is the head, what it holds for them, and its own questions.
+
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use selvedge_cluster::peer::{Peer, ProcessId};
+use selvedge_objects::names::{HeldNames, NameAction, NameEvent, NameTable, NamedObject};
+use selvedge_objects::refs::RefError;
+use thiserror::Error;
+
+use super::message::NameMessage;
+use super::questions::{NameQuestions, NameReply};
+use crate::hub::post::{Post, PostError};
+use crate::promise::{Answer, promise_by_letter};
+use crate::reference::handle::Handle;
+use crate::reference::references::References;
+
+/// The service of names of one process.
+pub(crate) struct Naming {
+    pub(super) post: Arc<dyn Post>,
+    pub(super) references: Arc<References>,
+    /// The names, if this process is the head.
+    pub(super) table: Option<Mutex<NameTable>>,
+    /// The objects of this process that have names.
+    pub(super) held: Mutex<HeldNames<Arc<Handle>>>,
+    questions: Mutex<NameQuestions>,
+    pub(super) this: Weak<Naming>,
+}
+
+/// The reason that a message was not said.
+#[derive(Debug, Error)]
+pub(super) enum Unsaid {
+    #[error(transparent)]
+    Reference(RefError),
+    #[error(transparent)]
+    Post(PostError),
+}
+
+/// A question that was asked. Its drop leaves nothing behind.
+pub(super) struct AskedName<'a> {
+    naming: &'a Naming,
+    question: Option<u64>,
+    pub(super) reply: Answer<NameReply>,
+}
+
+impl Drop for AskedName<'_> {
+    fn drop(&mut self) {
+        if let Some(question) = self.question {
+            self.naming.questions.lock().forget(question);
+        }
+    }
+}
+
+impl Naming {
+    /// Creates the service.
+    pub(crate) fn new(post: Arc<dyn Post>, references: &Arc<References>) -> Arc<Self> {
+        let me = post.me();
+        let is_head = me.process == ProcessId::HEAD;
+        Arc::new_cyclic(|this| Naming {
+            post,
+            references: Arc::clone(references),
+            table: is_head.then(|| Mutex::new(NameTable::new(me))),
+            held: Mutex::default(),
+            questions: Mutex::default(),
+            this: Weak::clone(this),
+        })
+    }
+
+    pub(super) fn me(&self) -> Peer {
+        self.post.me()
+    }
+
+    /// The process that has the names; `None` if it is dead.
+    pub(super) fn head(&self) -> Option<Peer> {
+        match self.table {
+            Some(_) => Some(self.me()),
+            None => self.post.peer(ProcessId::HEAD),
+        }
+    }
+
+    /// The names, if this process is the head.
+    pub(crate) fn names(&self) -> Vec<NamedObject> {
+        let table = self.table.as_ref().map(Mutex::lock);
+        table.map_or_else(Vec::new, |table| table.named().cloned().collect())
+    }
+
+    /// Asks a process, which may be this one.
+    ///
+    /// # Errors
+    /// [`Unsaid`]: nobody was asked.
+    pub(super) fn ask(
+        &self,
+        to: Peer,
+        message: impl FnOnce(u64) -> NameMessage,
+        reference: Option<&Arc<Handle>>,
+    ) -> Result<AskedName<'_>, Unsaid> {
+        let (asker, reply) = promise_by_letter(self.post.lead());
+        // A promise that is not noted breaks here.
+        let question = self.questions.lock().begin(to, asker);
+        let asked = AskedName {
+            naming: self,
+            question,
+            reply,
+        };
+        if let Some(question) = question {
+            self.say(to, message(question), reference)?;
+        }
+        Ok(asked)
+    }
+
+    /// A process has answered.
+    pub(super) fn answered(&self, from: Peer, question: u64, reply: NameReply) {
+        let asker = self.questions.lock().end(from, question);
+        if let Some(asker) = asker {
+            self.references.keep_promise(asker, reply);
+        }
+    }
+
+    /// Says something to a process, which may be this one, and passes it a reference along.
+    ///
+    /// # Errors
+    /// [`Unsaid`].
+    pub(super) fn say(
+        &self,
+        to: Peer,
+        message: NameMessage,
+        reference: Option<&Arc<Handle>>,
+    ) -> Result<(), Unsaid> {
+        if to == self.me() {
+            self.heard(to, message, reference.map(Arc::clone));
+            return Ok(());
+        }
+        let handles: Vec<_> = reference.into_iter().map(Arc::clone).collect();
+        let parcels = self.references.pass(&handles, to).map_err(Unsaid::Reference)?;
+        let sent = self.post.send(to, message.letter(parcels.clone()));
+        sent.map(drop).map_err(|error| {
+            self.references.not_sent(to, &parcels);
+            Unsaid::Post(error)
+        })
+    }
+
+    /// Says what a process must learn.
+    pub(super) fn tell(&self, to: Peer, message: NameMessage) {
+        if let Err(Unsaid::Post(error)) = self.say(to, message, None) {
+            self.post.told(to, Err(error));
+        }
+    }
+
+    /// Steps the names, if this process is the head, and does what follows. `reference` is the one that gets a name.
+    pub(super) fn step(&self, event: NameEvent, reference: Option<&Arc<Handle>>) {
+        let Some(table) = &self.table else { return };
+        // Bound by a name of its own, so that the lock is let go.
+        let actions = table.lock().step(event);
+        for action in actions {
+            match action {
+                // This head keeps no log. One that does writes while it holds the lock, so that changes keep their order.
+                NameAction::Record(_) => {}
+                NameAction::Hold(object) => self.have_held(object, reference),
+                NameAction::Unhold { to, naming } => self.tell(to, NameMessage::Unhold { naming }),
+                NameAction::Recall { to } => self.tell(to, NameMessage::Recall),
+                NameAction::Answer { to, question, answer } => {
+                    self.tell(to, NameMessage::Answer { question, answer });
+                }
+            }
+        }
+    }
+
+    /// Asks an owner to hold an object.
+    fn have_held(&self, object: NamedObject, reference: Option<&Arc<Handle>>) {
+        let owner = object.id.owner;
+        let why = match self.say(owner, NameMessage::Hold(object.clone()), reference) {
+            Ok(()) => return,
+            Err(
+                Unsaid::Reference(RefError::Lost(_) | RefError::Dead(_))
+                | Unsaid::Post(PostError::Dead(_) | PostError::NoSuchPeer(_)),
+            ) => None,
+            Err(error) => Some(error.to_string()),
+        };
+        self.step(NameEvent::Unasked { object, why }, None);
+    }
+
+    /// Letters reach a process from now on.
+    pub(crate) fn joined(&self, peer: Peer) {
+        self.step(NameEvent::Joined(peer), None);
+    }
+
+    /// A process is dead.
+    pub(crate) fn died(&self, peer: Peer) {
+        let askers = self.questions.lock().died(peer);
+        for asker in askers {
+            self.references.keep_promise(asker, NameReply::Died);
+        }
+        self.step(NameEvent::Dead(peer), None);
+    }
+
+    /// Ends all waits, and lets go what is held: the process ends.
+    pub(crate) fn stop(&self) {
+        let questions = self.questions.lock().stop();
+        let held = std::mem::take(&mut *self.held.lock());
+        drop((questions, held));
+    }
+
+    /// Has this head go on for one that has recorded these changes.
+    #[cfg(test)]
+    pub(crate) fn restore(&self, changes: Vec<selvedge_objects::names::NameChange>) {
+        let table = self.table.as_ref().unwrap();
+        *table.lock() = NameTable::restored(self.me(), changes);
+    }
+
+    /// The numbers of the objects that are held here and of the open questions.
+    #[cfg(test)]
+    pub(crate) fn figures(&self) -> (usize, usize) {
+        (self.held.lock().objects().count(), self.questions.lock().len())
+    }
+}
