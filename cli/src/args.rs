@@ -57,6 +57,8 @@ pub enum Command {
     Objects(InspectArgs),
     /// List the references that a running program owns or holds, and who holds them.
     References(InspectArgs),
+    /// List the names of references of a running program, and where their values live.
+    Names(InspectArgs),
     /// List the processes of a running program.
     Members(InspectArgs),
     /// Run a router of zenoh, at which hosts meet that cannot dial each other, until Ctrl-C.
@@ -89,7 +91,7 @@ pub struct ExplainArgs {
     pub format: Format,
 }
 
-/// The arguments of `functions`, `calls`, `objects`, `references` and `members`.
+/// The arguments of `functions`, `calls`, `objects`, `references`, `names` and `members`.
 #[derive(Args, Debug, Clone)]
 pub struct InspectArgs {
     /// The process that has made the runtime, as `ps` and `/proc` name it.

@@ -1,4 +1,4 @@
-//! `selvedge functions`, `calls`, `objects`, `references`, `members`: what the runtimes of a running program have.
+//! `selvedge functions`, `calls`, `objects`, `references`, `names`, `members`: what the runtimes of a running program have.
 
 use std::io::{self, Write};
 

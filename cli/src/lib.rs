@@ -47,6 +47,7 @@ pub fn run(cli: args::Cli) -> anyhow::Result<()> {
         args::Command::Calls(args) => inspect::run(InspectTopic::Calls, &args),
         args::Command::Objects(args) => inspect::run(InspectTopic::Objects, &args),
         args::Command::References(args) => inspect::run(InspectTopic::References, &args),
+        args::Command::Names(args) => inspect::run(InspectTopic::Names, &args),
         args::Command::Members(args) => inspect::run(InspectTopic::Members, &args),
         args::Command::Explain(args) => {
             let text = explain::run(&args)?;

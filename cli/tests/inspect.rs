@@ -51,6 +51,7 @@ fn program() -> Result<()> {
             assert_eq!(*made.fetch()?, 3);
             let image = runtime.put(Tensor::from_slice(&[1.0_f32; 1 << 16], &[1 << 16])?)?;
             let _held = image.fetch()?;
+            runtime.name("image", &image)?;
             let waits = runtime.submit(stuck::remote().on(&worker));
             let infeasible = runtime.submit(length::remote("x").gpus(9));
             assert!(infeasible.fetch().is_err());
@@ -207,6 +208,14 @@ fn rtask_06_rtask_10_rfn_04_a_running_program_is_looked_into_from_the_shell() {
     let references = rows("references", pid);
     let made = references.iter().filter(|row| row["state"] == "made").count();
     assert_eq!((references.len(), made), (4, 3), "{references:?}");
+
+    let names = rows("names", pid);
+    assert_eq!((names.len(), &names[0]["name"]), (1, &"image".into()));
+    assert!(names[0]["type"].as_str().unwrap().ends_with("Tensor"));
+    assert_eq!(
+        (&names[0]["owner"], &names[0]["named_by"]),
+        (&1.into(), &1.into())
+    );
 
     let members = rows("members", pid);
     let states: Vec<_> = members
