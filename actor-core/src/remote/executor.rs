@@ -3,6 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::thread::yield_now;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use selvedge_channels::dispose;
@@ -20,6 +21,9 @@ use crate::remote::threads::Threads;
 const BLOCKED_MAX: usize = 64;
 /// The number of calls that may wait for a thread, and of those that may wait for arguments.
 const QUEUED_MAX: usize = 1 << 20;
+
+/// The number of times that a thread without work leaves its core to others, and looks for work in between, before it sleeps.
+const LEAVES: u32 = 8;
 
 /// A piece of work for a thread.
 pub(crate) trait Work: Send + 'static {
@@ -138,9 +142,11 @@ impl<W: Work> Executor<W> {
     fn live(&self) {
         let mut places = self.0.places.lock();
         let mut next = places.started();
+        let mut leaves = 0;
         loop {
             next = match next {
                 Next::Run(work) => {
+                    leaves = LEAVES;
                     drop(places);
                     // A panic here is a bug of ours; it must not take the place with it.
                     dispose(catch_unwind(AssertUnwindSafe(|| work.run())));
@@ -150,6 +156,13 @@ impl<W: Work> Executor<W> {
                 // The wait ends with new work and with the executor's end.
                 Next::Wait => match self.0.lead.take() {
                     Some(leading) => self.lead(leading, &mut places),
+                    // More work comes soon after some, and nobody has to wake a thread that leaves its core to others meanwhile.
+                    None if leaves > 0 => {
+                        leaves -= 1;
+                        places.looks_again();
+                        MutexGuard::unlocked(&mut places, yield_now);
+                        places.started()
+                    }
                     None => {
                         self.0.work.wait(&mut places);
                         places.woken()
