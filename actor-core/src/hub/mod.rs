@@ -209,11 +209,9 @@ impl Hub {
         self.lead.set_processes(near + 1);
     }
 
-    /// Asks the driver for the link of a peer to which a letter waits.
+    /// Asks the driver for the link of a peer to which the first letter waits.
     fn ask(&self, link: &PeerLink) {
-        if let Role::Worker(ask) = &self.role
-            && link.is_first_need()
-        {
+        if let Role::Worker(ask) = &self.role {
             ask(link.peer());
         }
     }

@@ -95,11 +95,6 @@ impl PeerLink {
         self.state.lock().connection() > 0
     }
 
-    /// Whether a socket is needed and this is the first time that somebody asks.
-    pub(super) fn is_first_need(&self) -> bool {
-        self.state.lock().is_first_need()
-    }
-
     /// Whether somebody has asked for a socket, and there was none yet.
     #[cfg(feature = "hosts")]
     pub(super) fn is_asked_for(&self) -> bool {
@@ -110,12 +105,14 @@ impl PeerLink {
         self.state.lock().is_open()
     }
 
-    /// Sends a letter, on the calling thread as far as the socket has room.
-    pub(super) fn send(&self, letter: Letter) -> Result<u64, PostError> {
+    /// Sends a letter, on the calling thread as far as the socket has room. Returns the letter's number, and whether a socket is
+    /// needed and this is the first letter that needs one.
+    pub(super) fn send(&self, letter: Letter) -> Result<(u64, bool), PostError> {
         let mut state = self.state.lock();
         let number = state.accept(self.peer, letter)?;
+        let is_first_need = state.is_first_need();
         self.write(state);
-        Ok(number)
+        Ok((number, is_first_need))
     }
 
     /// Puts a socket under the link, unless the link has one or is about to end. Returns whether the socket is used; the

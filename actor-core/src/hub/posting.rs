@@ -45,8 +45,10 @@ impl Post for Hub {
 
     fn send(&self, to: Peer, letter: Letter) -> Result<u64, PostError> {
         let link = self.link(to)?;
-        let number = link.send(letter)?;
-        self.ask(&link);
+        let (number, is_first_need) = link.send(letter)?;
+        if is_first_need {
+            self.ask(&link);
+        }
         Ok(number)
     }
 

@@ -171,6 +171,9 @@ impl References {
     /// # Errors
     /// [`RefError`]; nothing is passed then. [`RefError::Foreign`] for a reference of another runtime.
     pub(crate) fn pass(self: &Arc<Self>, handles: &[Arc<Handle>], to: Peer) -> Result<Vec<Parcel>, RefError> {
+        if handles.is_empty() {
+            return Ok(Vec::new());
+        }
         if let Some(foreign) = handles.iter().find(|handle| self.is_foreign(handle)) {
             return Err(RefError::Foreign(foreign.id()));
         }
@@ -271,7 +274,8 @@ impl References {
             return false;
         }
         if parcels.is_empty() {
-            if !self.locked(|table, _| table.refs.is_buried(from)) {
+            // Nothing changes, so no moment and no timer is needed.
+            if !self.table.lock().refs.is_buried(from) {
                 then(Ok(Vec::new()));
             }
             return true;
