@@ -80,8 +80,12 @@ impl<W> Asked<W> {
 
     /// A peer has answered; returns who waits. `None` for an answer that nobody waits for.
     pub(crate) fn answered(&mut self, from: Peer, id: CallId) -> Option<W> {
-        self.calls.get(&id).filter(|question| question.peer == from)?;
-        self.calls.remove(&id).map(|question| question.waiter)
+        let question = self.calls.remove(&id)?;
+        if question.peer == from {
+            return Some(question.waiter);
+        }
+        self.calls.insert(id, question);
+        None
     }
 
     /// The caller does not want the answer, or the call could not be sent; returns the peer that was asked.

@@ -74,14 +74,12 @@ impl<K: IdKey, V> IdMap<K, V> {
 
     /// Sets the value of `key`, and returns the value before.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
-        match self.get_mut(&key) {
-            Some(old) => Some(std::mem::replace(old, value)),
-            None => {
-                self.places.note(key.number(), self.entries.len());
-                self.entries.push((key, value));
-                None
-            }
-        }
+        let Some(place) = self.places.claim(key.number(), self.entries.len()) else {
+            self.entries.push((key, value));
+            return None;
+        };
+        let known = self.entries.get_mut(place)?;
+        Some(std::mem::replace(&mut known.1, value))
     }
 
     /// Returns the value of `key`, to be changed; sets it to the value that `make` makes if there was none.

@@ -1,7 +1,7 @@
 //! The tree below a map.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Values;
+use std::collections::btree_map::{Entry, Values};
 
 /// The places of entries in their list, by the number of the key.
 #[derive(Clone)]
@@ -21,6 +21,17 @@ impl<N: Copy + Ord> Places<N> {
     /// Notes a place, and returns the place that the number had before.
     pub(super) fn note(&mut self, number: N, place: usize) -> Option<usize> {
         self.0.insert(number, place)
+    }
+
+    /// Notes a place for a number that has none. Returns the place that it has.
+    pub(super) fn claim(&mut self, number: N, place: usize) -> Option<usize> {
+        match self.0.entry(number) {
+            Entry::Occupied(known) => Some(*known.get()),
+            Entry::Vacant(free) => {
+                free.insert(place);
+                None
+            }
+        }
     }
 
     pub(super) fn forget(&mut self, number: N) -> Option<usize> {
