@@ -256,6 +256,45 @@ mod tests {
         }
     }
 
+    /// Work that ends once other work runs as well.
+    struct Meets {
+        other: mpsc::Sender<()>,
+        here: mpsc::Receiver<()>,
+        met: mpsc::Sender<bool>,
+    }
+
+    impl Work for Meets {
+        fn run(self) {
+            // The other one may have given up.
+            let _ = self.other.send(());
+            let has_met = self.here.recv_timeout(Duration::from_secs(20)).is_ok();
+            self.met.send(has_met).unwrap();
+        }
+
+        fn refuse(self, _: WorkRefusal) {}
+    }
+
+    #[test]
+    fn work_behind_a_piece_that_blocks_runs_also_if_a_thread_has_just_ended_its_work() {
+        if core_count() < 2 {
+            return; // One place: the work behind waits for it.
+        }
+        let threads = Threads::default();
+        let executor = Executor::new(&threads, Arc::default());
+        let (met, meetings) = mpsc::channel();
+        for _ in 0..200 {
+            let ((to_first, first), (to_second, second)) = (mpsc::channel(), mpsc::channel());
+            for (other, here) in [(to_second, first), (to_first, second)] {
+                let met = met.clone();
+                executor.submit(Meets { other, here, met });
+            }
+            assert_eq!([meetings.recv(), meetings.recv()], [Ok(true), Ok(true)]);
+        }
+        executor.stop();
+        executor.end_refusals();
+        assert!(threads.wait_until(Instant::now() + Duration::from_secs(20)));
+    }
+
     #[test]
     fn no_thread_that_delivers_letters_refuses_work_itself_as_long_as_there_is_another() {
         let (threads, me) = (Threads::default(), thread::current().id());
