@@ -112,6 +112,37 @@ pub fn guests(
     (workers, started)
 }
 
+#[test]
+fn rtask_08_a_worker_offers_the_cores_of_its_own_host() {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let _guard = beside_others();
+    let runtime = Runtime::new();
+    // A process has the cores of the thread that starts it.
+    let cores = sched_getaffinity(None).unwrap();
+    let mut first = CpuSet::new();
+    first.set((0..CpuSet::MAX_CPU).find(|core| cores.is_set(*core)).unwrap());
+    sched_setaffinity(None, &first).unwrap();
+    let (workers, _started) = guests(&runtime, &door(), &["b"], &[]);
+    sched_setaffinity(None, &cores).unwrap();
+    assert_eq!(
+        *runtime.submit(pid::remote()).fetch().unwrap(),
+        workers[0].pid().unwrap()
+    );
+    let error = runtime.submit(pid::remote().cpus(2)).fetch().unwrap_err();
+    let why: Option<&selvedge::Lost> = error.downcast_ref();
+    assert!(
+        matches!(why, Some(selvedge::Lost::Infeasible { offered, .. }) if offered == "1 cpus"),
+        "{error}"
+    );
+    // A worker with all cores has more room, if there are more.
+    let (wide, _started) = guests(&runtime, &door(), &["c"], &[]);
+    let all = std::thread::available_parallelism().unwrap().get();
+    let placed = runtime.submit(pid::remote().cpus(all.try_into().unwrap()));
+    if all > 1 {
+        assert_eq!(*placed.fetch().unwrap(), wide[0].pid().unwrap());
+    }
+}
+
 #[remote]
 fn double(values: Vec<u64>) -> Vec<u64> {
     values.into_iter().map(|value| 2 * value).collect()

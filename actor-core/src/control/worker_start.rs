@@ -131,7 +131,10 @@ impl WorkerArgs {
             mut hosted,
         } = started;
         #[cfg(feature = "hosts")]
-        self.record.note_machine(met.machine);
+        if let Some(machine) = met.machine {
+            self.directory.hub.note_cores(peer, machine.believed_cores());
+            self.record.note_machine(machine);
+        }
         let (pid, link) = (met.pid, met.link);
         process.watch_sentinels(pid, &met.sentinels);
         // If the worker is gone already, its watch detects the death.

@@ -59,10 +59,18 @@ pub(crate) struct Machine {
     pub(crate) cores: NonZeroUsize,
 }
 
+/// The cores of a machine that are believed.
+const CORES_MAX: u32 = 1024;
+
 /// The characters of a host's name in errors.
 const NAME_CHARACTERS: usize = 255;
 
 impl Machine {
+    /// The cores that submitted calls may have: a worker says how many there are.
+    pub(crate) fn believed_cores(&self) -> u32 {
+        u32::try_from(self.cores.get()).map_or(CORES_MAX, |cores| cores.min(CORES_MAX))
+    }
+
     /// The name of the host, as it can be shown: the text comes from another process.
     pub(crate) fn shown_name(&self) -> String {
         let shown = self.name.chars().filter(|it| !it.is_control());

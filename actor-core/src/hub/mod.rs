@@ -250,6 +250,12 @@ impl Hub {
         is_new
     }
 
+    /// Notes the cores that a process may use, before it joins.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn note_cores(&self, peer: Peer, cores: u32) {
+        self.table.lock().note_cores(peer.process, cores);
+    }
+
     /// Whether a peer has died.
     #[cfg(feature = "hosts")]
     pub(crate) fn is_buried(&self, peer: Peer) -> bool {

@@ -17,6 +17,8 @@ pub(super) struct PeerTable {
     graves: IdMap<ProcessId, (Incarnation, LinkEnd)>,
     /// The processes that are jobs, and take no work.
     jobs: IdSet<ProcessId>,
+    /// The cores of processes on other hosts, as they have said. A process that is started again has those that it had.
+    cores: IdMap<ProcessId, u32>,
 }
 
 /// The state of a peer as far as this process knows.
@@ -49,6 +51,15 @@ impl PeerTable {
     /// Notes that a process is a job. Its number is never given to another one.
     pub(super) fn note_job(&mut self, job: ProcessId) {
         self.jobs.insert(job);
+    }
+
+    #[cfg(feature = "hosts")]
+    pub(super) fn note_cores(&mut self, process: ProcessId, cores: u32) {
+        self.cores.insert(process, cores);
+    }
+
+    pub(super) fn cores(&self, process: ProcessId) -> Option<u32> {
+        self.cores.get(&process).copied()
     }
 
     pub(super) fn is_job(&self, process: ProcessId) -> bool {

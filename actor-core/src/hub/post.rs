@@ -80,6 +80,11 @@ pub(crate) trait Post: Send + Sync {
         false
     }
 
+    /// The cores that a process of another host may use, as it has said when it joined; `None` if this process was not told.
+    fn cores(&self, _peer: Peer) -> Option<u32> {
+        None
+    }
+
     /// The name of this host, which processes that can map each other's memory have in common; `None` if memory is shared only with
     /// those that are [near](Post::is_near).
     fn host(&self) -> Option<String> {

@@ -60,6 +60,10 @@ impl Post for Hub {
         matches!(known, PeerStatus::Linked(link) if !link.is_resumable())
     }
 
+    fn cores(&self, peer: Peer) -> Option<u32> {
+        self.table.lock().cores(peer.process)
+    }
+
     #[cfg(feature = "hosts")]
     fn host(&self) -> Option<String> {
         Some(crate::hosts::host_key::HostKey::mine().into_name())

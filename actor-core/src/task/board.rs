@@ -250,12 +250,13 @@ pub(super) fn cores() -> u32 {
     u32::try_from(core_count()).unwrap_or(u32::MAX)
 }
 
-/// A process that may run calls.
-#[derive(Clone, Copy)]
+/// A process that may run calls, as the scheduler has to know it.
+#[derive(Clone, Copy, Default)]
 pub(super) struct SchedulableWorker {
-    pub(super) peer: Peer,
-    /// Whether the process is on this host.
+    /// Whether the process is on this host, and shares its cores with others.
     pub(super) is_near: bool,
+    /// The cores that the process has said to have.
+    pub(super) cores: Option<u32>,
 }
 
 /// All submitted calls.

@@ -33,12 +33,12 @@ impl TaskHost for Remote {
         if matches!(event, TaskEvent::Freed(object) if self.references.is_held(object)) {
             return;
         }
-        let member = |peer| SchedulableWorker {
-            peer,
+        let look = |peer| SchedulableWorker {
             is_near: self.post.is_near(peer),
+            cores: self.post.cores(peer),
         };
-        let workers: Vec<SchedulableWorker> = self.post.peers().into_iter().map(member).collect();
-        let effects = tasks.board.lock().step(event, &workers);
+        let workers = self.post.peers();
+        let effects = tasks.board.lock().step(event, workers, look);
         effects.into_iter().for_each(|effect| tasks.perform(self, effect));
     }
 }

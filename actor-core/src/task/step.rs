@@ -33,10 +33,15 @@ pub struct CallCancelled;
 selvedge_channels::debug_is_report!(CallCancelled);
 
 impl Board {
-    /// Takes note of an event. `workers` are the living processes besides this one.
-    pub(super) fn step(&mut self, event: TaskEvent, workers: &[SchedulableWorker]) -> Vec<TaskEffect> {
+    /// Takes note of an event. `workers` are the living processes besides this one, of which a new one is looked at.
+    pub(super) fn step(
+        &mut self,
+        event: TaskEvent,
+        mut workers: Vec<Peer>,
+        look: impl Fn(Peer) -> SchedulableWorker,
+    ) -> Vec<TaskEffect> {
         let mut effects = Vec::new();
-        self.meet(workers, &mut effects);
+        self.meet(&mut workers, &look, &mut effects);
         match event {
             TaskEvent::Submitted(new) => self.submitted_in_time(*new, &mut effects),
             TaskEvent::InputMade { call } => self.scheduler.input_made(call),
@@ -91,7 +96,7 @@ impl Board {
             }
         }
         // A worker may have gone.
-        self.meet(workers, &mut effects);
+        self.meet(&mut workers, &look, &mut effects);
         self.start(&mut effects);
         effects
     }
@@ -135,28 +140,36 @@ impl Board {
     }
 
     /// Notes which workers there are. Without any, this process is the worker, unless it takes no work.
-    fn meet(&mut self, workers: &[SchedulableWorker], effects: &mut Vec<TaskEffect>) {
-        let mut workers: Vec<SchedulableWorker> = workers.to_vec();
-        workers.retain(|worker| !self.dead.contains(&worker.peer));
+    fn meet(
+        &mut self,
+        workers: &mut Vec<Peer>,
+        look: &impl Fn(Peer) -> SchedulableWorker,
+        effects: &mut Vec<TaskEffect>,
+    ) {
+        workers.retain(|worker| !self.dead.contains(worker));
         if workers.is_empty() && self.takes_work {
-            workers.push(SchedulableWorker {
-                peer: self.me,
-                is_near: false,
-            });
+            workers.push(self.me);
         }
-        for SchedulableWorker { peer, is_near } in &workers {
+        for peer in &*workers {
             if !self.scheduler.is_open(*peer) {
+                let is_me = *peer == self.me;
+                let worker = if is_me {
+                    SchedulableWorker::default()
+                } else {
+                    look(*peer)
+                };
                 let set = self.offers.get(peer).cloned();
-                let (is_set, offers) = (set.is_some(), set.unwrap_or_else(|| Resources::cpus(cores())));
+                let own = || Resources::cpus(worker.cores.unwrap_or_else(cores));
+                let (is_set, offers) = (set.is_some(), set.unwrap_or_else(own));
                 let hopeless = self.scheduler.add_worker(*peer, offers);
-                self.scheduler.set_sharing(*peer, *is_near && !is_set);
+                self.scheduler.set_sharing(*peer, worker.is_near && !is_set);
                 if is_set {
                     self.scheduler.set_apart_from_threads(*peer);
                 }
                 self.infeasible(hopeless, effects);
             }
         }
-        let is_worker = workers.iter().any(|worker| worker.peer == self.me);
+        let is_worker = workers.contains(&self.me);
         if !is_worker && self.scheduler.is_open(self.me) {
             let hopeless = self.scheduler.close_worker(self.me);
             self.infeasible(hopeless, effects);

@@ -84,7 +84,7 @@ impl Runtime {
 }
 
 impl Worker {
-    /// Says what submitted calls this worker has room for. By default a worker offers as many cpus as this machine has cores, and
+    /// Says what submitted calls this worker has room for. By default a worker offers as many cpus as it may use cores, and
     /// nothing else, and the cores of this host are counted once for all workers that say nothing. Calls that run already go on.
     pub fn offers(&self, resources: Resources) {
         let remote = self.runtime().remote();

@@ -140,11 +140,9 @@ impl WorkerRecord {
 
     /// Notes the machine of the process that has joined.
     #[cfg(feature = "hosts")]
-    pub(crate) fn note_machine(&self, machine: Option<Machine>) {
-        if let Some(machine) = machine {
-            // A worker that is started again is on the same machine, by the same command.
-            let _ = self.machine.set(machine);
-        }
+    pub(crate) fn note_machine(&self, machine: Machine) {
+        // A worker that is started again is on the same machine, by the same command.
+        let _ = self.machine.set(machine);
     }
 
     /// The machine of a worker that was started by a command and has joined.
