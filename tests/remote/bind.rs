@@ -28,7 +28,11 @@ async fn later(x: u64) -> u64 {
 
 #[remote]
 fn half(x: u64) -> Result<u64, Odd> {
-    if x.is_multiple_of(2) { Ok(x / 2) } else { Err(Odd(x)) }
+    if x.is_multiple_of(2) {
+        Ok(x / 2)
+    } else {
+        Err(Odd(x))
+    }
 }
 
 #[remote]
