@@ -39,6 +39,7 @@
 //! | feature | default | effect |
 //! |---|---|---|
 //! | `premain` | yes | a process becomes a worker before `main` (Linux), so tests and benches need no set-up |
+//! | `arrow` | no | record batches of Apache Arrow as payloads (`arrow`), which processes of a host read where they lie |
 //! | `half` | no | 16-bit floats of the `half` crate as elements of tensors |
 //! | `bytes` | no | conversion between tensors and `bytes::Bytes` |
 //! | `ndarray` | no | conversion between tensors and arrays of `ndarray` |
@@ -53,6 +54,8 @@
 extern crate self as selvedge;
 
 pub use selvedge_batching as batching;
+#[cfg(feature = "arrow")]
+pub use selvedge_channels::arrow;
 #[doc(hidden)] // for errors of the examples
 pub use selvedge_channels::debug_is_report;
 #[cfg(feature = "cuda")]

@@ -76,6 +76,8 @@ pub use kind::{Arrival, Inlet, Route, traits::Traits};
 pub use memory::region::Region;
 #[cfg(not(loom))]
 pub use memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
+#[cfg(all(feature = "arrow", not(loom)))]
+pub use payload::arrow;
 #[cfg(not(loom))]
 pub use payload::{
     DType, Element, Encoded, Payload, SerdeError, Shared, Tensor, TensorError, TensorLayout, Travels, Wire,

@@ -12,10 +12,12 @@
 )]
 
 mod actors;
+#[cfg(feature = "arrow")]
+mod batches;
 mod between;
+mod bind;
 mod channels;
 mod control_plane;
-mod bind;
 mod counting;
 mod defects;
 mod edges;

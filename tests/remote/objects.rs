@@ -17,7 +17,7 @@ fn tensor(bytes: usize, seed: u32) -> Tensor {
 }
 
 /// The line of this process's memory map in which an address lies.
-fn mapping_of(address: usize) -> String {
+pub fn mapping_of(address: usize) -> String {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let line = maps.lines().find(|line| {
         let (range, _) = line.split_once(' ').unwrap();

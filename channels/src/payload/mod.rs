@@ -46,6 +46,8 @@ pub use element::{DType, Element, bytes_of};
 pub(crate) use encode::encode_as;
 pub use encode::{Encoded, EncodedSegment, encode};
 pub use frame::PART_ALIGN;
+#[cfg(feature = "arrow")]
+pub use interop::arrow;
 #[cfg(all(feature = "dlpack", feature = "cuda"))]
 pub(crate) use interop::dlpack::{Capsule, described};
 #[cfg(feature = "dlpack")]

@@ -333,7 +333,7 @@ impl Tensor {
         })
     }
 
-    fn owned(head: TensorHead, bytes: Arc<Bytes64>) -> Option<Tensor> {
+    pub(super) fn owned(head: TensorHead, bytes: Arc<Bytes64>) -> Option<Tensor> {
         let fits = head.fits(bytes.as_slice().len());
         fits.then(|| Tensor {
             dtype: head.dtype,
