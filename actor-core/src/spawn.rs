@@ -178,7 +178,7 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
     /// Spawns the actor as [`inline`](Self::inline) does.
     pub(crate) fn inline_actor(self) -> Result<ActorRef, SpawnError> {
         let (runtime, restart) = (self.runtime, self.restart);
-let blueprint = self.blueprint(false)?;
+        let blueprint = self.blueprint(false)?;
         runtime.inner().spawn_inline(blueprint, restart)
     }
 

@@ -21,7 +21,8 @@ pub(crate) struct NotLogged(Arc<str>);
 type ThenTell = Box<dyn FnOnce(Result<(), NotLogged>) + Send>;
 
 struct Decision {
-    record: HeadRecord,
+    /// `None` for a wait until all decisions before are on the disk.
+    record: Option<HeadRecord>,
     then: ThenTell,
 }
 
@@ -57,10 +58,16 @@ impl HeadLog {
         record: HeadRecord,
         then: impl FnOnce(Result<(), NotLogged>) + Send + 'static,
     ) {
-        let decision = Decision {
-            record,
-            then: Box::new(then),
-        };
+        self.push(Some(record), Box::new(then));
+    }
+
+    /// Calls `then` when all decisions so far may be told.
+    pub(crate) fn after_all(&self, then: impl FnOnce(Result<(), NotLogged>) + Send + 'static) {
+        self.push(None, Box::new(then));
+    }
+
+    fn push(&self, record: Option<HeadRecord>, then: ThenTell) {
+        let decision = Decision { record, then };
         let decisions = self.decisions.lock().clone();
         let refused = match decisions {
             Some(decisions) => decisions.send(decision).err().map(|refused| refused.0),
@@ -113,10 +120,11 @@ fn keep(mut file: LogFile, made: &Receiver<Decision>, failed: impl FnOnce(HeadLo
     while let Ok(first) = made.recv() {
         let (mut records, mut waiting) = (Vec::new(), Vec::new());
         for Decision { record, then } in std::iter::once(first).chain(made.try_iter()) {
-            records.push(record);
+            records.extend(record);
             waiting.push(then);
         }
         if defect.is_none()
+            && !records.is_empty()
             && let Err(error) = file.append(records)
         {
             defect = Some(NotLogged(error.to_string().into()));

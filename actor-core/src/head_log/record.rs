@@ -1,6 +1,7 @@
 //! The decisions of a head.
 
 use selvedge_cluster::peer::{Incarnation, Peer};
+use selvedge_objects::names::NameChange;
 use serde::{Deserialize, Serialize};
 
 use super::state::HeadState;
@@ -31,4 +32,6 @@ pub(crate) enum HeadRecord {
     Located { peer: Peer, host: String },
     /// A member is dead.
     Died(Peer),
+    /// An object has a name, or has it no more.
+    Name(NameChange),
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_objects::names::{NameChange, NamedObject};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -18,6 +19,8 @@ pub(crate) struct HeadState {
     /// The number of the next process.
     pub(crate) next: u32,
     pub(crate) members: BTreeMap<ProcessId, LoggedMember>,
+    /// The objects that have names, by their names.
+    pub(crate) names: BTreeMap<String, NamedObject>,
 }
 
 /// A member, as a head's log has it.
@@ -51,6 +54,7 @@ impl HeadState {
             epoch: 0,
             next: ProcessId::HEAD.number() + 1,
             members: BTreeMap::new(),
+            names: BTreeMap::new(),
         }
     }
 
@@ -94,6 +98,12 @@ impl HeadState {
                 self.member(peer)?;
                 self.members.remove(&peer.process);
                 self.epoch += 1;
+            }
+            HeadRecord::Name(NameChange::Named(object)) => {
+                self.names.insert(object.name.clone(), object);
+            }
+            HeadRecord::Name(NameChange::Unnamed { name }) => {
+                self.names.remove(&name);
             }
         }
         Ok(())

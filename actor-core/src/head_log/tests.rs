@@ -4,6 +4,8 @@ use std::sync::mpsc;
 
 use proptest::prelude::*;
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_objects::names::{NameChange, NamedObject, NamingId};
+use selvedge_objects::refs::RefId;
 
 use super::error::{HeadLogCause, HeadLogError};
 use super::replay::{batch, beginning, replay};
@@ -34,6 +36,28 @@ fn joined(number: u32, part: MemberPart) -> HeadRecord {
     }
 }
 
+/// An object with one of a few names.
+fn named(head: Incarnation, number: u8) -> NamedObject {
+    let head = Peer {
+        incarnation: head,
+        ..peer(1)
+    };
+    let id = RefId {
+        owner: peer(2),
+        number: number.into(),
+    };
+    NamedObject {
+        name: format!("name {}", number % 4),
+        naming: NamingId {
+            head,
+            number: number.into(),
+        },
+        id,
+        type_name: "u32".to_owned(),
+        namer: peer(3),
+    }
+}
+
 /// Whatever a head may decide next, by two numbers.
 fn decision(state: &HeadState, what: u8, whom: u8) -> HeadRecord {
     let members: Vec<Peer> = state
@@ -42,7 +66,11 @@ fn decision(state: &HeadState, what: u8, whom: u8) -> HeadRecord {
         .map(|(peer, _)| peer)
         .collect();
     let member = members.get(usize::from(whom) % members.len().max(1)).copied();
-    match (what % 8, member) {
+    match (what % 10, member) {
+        (8, _) => HeadRecord::Name(NameChange::Named(named(state.head, whom))),
+        (9, _) => HeadRecord::Name(NameChange::Unnamed {
+            name: format!("name {}", whom % 4),
+        }),
         (0 | 1, Some(member)) => HeadRecord::Died(member),
         (2 | 3, Some(peer)) => HeadRecord::Located {
             peer,

@@ -1,5 +1,6 @@
 //! A process that is only a head: it lets workers and jobs in, and runs nothing itself.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use selvedge_cluster::handshake::{Cookie, CookieError, CookieSource, NoRandomness};
 use selvedge_cluster::peer::{Incarnation, Peer};
+use selvedge_objects::names::NameChange;
 use thiserror::Error;
 
 use super::add::AddError;
@@ -16,7 +18,7 @@ use super::reception::{ComingLauncher, add};
 use crate::actor::registry::registry_hash;
 use crate::directory::{Directory, Keeping};
 use crate::head_log::error::HeadLogError;
-use crate::head_log::{HeadLog, HeadState, LogFile, LogHeader, MemberPart};
+use crate::head_log::{HeadLog, HeadRecord, HeadState, LogFile, LogHeader, MemberPart};
 use crate::id::ProcessId;
 use crate::inspect::MemberInfo;
 use crate::platform::build_id;
@@ -189,6 +191,9 @@ impl Runtime {
         if let Some(limit) = options.silence {
             runtime = runtime.silence_timeout(limit);
         }
+        if let Some(log) = &log {
+            restore_names(&runtime, &state, log);
+        }
         let head = HeadProcess {
             runtime,
             door: options.door,
@@ -235,6 +240,28 @@ fn keep(
     // A new directory has no log.
     let _ = directory.keeping.set(keeping);
     Ok(log)
+}
+
+/// Has the runtime go on with the names of the head's last life, but for those of owners that have ended with it.
+fn restore_names(runtime: &Runtime, state: &HeadState, log: &Arc<HeadLog>) {
+    let log = Arc::clone(log);
+    let recorder = move |changes: Vec<NameChange>, then: Box<dyn FnOnce() + Send>| {
+        for change in changes {
+            log.note_later(HeadRecord::Name(change));
+        }
+        // A head whose log fails tells nothing more: it ends.
+        log.after_all(move |logged| {
+            if logged.is_ok() {
+                then();
+            }
+        });
+    };
+    let naming = runtime.remote().naming();
+    let names = state.names.values();
+    naming.restore(names.clone().cloned().map(NameChange::Named), Box::new(recorder));
+    let guests: BTreeSet<Peer> = state.of_part(MemberPart::Guest).map(|(peer, _)| peer).collect();
+    let owners: BTreeSet<Peer> = names.map(|object| object.id.owner).collect();
+    owners.difference(&guests).for_each(|dead| naming.ended(*dead));
 }
 
 impl HeadProcess {

@@ -1,10 +1,10 @@
 //! The service of names of one process: the names themselves, if it is the head, what it holds for them, and its own questions.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use selvedge_cluster::peer::{Peer, ProcessId};
-use selvedge_objects::names::{HeldNames, NameAction, NameEvent, NameTable, NamedObject};
+use selvedge_objects::names::{HeldNames, NameAction, NameChange, NameEvent, NameTable, NamedObject};
 use selvedge_objects::refs::RefError;
 use thiserror::Error;
 
@@ -24,8 +24,14 @@ pub(crate) struct Naming {
     /// The objects of this process that have names.
     pub(super) held: Mutex<HeldNames<Arc<Handle>>>,
     questions: Mutex<NameQuestions>,
+    /// Writes down what the table decides, if this process is a head with a log.
+    recorder: OnceLock<NameRecorder>,
     pub(super) this: Weak<Naming>,
 }
+
+/// Writes changes of the names to a log, in the order of its calls. Once they are there, and not if they cannot be written, the function is
+/// called, on another thread. The recorder itself must not block: the names are locked meanwhile.
+pub(crate) type NameRecorder = Box<dyn Fn(Vec<NameChange>, Box<dyn FnOnce() + Send>) + Send + Sync>;
 
 /// The reason that a message was not said.
 #[derive(Debug, Error)]
@@ -62,6 +68,7 @@ impl Naming {
             table: is_head.then(|| Mutex::new(NameTable::new(me))),
             held: Mutex::default(),
             questions: Mutex::default(),
+            recorder: OnceLock::new(),
             this: Weak::clone(this),
         })
     }
@@ -149,11 +156,31 @@ impl Naming {
     /// Steps the names, if this process is the head, and does what follows. `reference` is the one that gets a name.
     pub(super) fn step(&self, event: NameEvent, reference: Option<&Arc<Handle>>) {
         let Some(table) = &self.table else { return };
-        // Bound by a name of its own, so that the lock is let go.
-        let actions = table.lock().step(event);
+        let mut locked = table.lock();
+        let actions = locked.step(event);
+        let Some(recorder) = self.recorder.get().filter(|_| !actions.is_empty()) else {
+            drop(locked);
+            return self.perform(actions, reference);
+        };
+        let change = |action: &NameAction| match action {
+            NameAction::Record(change) => Some(change.clone()),
+            _ => None,
+        };
+        let changes = actions.iter().filter_map(change).collect();
+        let (this, reference) = (Weak::clone(&self.this), reference.map(Arc::clone));
+        let perform = move || {
+            if let Some(this) = this.upgrade() {
+                this.perform(actions, reference.as_ref());
+            }
+        };
+        // Under the lock, so that changes, and answers that know of them, keep their order.
+        recorder(changes, Box::new(perform));
+    }
+
+    fn perform(&self, actions: Vec<NameAction>, reference: Option<&Arc<Handle>>) {
         for action in actions {
             match action {
-                // This head keeps no log. One that does writes while it holds the lock, so that changes keep their order.
+                // What had to be written is.
                 NameAction::Record(_) => {}
                 NameAction::Hold(object) => self.have_held(object, reference),
                 NameAction::Unhold { to, naming } => self.tell(to, NameMessage::Unhold { naming }),
@@ -184,6 +211,11 @@ impl Naming {
         self.step(NameEvent::Joined(peer), None);
     }
 
+    /// The process of an owner has ended, perhaps one that this life of the head has never met.
+    pub(crate) fn ended(&self, peer: Peer) {
+        self.step(NameEvent::Dead(peer), None);
+    }
+
     /// A process is dead.
     pub(crate) fn died(&self, peer: Peer) {
         let askers = self.questions.lock().died(peer);
@@ -200,11 +232,14 @@ impl Naming {
         drop((questions, held));
     }
 
-    /// Has this head go on for one that has recorded these changes.
-    #[cfg(test)]
-    pub(crate) fn restore(&self, changes: Vec<selvedge_objects::names::NameChange>) {
-        let table = self.table.as_ref().unwrap();
-        *table.lock() = NameTable::restored(self.me(), changes);
+    /// Has this head go on for one that has recorded these changes. Its own are given to `recorder`.
+    #[cfg(any(test, feature = "hosts"))]
+    pub(crate) fn restore(&self, changes: impl IntoIterator<Item = NameChange>, recorder: NameRecorder) {
+        if let Some(table) = &self.table {
+            *table.lock() = NameTable::restored(self.me(), changes);
+            // A head is restored once, before anybody asks it.
+            let _ = self.recorder.set(recorder);
+        }
     }
 
     /// The numbers of the objects that are held here and of the open questions.

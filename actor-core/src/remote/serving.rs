@@ -108,6 +108,7 @@ impl Receiver for Remote {
 
     fn ended(&self, peer: Peer) {
         self.stores.ended(peer);
+        self.naming().ended(peer);
     }
 
     fn died(&self, peer: Peer, fates: &[(u64, Fate)]) {

@@ -1,9 +1,11 @@
 //! Named references, between processes in memory. Process 1 is the head.
 
-use std::sync::Barrier;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use selvedge_cluster::frame::Class;
@@ -332,7 +334,17 @@ fn rft_07_a_head_that_goes_on_has_the_recorded_names_and_owners_let_the_others_g
     let naming = processes[0].runtime.remote().naming();
     let is_recorded = |object: &NamedObject| object.name == "recorded";
     let recorded = naming.names().into_iter().filter(is_recorded);
-    naming.restore(recorded.map(NameChange::Named).collect());
+    let (changes, log) = channel::<(Vec<NameChange>, Box<dyn FnOnce() + Send>)>();
+    let record = move |change, then| changes.send((change, then)).unwrap();
+    let logged = Arc::new(Mutex::new(Vec::new()));
+    let keeper = Arc::clone(&logged);
+    thread::spawn(move || {
+        while let Ok((changes, then)) = log.recv() {
+            keeper.lock().extend(changes);
+            then();
+        }
+    });
+    naming.restore(recorded.map(NameChange::Named), Box::new(record));
     for process in &processes[1..] {
         processes[0].runtime.remote().receiver().joined(process.peer);
     }
@@ -349,6 +361,12 @@ fn rft_07_a_head_that_goes_on_has_the_recorded_names_and_owners_let_the_others_g
         4
     );
     processes[1].runtime.unname("recorded").unwrap();
+    let name = "recorded".to_owned();
+    assert_eq!(
+        *logged.lock(),
+        [NameChange::Unnamed { name }],
+        "before it was answered"
+    );
 
     until_nothing_is_left(&processes, 1..=3);
 }
