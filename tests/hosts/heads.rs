@@ -191,6 +191,13 @@ impl Head {
             .env("SELVEDGE_WORKER_TIMEOUT_MS", timeout_ms.to_string())
             .stdin(Stdio::null())
             .stderr(Stdio::piped());
+        if files.0.join("tls").exists() {
+            let of_tls = |name| files.0.join("tls").join(name);
+            command
+                .arg("--tls-files")
+                .args(["chain.pem", "key.pem", "authority.pem"].map(of_tls));
+            command.arg("--tls-any-name");
+        }
         Started(command.spawn().unwrap())
     }
 
@@ -236,6 +243,14 @@ fn a_head() {
     };
     let text = |name: &str| std::env::var(name).unwrap();
     let door = DialIn::listen(text("TEST_AT")).unwrap();
+    #[cfg(feature = "tls")]
+    let door = match files.join("tls").exists() {
+        true => door.transport(crate::tls::of_files(
+            &files.join("tls"),
+            selvedge::hosts::PeerNames::Any,
+        )),
+        false => door,
+    };
     let cookie = CookieSource::File(files.join("cookie"));
     let grace = Duration::from_millis(text("TEST_GRACE_MS").parse().unwrap());
     let mut options = HeadOptions::at(door, cookie).grace(grace);
@@ -359,6 +374,20 @@ fn rft_07_workers_rejoin_although_their_connections_are_reset_when_the_head_is_k
     let head = head.again(&files);
     drop(job);
     assert_eq!(pids(&head.job(&files, 1)), before);
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn rft_07_workers_rejoin_a_killed_head_under_tls_with_certificates_of_files() {
+    let _beside = beside_others();
+    let files = Files::new();
+    crate::tls::Lab::new().write(&files.0.join("tls"), "lab");
+    let head = Head::start(&files, None, LOGGED);
+    let _guest = head.guest(&files, "b");
+    let joined = [(1, "answers".to_owned()), (2, "lives".to_owned())];
+    wait_until(&true, || head.members() == joined);
+    let head = head.again(&files);
+    wait_until(&true, || head.members() == joined);
 }
 
 /// The error of a call to the head.

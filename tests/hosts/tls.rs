@@ -226,17 +226,17 @@ fn no_process_shows_a_key() {
 }
 
 /// An authority, whose certificates lie in files.
-struct Lab(CertifiedIssuer<'static, KeyPair>);
+pub struct Lab(CertifiedIssuer<'static, KeyPair>);
 
 impl Lab {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let mut lab = CertificateParams::default();
         lab.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Lab(CertifiedIssuer::self_signed(lab, KeyPair::generate().unwrap()).unwrap())
     }
 
     /// Writes the files of a process into a directory: a certificate for this name, its key, and the authority.
-    fn write(&self, directory: &Path, name: &str) {
+    pub fn write(&self, directory: &Path, name: &str) {
         let key = KeyPair::generate().unwrap();
         let signed = CertificateParams::new([name.to_owned()]).unwrap();
         let signed = signed.signed_by(&key, &self.0).unwrap();
@@ -251,7 +251,7 @@ impl Lab {
 }
 
 /// The transport of a process with the files of this directory.
-fn of_files(directory: &Path, names: PeerNames) -> LinkTransport {
+pub fn of_files(directory: &Path, names: PeerNames) -> LinkTransport {
     let file = |name| directory.join(name).to_str().unwrap().to_owned();
     LinkTransport::tls_files(file("chain.pem"), file("key.pem"), file("authority.pem"), names).unwrap()
 }
