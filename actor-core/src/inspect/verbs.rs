@@ -20,7 +20,8 @@ impl Runtime {
         functions()
     }
 
-    /// The processes of this runtime, in the order of their numbers: this one, and in the process that made the runtime its workers.
+    /// The processes of this runtime, in the order of their numbers: this one, and in the process that made the runtime its workers
+    /// and jobs.
     #[must_use]
     pub fn members(&self) -> Vec<MemberInfo> {
         members(&self.inner().directory, self.remote().me())
