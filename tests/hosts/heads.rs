@@ -9,15 +9,16 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use selvedge::RemoteError;
 use selvedge::hosts::{
     ConnectError, Cookie, CookieSource, DialIn, HeadError, HeadLogCause, HeadOptions, ProcessId,
 };
 use selvedge::inspect::{InspectTopic, InspectValue, inspect};
 use selvedge::prelude::*;
+use selvedge::{NameError, RemoteError};
 
 use crate::census::{Census, is_alive, settled, wait_until};
 use crate::deaths::{kill_9, signal};
+use crate::named::{Counter, count, counter, left};
 use crate::{alone, beside_others, forever, part, pid, ports};
 
 /// Values that a worker holds for nobody in particular.
@@ -214,13 +215,11 @@ impl Head {
 
     /// The numbers of the members and their states, as another process sees them.
     fn members(&self) -> Vec<(u64, String)> {
-        let answers = inspect(self.process.0.id(), InspectTopic::Members, 100).unwrap();
-        let column = |name: &str| {
-            let table = &answers[0].table;
-            table.columns.iter().position(|column| column == name).unwrap()
-        };
+        let mut answers = inspect(self.process.0.id(), InspectTopic::Members, 100).unwrap();
+        let table = answers.remove(0).table.unwrap();
+        let column = |name: &str| table.columns.iter().position(|column| column == name).unwrap();
         let (process, state) = (column("process"), column("state"));
-        let rows = answers[0].table.rows.iter();
+        let rows = table.rows.iter();
         rows.map(|row| {
             let InspectValue::Number(number) = row[process] else {
                 panic!("{row:?}")
@@ -353,6 +352,50 @@ fn rft_07_rfn_01_workers_rejoin_the_next_life_of_a_killed_head_and_keep_what_the
     assert_eq!(head.numbers(), members, "the dead job is none");
 }
 
+#[test]
+fn rft_07_a_named_counter_answers_with_its_state_after_its_head_was_killed() {
+    let _beside = beside_others();
+    let files = Files::new();
+    let head = Head::start(&files, None, LOGGED);
+    let _guests = [head.guest(&files, "b"), head.guest(&files, "c")];
+    let job = head.job(&files, 2);
+    let owner = job.processes()[0].process();
+    let counter = job.keep(counter::remote().on_process(owner));
+    job.name("counter", &counter).unwrap();
+    for _ in 0..3 {
+        job.call(count::remote(&counter, 1)).wait().unwrap();
+    }
+    let of_head = job.put(5_u64).unwrap();
+    job.name("of the head", &of_head).unwrap();
+    let head = head.again(&files);
+    drop((job, counter, of_head));
+
+    let job = head.job(&files, 2);
+    let counter = job.named::<Counter>("counter").unwrap();
+    assert_eq!(counter.owner().process, owner);
+    assert_eq!(job.call(count::remote(&counter, 1)).wait().unwrap(), 4);
+    let error = job.named::<u64>("of the head").unwrap_err();
+    assert!(
+        matches!(&error, NameError::OwnerDead { owner, .. } if owner.process() == ProcessId::HEAD),
+        "{error}"
+    );
+    // What this life of the head decides is known in the next one, too.
+    job.name("again", &counter).unwrap();
+    job.unname("counter").unwrap();
+    let head = head.again(&files);
+    drop((job, counter));
+
+    let job = head.job(&files, 2);
+    let names: Vec<_> = job.names().unwrap().into_iter().map(|info| info.name).collect();
+    assert_eq!(names, ["again"]);
+    let counter = job.named::<Counter>("again").unwrap();
+    assert_eq!(job.call(count::remote(&counter, 1)).wait().unwrap(), 5);
+    job.unname("again").unwrap();
+    drop(counter);
+    let left = || job.call(left::remote().on_process(owner)).wait().unwrap();
+    wait_until(&(1, 0), left);
+}
+
 /// Resets the connections of this worker.
 #[remote]
 fn reset() -> usize {
@@ -476,7 +519,9 @@ fn rft_07_a_head_forgets_a_worker_that_does_not_come_back_and_tells_the_others()
     let numbers: Vec<u32> = pids(&job).iter().map(|(number, _)| *number).collect();
     let gone = pids(&job).iter().find(|(_, pid)| *pid == goes.0.id()).unwrap().0;
     let stays = *numbers.iter().find(|number| **number != gone).unwrap();
-    drop(job);
+    let counter = job.keep(counter::remote().on_process(process(gone)));
+    job.name("gone", &counter).unwrap();
+    drop((job, counter));
     head.process.kill();
     goes.kill();
     let settings = Settings {
@@ -491,6 +536,11 @@ fn rft_07_a_head_forgets_a_worker_that_does_not_come_back_and_tells_the_others()
     assert!(error.contains(&format!("process {gone}")), "{error}");
     wait_until(&false, || head.numbers().contains(&u64::from(gone)));
     assert_eq!(pids(&job).len(), 1);
+    let error = job.named::<Counter>("gone").unwrap_err();
+    assert!(
+        matches!(&error, NameError::OwnerDead { owner, .. } if owner.process().number() == gone),
+        "{error}"
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::{Elsewhere, alone, beside_others};
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Default)]
-struct Counter(AtomicU64);
+pub(crate) struct Counter(AtomicU64);
 
 impl Drop for Counter {
     fn drop(&mut self) {
@@ -21,18 +21,18 @@ impl Drop for Counter {
 }
 
 #[remote]
-fn counter() -> Counter {
+pub(crate) fn counter() -> Counter {
     Counter::default()
 }
 
 #[remote]
-fn count(#[here] counter: &Counter, by: u64) -> u64 {
+pub(crate) fn count(#[here] counter: &Counter, by: u64) -> u64 {
     counter.0.fetch_add(by, Ordering::SeqCst) + by
 }
 
 /// The counters that were dropped in this process, and the objects of which it is the owner.
 #[remote]
-fn left() -> (usize, usize) {
+pub(crate) fn left() -> (usize, usize) {
     let owned = Runtime::current().unwrap().references().owned;
     (DROPPED.load(Ordering::SeqCst), owned)
 }

@@ -44,6 +44,7 @@ fn named(head: Incarnation, number: u8) -> NamedObject {
     };
     let id = RefId {
         owner: peer(2),
+        creator: peer(3),
         number: number.into(),
     };
     NamedObject {

@@ -140,7 +140,7 @@ type HeadEnd = Option<HeadLogError>;
 /// function itself. The drop ends it, and all members with it.
 ///
 /// If the process of a head *with a log* is killed, its workers live on. They dial its address until the next life of the head lets
-/// them in, under their old numbers, and they keep the values that they hold for others. What was the dead head's is lost: submitted
+/// them in, under their old numbers, and they keep the values that they hold for others, and that have [names](Runtime::name). What was the dead head's is lost: submitted
 /// calls, and values that were put. Jobs end, as they do with every head, and connect again.
 pub struct HeadProcess {
     runtime: Runtime,
