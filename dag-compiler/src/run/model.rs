@@ -393,6 +393,7 @@ impl Loop {
 pub(crate) fn recipe(plan: &Plan) -> RuntimeParts {
     let leaf: fn(usize) -> Box<dyn AnyLeaf> = |room| Box::new(Leaf::<i64>::with_capacity(room));
     RuntimeParts {
+        _functions: Vec::new(),
         payloads: vec![PayloadType::of::<i64>(); plan.ir.values.len()],
         actors: Vec::new(),
         splitters: IdMap::new(),

@@ -247,6 +247,7 @@ fn rser_10_a_record_batch_that_would_not_arrive_is_refused_by_name() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "many rows")]
 fn rser_09_a_record_batch_that_was_read_is_sent_on_without_a_copy() {
     let sent = encode(&ArrowBatch::new(every_kind(MANY)).unwrap())
         .unwrap()
