@@ -158,10 +158,23 @@ impl Naming {
         let Some(table) = &self.table else { return };
         let mut locked = table.lock();
         let actions = locked.step(event);
-        let Some(recorder) = self.recorder.get().filter(|_| !actions.is_empty()) else {
-            drop(locked);
-            return self.perform(actions, reference);
-        };
+        match self.recorder.get() {
+            // Under the lock, so that changes, and answers that know of them, keep their order.
+            Some(recorder) if !actions.is_empty() => self.perform_recorded(recorder, actions, reference),
+            _ => {
+                drop(locked);
+                self.perform(actions, reference);
+            }
+        }
+    }
+
+    /// Has the changes among actions recorded, and the actions performed behind them.
+    fn perform_recorded(
+        &self,
+        recorder: &NameRecorder,
+        actions: Vec<NameAction>,
+        reference: Option<&Arc<Handle>>,
+    ) {
         let change = |action: &NameAction| match action {
             NameAction::Record(change) => Some(change.clone()),
             _ => None,
@@ -173,7 +186,6 @@ impl Naming {
                 this.perform(actions, reference.as_ref());
             }
         };
-        // Under the lock, so that changes, and answers that know of them, keep their order.
         recorder(changes, Box::new(perform));
     }
 
