@@ -19,7 +19,7 @@ pub struct HeadLogError {
 selvedge_channels::debug_is_report!(HeadLogError);
 
 /// The defect of a head's log.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum HeadLogCause {
     /// The system does not read or write it.
@@ -72,6 +72,8 @@ pub enum HeadLogCause {
         why: String,
     },
 }
+
+selvedge_channels::debug_is_report!(HeadLogCause);
 
 impl HeadLogCause {
     pub(super) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> HeadLogCause {
