@@ -90,10 +90,7 @@ impl Naming {
                 let event = NameEvent::Unname { from, question, name };
                 self.step(event, None);
             }
-            NameMessage::List { question } => {
-                let objects = self.names();
-                self.tell(from, NameMessage::Listed { question, objects });
-            }
+            NameMessage::List { question } => self.list(from, question),
             NameMessage::Answer { question, answer } => {
                 self.answered(from, question, NameReply::Answered(answer));
             }

@@ -168,6 +168,29 @@ impl Naming {
         }
     }
 
+    /// Tells a process all names, if this process is the head. A change among them that is not in the log yet comes there first.
+    pub(super) fn list(&self, to: Peer, question: u64) {
+        let Some(table) = &self.table else { return };
+        let locked = table.lock();
+        let objects = locked.named().cloned().collect();
+        let listed = NameMessage::Listed { question, objects };
+        match self.recorder.get() {
+            Some(recorder) => {
+                let this = Weak::clone(&self.this);
+                let tell = move || {
+                    if let Some(this) = this.upgrade() {
+                        this.tell(to, listed);
+                    }
+                };
+                recorder(Vec::new(), Box::new(tell));
+            }
+            None => {
+                drop(locked);
+                self.tell(to, listed);
+            }
+        }
+    }
+
     /// Has the changes among actions recorded, and the actions performed behind them.
     fn perform_recorded(
         &self,

@@ -371,6 +371,45 @@ fn rft_07_a_head_that_goes_on_has_the_recorded_names_and_owners_let_the_others_g
     until_nothing_is_left(&processes, 1..=3);
 }
 
+/// What a head and one that asks it do, in their order.
+enum HeadStep {
+    Records(Vec<NameChange>, Box<dyn FnOnce() + Send>),
+    Told(Vec<String>),
+}
+
+#[test]
+fn rfn_01_a_list_of_names_is_told_when_the_changes_before_are_in_the_log() {
+    let (_network, processes) = Network::of(3);
+    let value = kept(&processes, 2, 3);
+    processes[1].runtime.name("four", &value).unwrap();
+    let naming = processes[0].runtime.remote().naming();
+    let (steps, next) = channel();
+    let records = steps.clone();
+    let record = move |changes, then| records.send(HeadStep::Records(changes, then)).unwrap();
+    let names_before = naming.names();
+    naming.restore(names_before.into_iter().map(NameChange::Named), Box::new(record));
+    thread::scope(|scope| {
+        scope.spawn(|| processes[1].runtime.unname("four").unwrap());
+        let HeadStep::Records(changes, unnamed) = next.recv().unwrap() else {
+            panic!("nobody has asked")
+        };
+        assert_eq!(changes.len(), 1);
+        scope.spawn(|| steps.send(HeadStep::Told(names(&processes[2]))).unwrap());
+        let HeadStep::Records(changes, listed) = next.recv().unwrap() else {
+            panic!(
+                "the name is gone for the one that has asked, and may be there in the next life of the head"
+            )
+        };
+        assert!(changes.is_empty());
+        unnamed();
+        listed();
+        let HeadStep::Told(names) = next.recv().unwrap() else {
+            panic!("nothing else is recorded")
+        };
+        assert!(names.is_empty());
+    });
+}
+
 #[test]
 fn a_process_that_cannot_be_reached_is_named() {
     let (network, processes) = Network::of(3);
