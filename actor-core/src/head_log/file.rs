@@ -47,8 +47,7 @@ impl LogFile {
         let lock = locked(&beside(path, ".lock"))?;
         let (header, state) = match std::fs::read(path) {
             Ok(bytes) => {
-                let old = replay(&bytes)?;
-                check(&old.header, &ours)?;
+                let old = replay(&bytes, |found| check(found, &ours))?;
                 (old.header, old.state)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => (ours, HeadState::new()),

@@ -64,11 +64,14 @@ fn frame(payload: &impl Serialize) -> Result<Vec<u8>, postcard::Error> {
     Ok(bytes)
 }
 
-/// Reads a log.
+/// Reads a log. `check` sees whose it is before its records are read: those of another build may be of another form.
 ///
 /// # Errors
-/// [`HeadLogCause`]: it is no log, of another version, or damaged.
-pub(super) fn replay(bytes: &[u8]) -> Result<Replayed, HeadLogCause> {
+/// [`HeadLogCause`]: it is no log, of another version, refused by `check`, or damaged.
+pub(super) fn replay(
+    bytes: &[u8],
+    check: impl FnOnce(&LogHeader) -> Result<(), HeadLogCause>,
+) -> Result<Replayed, HeadLogCause> {
     let behind = bytes.strip_prefix(MAGIC).ok_or(HeadLogCause::NoLog)?;
     let (format, rest) = behind.split_first_chunk().ok_or(HeadLogCause::NoLog)?;
     let (found, ours) = (u16::from_le_bytes(*format), FORMAT);
@@ -83,23 +86,13 @@ pub(super) fn replay(bytes: &[u8]) -> Result<Replayed, HeadLogCause> {
     let header = reading
         .next()?
         .ok_or_else(|| reading.damaged("its header is torn"))?;
-    let mut state = HeadState::new();
-    loop {
-        let at = reading.at;
-        let Some(records) = reading.next::<Vec<HeadRecord>>()? else {
-            return Ok(Replayed {
-                header,
-                state,
-                whole_bytes: at,
-            });
-        };
-        for record in records {
-            state.step(record).map_err(|error| HeadLogCause::Damaged {
-                at: at as u64,
-                why: error.to_string(),
-            })?;
-        }
-    }
+    check(&header)?;
+    let (state, whole_bytes) = reading.records()?;
+    Ok(Replayed {
+        header,
+        state,
+        whole_bytes,
+    })
 }
 
 /// The bytes that are not read yet.
@@ -109,18 +102,35 @@ struct LogReading<'a> {
 }
 
 impl LogReading<'_> {
+    /// The outcome of all records that are whole, and where they end.
+    fn records(&mut self) -> Result<(HeadState, usize), HeadLogCause> {
+        let mut state = HeadState::new();
+        loop {
+            let at = self.at;
+            let Some(records) = self.next::<Vec<HeadRecord>>()? else {
+                return Ok((state, at));
+            };
+            for record in records {
+                state.step(record).map_err(|error| HeadLogCause::Damaged {
+                    at: at as u64,
+                    why: error.to_string(),
+                })?;
+            }
+        }
+    }
+
     /// The next frame; `None` at the end of what is whole.
     fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, HeadLogCause> {
-        // A file may have got its length before its bytes.
-        if self.rest.len() < PREFIX_BYTES || self.rest.iter().all(|byte| *byte == 0) {
-            return Ok(None);
-        }
         let Some((prefix, behind)) = self.rest.split_first_chunk::<PREFIX_BYTES>() else {
             return Ok(None);
         };
         let [a, b, c, d, e, f, g, h, check @ ..] = *prefix;
         if crc32fast::hash(&[a, b, c, d, e, f, g, h]) != u32::from_le_bytes(check) {
-            return Err(self.damaged("the length of a frame is not what was written"));
+            // A file may have got its length before its bytes, of which some then are zeros. No batch is.
+            return match behind.iter().all(|byte| *byte == 0) {
+                true => Ok(None),
+                false => Err(self.damaged("the length of a frame is not what was written")),
+            };
         }
         let length = u32::from_le_bytes([a, b, c, d]);
         let length = usize::try_from(length).unwrap_or(usize::MAX);
