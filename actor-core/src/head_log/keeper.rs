@@ -18,7 +18,7 @@ use super::record::HeadRecord;
 pub(crate) struct NotLogged(Arc<str>);
 
 /// Is called on the log's thread once a decision is on the disk, or will not be. It must not block.
-type ThenTell = Box<dyn FnOnce(Result<(), NotLogged>) + Send>;
+pub(crate) type ThenTell = Box<dyn FnOnce(Result<(), NotLogged>) + Send>;
 
 struct Decision {
     /// `None` for a wait until all decisions before are on the disk.
@@ -66,12 +66,27 @@ impl HeadLog {
         self.push(None, Box::new(then));
     }
 
+    /// Has a decision made and logs it. Of decisions that are made by this function, those that are made first are logged first.
+    pub(crate) fn decide(&self, make: impl FnOnce() -> (HeadRecord, ThenTell)) {
+        self.push_made(|| {
+            let (record, then) = make();
+            let record = Some(record);
+            Decision { record, then }
+        });
+    }
+
     fn push(&self, record: Option<HeadRecord>, then: ThenTell) {
-        let decision = Decision { record, then };
-        let decisions = self.decisions.lock().clone();
-        let refused = match decisions {
-            Some(decisions) => decisions.send(decision).err().map(|refused| refused.0),
-            None => Some(decision),
+        self.push_made(|| Decision { record, then });
+    }
+
+    fn push_made(&self, make: impl FnOnce() -> Decision) {
+        let refused = {
+            let decisions = self.decisions.lock();
+            let decision = make();
+            match &*decisions {
+                Some(decisions) => decisions.send(decision).err().map(|refused| refused.0),
+                None => Some(decision),
+            }
         };
         if let Some(refused) = refused {
             (refused.then)(Err(NotLogged("the head has ended".into())));

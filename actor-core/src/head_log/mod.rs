@@ -18,7 +18,7 @@ pub(crate) mod state;
 mod tests;
 
 pub(crate) use file::LogFile;
-pub(crate) use keeper::HeadLog;
+pub(crate) use keeper::{HeadLog, NotLogged};
 pub(crate) use record::{HeadRecord, MemberPart};
 pub(crate) use replay::LogHeader;
 pub(crate) use state::HeadState;

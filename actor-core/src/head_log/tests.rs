@@ -333,6 +333,31 @@ fn a_log_is_summed_up_and_does_not_grow_with_the_processes_that_have_come_and_go
 }
 
 #[test]
+fn numbers_that_threads_give_at_once_are_in_the_log_in_their_order() {
+    let folder = Folder::new();
+    let file = folder.open(header("lab")).unwrap();
+    let log = HeadLog::start(file, |error| panic!("{error}")).unwrap();
+    let numbers = AtomicU32::new(2);
+    let (tells, told) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for tells in [tells.clone(), tells.clone(), tells] {
+            let (log, numbers) = (&log, &numbers);
+            scope.spawn(move || {
+                for _ in 0..1_000 {
+                    let tells = tells.clone();
+                    log.decide(|| {
+                        let number = numbers.fetch_add(1, Ordering::Relaxed);
+                        let then = move |logged: Result<(), _>| tells.send(logged.is_ok()).unwrap();
+                        (joined(number, MemberPart::Guest), Box::new(then))
+                    });
+                }
+            });
+        }
+    });
+    assert_eq!(told.iter().filter(|is_logged| *is_logged).count(), 3_000);
+}
+
+#[test]
 fn whoever_asks_is_told_when_a_decision_is_on_the_disk_and_all_when_none_is_any_more() {
     let folder = Folder::new();
     let path = folder.0.join("log");

@@ -16,7 +16,7 @@ use super::terms::Terms;
 use crate::control::node::NodeRef;
 use crate::control::supervisor_message::SupervisorMessage;
 use crate::directory::Directory;
-use crate::head_log::{HeadRecord, MemberPart};
+use crate::head_log::{HeadRecord, MemberPart, NotLogged};
 use crate::id::ProcessId;
 use crate::promise::promise;
 use crate::runtime::Runtime;
@@ -69,37 +69,72 @@ impl Usher {
         let Some(directory) = self.directory.upgrade() else {
             return;
         };
-        let (id, part, supervisor) = (ProcessId::next(), self.part, self.supervisor.clone());
-        let name = match part {
+        match directory.keeping.get() {
+            None => {
+                let admission = self.begin(&directory, door, arrival);
+                admission.admit();
+            }
+            // A number that another one overtakes on its way to the log would be one that was given before.
+            Some(keeping) => keeping.log.decide(|| {
+                let admission = self.begin(&directory, door, arrival);
+                let joined = HeadRecord::Joined {
+                    peer: admission.peer(),
+                    part: self.part,
+                    name: admission.record.name().to_owned(),
+                };
+                let then = |logged| match logged {
+                    Ok(()) => admission.admit(),
+                    Err(error) => admission.refuse(&error),
+                };
+                (joined, Box::new(then))
+            }),
+        }
+    }
+
+    /// Gives a process its number.
+    fn begin(&self, directory: &Directory, door: Arc<Door>, arrival: Arrival) -> Admission {
+        let name = match self.part {
             MemberPart::Job => "job",
             MemberPart::Guest => "guest",
         };
-        let record = Arc::new(WorkerRecord::new(id, name, Vec::new()));
+        let record = Arc::new(WorkerRecord::new(ProcessId::next(), name, Vec::new()));
         record.note_guest();
         directory.note_let_in(&record);
-        let note = Arc::clone(&door);
-        let admit = move || {
-            let launcher = ComingLauncher {
-                guests: Guests::arrived(door, part, arrival),
-                within: JOIN_TIMEOUT,
-            };
-            add(&supervisor, record, launcher);
-        };
-        let joined = HeadRecord::Joined {
-            peer: Peer {
-                process: id.among_peers(),
-                incarnation: Incarnation(1),
-            },
-            part,
-            name: name.to_owned(),
-        };
-        match directory.keeping.get() {
-            None => admit(),
-            Some(keeping) => keeping.log.note_then(joined, move |logged| match logged {
-                Ok(()) => admit(),
-                Err(error) => note.note_refusal(error.to_string()),
-            }),
+        Admission {
+            record,
+            guests: Guests::arrived(Arc::clone(&door), self.part, arrival),
+            door,
+            supervisor: self.supervisor.clone(),
         }
+    }
+}
+
+/// A process that has a number, and is not admitted yet.
+struct Admission {
+    record: Arc<WorkerRecord>,
+    guests: Guests,
+    door: Arc<Door>,
+    supervisor: NodeRef<SupervisorMessage>,
+}
+
+impl Admission {
+    fn peer(&self) -> Peer {
+        Peer {
+            process: self.record.id().among_peers(),
+            incarnation: Incarnation(1),
+        }
+    }
+
+    fn admit(self) {
+        let launcher = ComingLauncher {
+            guests: self.guests,
+            within: JOIN_TIMEOUT,
+        };
+        add(&self.supervisor, self.record, launcher);
+    }
+
+    fn refuse(self, why: &NotLogged) {
+        self.door.note_refusal(why.to_string());
     }
 }
 
