@@ -483,6 +483,26 @@ fn rft_07_workers_rejoin_a_head_that_is_killed_twice_in_a_row() {
 }
 
 #[test]
+fn rft_07_workers_rejoin_after_a_head_that_could_not_open_its_door() {
+    let _beside = beside_others();
+    let files = Files::new();
+    let mut head = Head::start(&files, None, LOGGED);
+    let _guest = head.guest(&files, "b");
+    let job = head.job(&files, 1);
+    let before = pids(&job);
+    drop(job);
+    head.process.kill();
+    let other = Runtime::new();
+    let door = DialIn::listen("127.0.0.1:0").unwrap();
+    other.accept_jobs(&door).unwrap();
+    let options = HeadOptions::at(door, files.cookie()).log(files.0.join("log"));
+    let error = Runtime::head(options).unwrap_err();
+    assert!(matches!(error, HeadError::Door(_)), "{error}");
+    let head = Head::start(&files, Some(&head.address), LOGGED);
+    assert_eq!(pids(&head.job(&files, 1)), before);
+}
+
+#[test]
 fn rft_07_a_worker_whose_head_does_not_come_back_ends_after_its_time_and_says_why() {
     let _beside = beside_others();
     let files = Files::new();

@@ -201,10 +201,14 @@ impl Runtime {
             stop,
             ends,
         };
-        head.await_members(&state, options.grace)?;
-        head.runtime.accept_jobs(&head.door)?;
-        head.runtime.accept_workers(&head.door)?;
-        Ok(head)
+        match head.open(&state, options.grace) {
+            Ok(()) => Ok(head),
+            Err(error) => {
+                // Its end is not the end of the members, which may come back to the next one. So it is not logged.
+                head.log.iter().for_each(|log| log.end());
+                Err(error)
+            }
+        }
     }
 }
 
@@ -265,6 +269,13 @@ fn restore_names(runtime: &Runtime, state: &HeadState, log: &Arc<HeadLog>) {
 }
 
 impl HeadProcess {
+    /// Lets in the members of the last life, jobs, and workers.
+    fn open(&self, state: &HeadState, grace: Duration) -> Result<(), HeadError> {
+        self.await_members(state, grace)?;
+        self.runtime.accept_jobs(&self.door)?;
+        Ok(self.runtime.accept_workers(&self.door)?)
+    }
+
     /// Waits for the members of the last life, which may come back as soon as the door is open.
     fn await_members(&self, state: &HeadState, grace: Duration) -> Result<(), SpawnError> {
         let inner = self.runtime.inner();
