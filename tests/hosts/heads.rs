@@ -683,6 +683,29 @@ fn rfn_01_a_head_whose_log_cannot_be_written_ends_with_all_members_and_says_why(
 }
 
 #[test]
+fn rfn_01_names_of_a_head_whose_log_cannot_be_written_are_refused_and_nobody_waits() {
+    let _beside = beside_others();
+    let files = Files::new();
+    let settings = Settings {
+        is_short: true,
+        ..LOGGED
+    };
+    let mut head = Head::start(&files, None, settings);
+    let mut guest = head.guest(&files, "b");
+    let job = head.job(&files, 1);
+    let owner = job.processes()[0].process();
+    let counter = job.keep(counter::remote().on_process(owner));
+    let refused = (0..1000).find_map(|number| job.name(&format!("counter {number}"), &counter).err());
+    let refused = refused.unwrap();
+    assert!(
+        matches!(refused, NameError::NoHead | NameError::Shutdown),
+        "{refused}"
+    );
+    assert!(!head.process.0.wait().unwrap().success());
+    assert!(guest.0.wait().unwrap().success(), "it was asked to end");
+}
+
+#[test]
 fn a_head_that_is_stopped_ends_its_workers_and_forgets_them() {
     let _beside = beside_others();
     let files = Files::new();
