@@ -145,6 +145,25 @@ impl Waits {
         }
     }
 
+    /// Wakes itself until two methods have been in flight at a time.
+    pub async fn yields_for_another(&self, x: u64) -> u64 {
+        let flight = InFlight::begin(self);
+        while self.most.get() < 2 {
+            tokio::task::yield_now().await;
+        }
+        flight.end();
+        x
+    }
+
+    /// Wakes itself for ever.
+    pub async fn yields_for_ever(&self, _x: u64) -> u64 {
+        let _flight = InFlight::begin(self);
+        say(&self.log, "b");
+        loop {
+            tokio::task::yield_now().await;
+        }
+    }
+
     pub async fn for_ever(&self, _x: u64) -> u64 {
         let _flight = InFlight::begin(self);
         say(&self.log, "b");
@@ -277,6 +296,33 @@ fn calls_overlap_with_each_other_and_with_a_graph() -> Result<()> {
             }
         }
         assert_eq!(w.call().most().wait()?, 8, "{placement}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_method_that_wakes_itself_holds_up_neither_executions_nor_calls_nor_its_own_end() -> Result<()> {
+    for placement in REMOTE {
+        let (runtime, log) = (Runtime::new(), Log::new());
+        let w = waits(&runtime, &log, placement);
+        let graph = runtime.compile(|x: Edge<u64>| w.yields_for_another(&x))?;
+        let both = [graph.execute(1), graph.execute(2)];
+        for (x, execution) in (1..).zip(both) {
+            assert_eq!(execution.wait()?, x, "{placement}");
+        }
+        let endless = w.call().yields_for_ever(0);
+        log.reaches('b', 1);
+        assert_eq!(graph.run(3)?, 3, "{placement}");
+        assert_eq!(w.call().nap(4).wait()?, 4, "{placement}");
+        drop(endless);
+        log.reaches('d', 1);
+        drop(graph);
+        let graph = runtime.compile(|x: Edge<u64>| w.yields_for_ever(&x))?;
+        let endless = graph.execute(0);
+        log.reaches('b', 2);
+        drop((endless, graph));
+        log.reaches('d', 2);
+        assert_eq!(w.call().nap(5).wait()?, 5, "{placement}");
     }
     Ok(())
 }

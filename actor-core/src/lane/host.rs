@@ -76,9 +76,13 @@ impl LaneHost<'_> {
     }
 
     /// Handles the messages that wait, on this thread: answers calls, and creates or removes actors. Programs and the
-    /// request to stop are deferred.
+    /// request to stop are deferred. What arrives meanwhile waits for the next time, so a future that wakes itself whenever it is
+    /// polled never keeps the program from going on.
     pub fn serve_mailbox(&mut self) {
-        while let Some(message) = self.lane.mailbox.try_pop() {
+        for _ in 0..self.lane.mailbox.len() {
+            let Some(message) = self.lane.mailbox.try_pop() else {
+                return;
+            };
             match message {
                 LaneMessage::Run(..) | LaneMessage::Stop => self.lane.deferred.push_back(message),
                 other => self.lane.handle(other),

@@ -100,6 +100,11 @@ impl Mailbox {
         Ok(())
     }
 
+    /// The number of messages that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.lock().messages.len()
+    }
+
     /// Takes the next message, if there is one.
     pub(crate) fn try_pop(&self) -> Option<LaneMessage> {
         self.pop(&mut self.queue.lock())
