@@ -1,6 +1,6 @@
 //! The types of a schema and the lengths of arrays that travel. A schema and a length may come from another process.
 
-use arrow_schema::{DataType, Schema};
+use arrow_schema::{DataType, Schema, TimeUnit};
 
 use super::ArrowBatchError;
 
@@ -47,6 +47,8 @@ fn travels(data_type: &DataType, level: usize) -> Result<(), Refused<'_>> {
         DataType::FixedSizeBinary(size) if *size < 0 => refused,
         DataType::FixedSizeList(_, size) if *size < 0 => refused,
         DataType::Dictionary(keys, _) if !keys.is_dictionary_key_type() => refused,
+        DataType::Time32(TimeUnit::Microsecond | TimeUnit::Nanosecond)
+        | DataType::Time64(TimeUnit::Second | TimeUnit::Millisecond) => refused,
         DataType::Dictionary(_, values) => travels(values, level + 1),
         DataType::List(field)
         | DataType::LargeList(field)

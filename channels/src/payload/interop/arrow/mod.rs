@@ -186,7 +186,7 @@ impl fmt::Debug for ArrowBatch {
 }
 
 /// An array of a batch. Its type follows from the schema.
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Node {
     len: u64,
     has_nulls: bool,

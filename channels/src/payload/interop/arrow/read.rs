@@ -121,7 +121,7 @@ impl ArraysLeft<'_> {
 }
 
 /// The types of the children of an array of this type.
-fn child_types(data_type: &DataType) -> Vec<&DataType> {
+pub(super) fn child_types(data_type: &DataType) -> Vec<&DataType> {
     match data_type {
         DataType::List(field)
         | DataType::LargeList(field)

@@ -15,7 +15,7 @@ use arrow_array::{
     UnionArray,
 };
 use arrow_buffer::{NullBuffer, ScalarBuffer};
-use arrow_schema::{DataType, Field, Fields, Schema, UnionFields};
+use arrow_schema::{DataType, Field, Fields, IntervalUnit, Schema, TimeUnit, UnionFields};
 use proptest::prelude::*;
 
 use super::super::super::bytes64::Bytes64;
@@ -304,6 +304,8 @@ fn rser_10_the_head_of_a_record_batch_is_checked() {
         DataType::Dictionary(Box::new(DataType::FixedSizeBinary(-1)), Box::new(DataType::Utf8)),
         DataType::Map(Arc::new(Field::new("x", DataType::Int8, true)), false),
         DataType::List(Arc::new(Field::new("x", DataType::Utf8, true))),
+        DataType::Time32(TimeUnit::Nanosecond),
+        DataType::Time64(TimeUnit::Second),
     ];
     for data_type in types {
         let schema = Schema::new(vec![Field::new("x", data_type.clone(), true)]);
@@ -339,4 +341,122 @@ proptest! {
             prop_assert_eq!(format!("{:?}", batch.columns()).is_empty(), false);
         }
     }
+}
+
+/// Any type, also one that no array has.
+fn any_type() -> impl Strategy<Value = DataType> {
+    let leaf = prop_oneof![
+        4 => prop::sample::select(vec![
+            DataType::Null,
+            DataType::Boolean,
+            DataType::Int8,
+            DataType::UInt64,
+            DataType::Float16,
+            DataType::Date64,
+            DataType::Time32(TimeUnit::Nanosecond),
+            DataType::Time64(TimeUnit::Second),
+            DataType::Timestamp(TimeUnit::Second, Some("+99:99".into())),
+            DataType::Duration(TimeUnit::Millisecond),
+            DataType::Interval(IntervalUnit::MonthDayNano),
+            DataType::Utf8,
+            DataType::LargeUtf8,
+            DataType::Binary,
+            DataType::LargeBinary,
+            DataType::Utf8View,
+            DataType::BinaryView,
+        ]),
+        1 => prop::sample::select(vec![-1, 0, 1, 3, i32::MAX]).prop_map(DataType::FixedSizeBinary),
+        1 => (any::<u8>(), any::<i8>()).prop_map(|(digits, scale)| DataType::Decimal32(digits, scale)),
+        1 => (any::<u8>(), any::<i8>()).prop_map(|(digits, scale)| DataType::Decimal256(digits, scale)),
+    ];
+    leaf.prop_recursive(4, 12, 3, |inner| {
+        let field = (inner.clone(), any::<bool>())
+            .prop_map(|(data_type, nulls)| Arc::new(Field::new("x", data_type, nulls)));
+        let fields = prop::collection::vec(field.clone(), 0..4).prop_map(Fields::from);
+        let entries = (fields.clone(), any::<bool>())
+            .prop_map(|(fields, nulls)| Arc::new(Field::new("entries", DataType::Struct(fields), nulls)));
+        let sizes = prop::sample::select(vec![-1, 0, 1, 2, 5, i32::MAX]);
+        let keys = prop::sample::select(vec![DataType::Int8, DataType::UInt64, DataType::Utf8]);
+        prop_oneof![
+            field.clone().prop_map(DataType::List),
+            field.clone().prop_map(DataType::LargeList),
+            field.clone().prop_map(DataType::ListView),
+            (field.clone(), sizes).prop_map(|(field, size)| DataType::FixedSizeList(field, size)),
+            (prop_oneof![entries, field], any::<bool>())
+                .prop_map(|(field, sorted)| DataType::Map(field, sorted)),
+            fields.prop_map(DataType::Struct),
+            (keys, inner).prop_map(|(keys, values)| DataType::Dictionary(Box::new(keys), Box::new(values))),
+        ]
+    })
+}
+
+/// An array of any claims.
+fn any_node() -> impl Strategy<Value = Node> {
+    let lens = prop_oneof![8 => 0_u64..6, 1 => Just(1 << 20), 1 => any::<u64>()];
+    (lens, any::<bool>(), 0_u32..4).prop_map(|(len, has_nulls, buffers)| Node {
+        len,
+        has_nulls,
+        buffers,
+    })
+}
+
+/// Reads every value of a batch as a user would.
+fn read_through(batch: &RecordBatch) {
+    for column in batch.columns() {
+        column.to_data().validate_full().unwrap();
+        let _ = format!("{column:?}");
+        assert_eq!(column.slice(0, column.len()).len(), column.len());
+        assert!(column.logical_null_count() <= column.len());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 400 }))]
+
+    /// Whatever a head claims of a part, the result is a batch that can be read through and sent on, or an error.
+    #[test]
+    fn rser_10_any_types_over_any_bytes_are_a_value_or_an_error(
+        data_type in any_type(),
+        rows in 0_u64..6,
+        mut nodes in prop::collection::vec(any_node(), 1..12),
+        fits in any::<bool>(),
+        mut lengths in prop::collection::vec(prop::sample::select(vec![0_u64, 1, 4, 8, 12, 16, 24, 48, 64, 96]), 0..20),
+        part in prop::collection::vec(prop_oneof![6 => Just(0_u8), 2 => 0_u8..4, 1 => any::<u8>()], 0..600),
+    ) {
+        let schema = Schema::new(vec![Field::new("x", data_type.clone(), true)]);
+        if fits && check::schema(&schema).is_ok() {
+            nodes[0].len = rows;
+            let used = claim(&data_type, &mut nodes);
+            nodes.truncate(used);
+            lengths.resize(nodes.iter().map(|it| it.buffers as usize + usize::from(it.has_nulls)).sum(), 16);
+        }
+        let schema = super::super::super::to_packed(&schema).unwrap();
+        let head = Head { schema, rows, nodes, lengths };
+        let part = Arc::new(Bytes64::copy_of(&part).unwrap());
+        if let Ok(batch) = read::batch(&head, part) {
+            read_through(&batch);
+            sent(&batch);
+        }
+    }
+}
+
+/// Gives the nodes of a type the numbers of buffers that it has, and most lengths that it needs; returns how many nodes it has.
+fn claim(data_type: &DataType, nodes: &mut [Node]) -> usize {
+    let Some((node, rest)) = nodes.split_first_mut() else {
+        return 0;
+    };
+    node.buffers = arrow_data::layout(data_type).buffers.len() as u32;
+    let mut used = 0;
+    for child in read::child_types(data_type) {
+        let rest = rest.get_mut(used..).unwrap_or_default();
+        match (data_type, rest.first_mut()) {
+            (DataType::Struct(_), Some(first)) => first.len = node.len,
+            (DataType::FixedSizeList(_, size), Some(first)) => {
+                first.len = node.len.saturating_mul(u64::from(size.unsigned_abs()));
+            }
+            _ => {}
+        }
+        used += claim(child, rest);
+    }
+    used + 1
 }
