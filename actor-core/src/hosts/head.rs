@@ -1,6 +1,5 @@
 //! A process that is only a head: it lets workers and jobs in, and runs nothing itself.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,16 +8,16 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use selvedge_cluster::handshake::{Cookie, CookieError, CookieSource, NoRandomness};
 use selvedge_cluster::peer::{Incarnation, Peer};
-use selvedge_objects::names::NameChange;
 use thiserror::Error;
 
 use super::add::AddError;
 use super::dial_in::{DialIn, Invitation};
 use super::reception::{ComingLauncher, add};
+use super::restored_names::restore_names;
 use crate::actor::registry::registry_hash;
 use crate::directory::{Directory, Keeping};
 use crate::head_log::error::HeadLogError;
-use crate::head_log::{HeadLog, HeadRecord, HeadState, LogFile, LogHeader, MemberPart};
+use crate::head_log::{HeadLog, HeadState, LogFile, LogHeader, MemberPart};
 use crate::id::ProcessId;
 use crate::inspect::MemberInfo;
 use crate::platform::build_id;
@@ -150,7 +149,7 @@ pub struct HeadProcess {
     ends: Receiver<HeadEnd>,
 }
 
-/// Stops a head, from any thread.
+/// Stops a head, from any thread. It locks, so it is nothing for a handler of signals.
 #[derive(Clone, Debug)]
 pub struct HeadStopper(Sender<HeadEnd>);
 
@@ -171,18 +170,17 @@ impl Runtime {
     pub fn head(options: HeadOptions) -> Result<HeadProcess, HeadError> {
         let cookie = options.cookie.read(&mut io::stdin().lock())?;
         let (stop, ends) = unbounded();
-        let opened = match &options.log {
+        let file = match &options.log {
             Some(path) => Some(LogFile::open(path, header(options.cluster)?)?),
             None => None,
         };
-        let state = opened
-            .as_ref()
-            .map_or_else(HeadState::new, |file| file.state().clone());
+        let state = file.as_ref().map(|file| file.state().clone());
+        let state = state.unwrap_or_else(HeadState::new);
         ProcessId::skip_to(state.next);
         let directory = Arc::new(Directory::of_life(Incarnation(state.head.0.max(1))));
         let back: Vec<Peer> = state.of_part(MemberPart::Guest).map(|(peer, _)| peer).collect();
         directory.hub.note_only_head(state.next, back);
-        let log = match opened {
+        let log = match file {
             Some(file) => Some(keep(&directory, file, options.grace, stop.clone())?),
             None => None,
         };
@@ -201,14 +199,12 @@ impl Runtime {
             stop,
             ends,
         };
-        match head.open(&state, options.grace) {
-            Ok(()) => Ok(head),
-            Err(error) => {
-                // Its end is not the end of the members, which may come back to the next one. So it is not logged.
-                head.log.iter().for_each(|log| log.end());
-                Err(error)
-            }
+        let opened = head.open(&state, options.grace);
+        if let (Err(_), Some(log)) = (&opened, &head.log) {
+            // Its end is not that of the members, which may come back to the next one. So it is not logged.
+            log.end();
         }
+        opened.map(|()| head)
     }
 }
 
@@ -244,28 +240,6 @@ fn keep(
     // A new directory has no log.
     let _ = directory.keeping.set(keeping);
     Ok(log)
-}
-
-/// Has the runtime go on with the names of the head's last life, but for those of owners that have ended with it.
-fn restore_names(runtime: &Runtime, state: &HeadState, log: &Arc<HeadLog>) {
-    let log = Arc::clone(log);
-    let recorder = move |changes: Vec<NameChange>, then: Box<dyn FnOnce() + Send>| {
-        for change in changes {
-            log.note_later(HeadRecord::Name(change));
-        }
-        // A head whose log fails tells nothing more: it ends.
-        log.after_all(move |logged| {
-            if logged.is_ok() {
-                then();
-            }
-        });
-    };
-    let naming = runtime.remote().naming();
-    let names = state.names.values();
-    naming.restore(names.clone().cloned().map(NameChange::Named), Box::new(recorder));
-    let guests: BTreeSet<Peer> = state.of_part(MemberPart::Guest).map(|(peer, _)| peer).collect();
-    let owners: BTreeSet<Peer> = names.map(|object| object.id.owner).collect();
-    owners.difference(&guests).for_each(|dead| naming.ended(*dead));
 }
 
 impl HeadProcess {
@@ -304,7 +278,7 @@ impl HeadProcess {
         }
     }
 
-    /// A value that stops the head: for a handler of signals, or another thread.
+    /// A value that stops the head, from any thread, such as one that waits for signals. A signal alone is no stop but a kill.
     #[must_use]
     pub fn stopper(&self) -> HeadStopper {
         HeadStopper(self.stop.clone())
