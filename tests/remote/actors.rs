@@ -1,5 +1,7 @@
 //! Actors whose methods put values, fetch them and submit calls.
 
+use std::time::Duration;
+
 use selvedge::prelude::*;
 
 #[remote(pure)]
@@ -23,6 +25,11 @@ impl Archive {
 
     pub fn submitted(&mut self, x: u64) -> Result<u64> {
         Ok(*Runtime::current()?.submit(doubled::remote(x)).fetch()?)
+    }
+
+    /// Waits for a value until there is one.
+    pub fn fetched(&mut self, value: &Ref<u64>) -> Result<u64> {
+        Ok(*value.fetch()?)
     }
 
     pub async fn called(&self, x: u64) -> Result<u64> {
@@ -51,5 +58,21 @@ fn an_inline_actor_has_no_runtime_and_neither_has_a_thread_of_the_user() -> Resu
     let refused = archive.call().submitted(4).wait().unwrap_err();
     assert!(refused.to_string().contains("no runtime here"), "{refused}");
     assert!(Runtime::current().is_err());
+    Ok(())
+}
+
+#[test]
+fn the_end_of_a_runtime_ends_the_wait_of_a_method_in_any_place() -> Result<()> {
+    for place in [Placement::Thread, Placement::Process] {
+        let runtime = Runtime::new();
+        let archive = runtime.spawn::<Archive>("archive", ()).place(place)?;
+        let never = runtime.unset::<u64>();
+        // The lane has the call before it is told to end.
+        let call = archive.call().fetched(never.clone());
+        let report = runtime.shutdown(Duration::from_secs(60));
+        assert!(report.killed_workers.is_empty(), "{place}: {report:?}");
+        assert!(report.stuck_lanes.is_empty(), "{place}: {report:?}");
+        assert!(call.wait().is_err(), "{place}");
+    }
     Ok(())
 }

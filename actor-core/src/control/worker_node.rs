@@ -155,7 +155,11 @@ impl WorkerNode {
         };
         let left = deadline.saturating_duration_since(Instant::now());
         let grace_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-        let _ = link.tell(&ToWorker::Shutdown { grace_ms });
+        let ends_runtime = self.args.directory.is_closed();
+        let _ = link.tell(&ToWorker::Shutdown {
+            grace_ms,
+            ends_runtime,
+        });
         #[cfg(feature = "hosts")]
         let quit_pause = self.args.launcher.quit_pause();
         tokio::spawn(async move {

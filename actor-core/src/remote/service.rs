@@ -327,7 +327,8 @@ impl Remote {
         self.threads.wait_until(deadline)
     }
 
-    fn stop(&self) {
+    /// Refuses all calls and waits from now on, and those that are under way.
+    pub(crate) fn stop(&self) {
         // Before the references, which they hold.
         self.naming.stop();
         self.references.stop();

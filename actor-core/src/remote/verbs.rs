@@ -24,7 +24,7 @@ use crate::waiting::WaitPermit;
 /// An error: the thread runs neither a remote function nor an actor, or their runtime has ended.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no runtime here: only the threads of remote functions and of actors have a current one, which an inline actor is not given"
+    "no runtime here: only the threads of remote functions and of actors have a current one, until it ends; an inline actor and a function bound to a graph have none"
 )]
 pub struct NoRuntime;
 
@@ -33,6 +33,9 @@ selvedge_channels::debug_is_report!(NoRuntime);
 impl Runtime {
     /// The runtime of the remote function or the actor that runs on this thread. A runtime that they have made themselves is another
     /// one. An inline actor has none, because it runs on the thread of whoever drives it.
+    ///
+    /// The runtime lives as long as this handle, so an actor that keeps it in its state keeps its own runtime alive until
+    /// [`shutdown`](Self::shutdown).
     ///
     /// # Errors
     /// [`NoRuntime`] on a thread that runs neither, and once the runtime has ended.

@@ -66,8 +66,9 @@ pub(crate) enum ToWorker {
     Interrupt,
     /// Asks for a sign of life. No body.
     Ping,
-    /// Ends the worker: it drops the actors, waits this long for busy lanes, and exits. No body.
-    Shutdown { grace_ms: u64 },
+    /// Ends the worker: it drops the actors, waits this long for busy lanes, and exits. If the runtime ends, nobody answers a method
+    /// that waits, so all waits are refused. No body.
+    Shutdown { grace_ms: u64, ends_runtime: bool },
 }
 
 /// The terms on which a worker that has dialled in outlives its driver.

@@ -191,7 +191,10 @@ impl WorkerLanes {
                 .for_each(|lane| lane.wake_async()),
             ToWorker::Interrupt => self.runtime.iter().for_each(|it| it.remote().interrupt()),
             ToWorker::Ping => self.writer.send(&FromWorker::Pong),
-            ToWorker::Shutdown { grace_ms } => self.shut_down(Duration::from_millis(grace_ms)),
+            ToWorker::Shutdown {
+                grace_ms,
+                ends_runtime,
+            } => self.shut_down(Duration::from_millis(grace_ms), ends_runtime),
         }
     }
 
@@ -389,10 +392,13 @@ impl WorkerLanes {
     }
 
     /// Stops the lanes, which drops the actors, waits for the lanes, and exits. Lanes that do not end in time end with
-    /// the process.
-    fn shut_down(&self, grace: Duration) -> ! {
+    /// the process. Methods that wait for other processes of a runtime that ends are told so.
+    fn shut_down(&self, grace: Duration, ends_runtime: bool) -> ! {
         for lane in self.lanes.values() {
             lane.stop();
+        }
+        if let Some(runtime) = self.runtime.as_ref().filter(|_| ends_runtime) {
+            runtime.remote().stop();
         }
         let deadline = deadline_after(grace);
         let lanes = self.lanes.values().chain(&self.ending);
