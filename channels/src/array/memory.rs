@@ -1,7 +1,6 @@
 //! The mapping of one process.
 #![allow(unsafe_code)] // keeps the address of the elements
 
-use std::fs::File;
 use std::ptr::NonNull;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +10,7 @@ use super::error::ArrayError;
 use crate::error::SegmentError;
 use crate::memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 use crate::payload::DType;
+use crate::platform::file_lock::LockedFile;
 use crate::platform::mapped_file::{FileId, LentFile, MappedFile};
 
 /// The form of an array.
@@ -98,7 +98,12 @@ impl ArrayMemory {
     ///
     /// # Errors
     /// [`ArrayError::Memory`].
-    pub fn of_file(spec: ArraySpec, slot: usize, file: File, is_writable: bool) -> Result<Self, ArrayError> {
+    pub fn of_file(
+        spec: ArraySpec,
+        slot: usize,
+        file: LockedFile,
+        is_writable: bool,
+    ) -> Result<Self, ArrayError> {
         let mapped = MappedFile::new(file, spec.data_bytes()?, is_writable)?;
         let segment = Segment::create(Provider::Memfd, spec.control_end()?)?;
         Self::made(spec, slot, segment, Elements::File(mapped))

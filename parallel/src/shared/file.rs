@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use selvedge_channels::platform::file_lock::lock_to_make;
+use selvedge_channels::platform::file_lock::{LockedFile, lock_to_make};
 
 use super::error::SharedArrayError;
 
@@ -33,7 +33,7 @@ impl FileMode {
     }
 
     /// Opens the file of an array of so many bytes.
-    pub(super) fn open(self, path: &Path, need_bytes: u64) -> Result<File, SharedArrayError> {
+    pub(super) fn open(self, path: &Path, need_bytes: u64) -> Result<LockedFile, SharedArrayError> {
         let path_of = || path.to_path_buf();
         if path.is_relative() {
             return Err(SharedArrayError::RelativePath { path: path_of() });
@@ -49,9 +49,8 @@ impl FileMode {
             .create(self.makes_longer());
         let file = options.open(path).map_err(failed)?;
         // A part of one array would be a slice that another one changes.
-        if !lock_to_make(&file, self.is_writable()).map_err(failed)? {
-            return Err(SharedArrayError::FileInUse { path: path_of() });
-        }
+        let locked = lock_to_make(file, self.is_writable()).map_err(failed)?;
+        let file = locked.ok_or_else(|| SharedArrayError::FileInUse { path: path_of() })?;
         if self == FileMode::Truncate {
             file.set_len(0).map_err(failed)?;
         }

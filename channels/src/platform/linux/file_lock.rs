@@ -7,6 +7,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io;
+use std::ops::Deref;
 use std::os::fd::AsRawFd;
 
 /// The bytes of those that write.
@@ -14,27 +15,53 @@ const WRITES: libc::off_t = 0;
 /// The bytes of those that read.
 const READS: libc::off_t = 1;
 
-/// Locks a file for the maker of an array. Returns `false` if an array has it, in any process, and one of both can write it.
-pub fn lock_to_make(file: &File, is_writable: bool) -> io::Result<bool> {
+/// A file that this process has locked for a mapping. The drop takes the locks away, also for a child that was forked a moment ago and has
+/// a copy of the descriptor until it runs its program.
+#[derive(Debug)]
+pub struct LockedFile(File);
+
+impl Deref for LockedFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // There is nobody to tell of an error, and the locks end with the last copy of the descriptor in any case.
+        let _ = self.0.unlock();
+        let _ = byte_lock(&self.0, libc::F_OFD_SETLK, libc::F_UNLCK, WRITES, READS + 1);
+    }
+}
+
+/// Locks a file for the maker of an array. Returns `None` if an array has it, in any process, and one of both can write it.
+///
+/// # Errors
+/// Those of the system.
+pub fn lock_to_make(file: File, is_writable: bool) -> io::Result<Option<LockedFile>> {
     let locked = match is_writable {
         true => file.try_lock(),
         false => file.try_lock_shared(),
     };
     match locked {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(false),
+        Err(TryLockError::WouldBlock) => return Ok(None),
         Err(TryLockError::Error(error)) => return Err(error),
     }
     // Mappings that a maker has left. None can come: a process locks its byte while its maker has the `flock`.
     let bytes = if is_writable { READS + 1 } else { WRITES + 1 };
-    let found = byte_lock(file, libc::F_OFD_GETLK, libc::F_WRLCK, 0, bytes)?;
-    Ok(i32::from(found.l_type) == libc::F_UNLCK)
+    let file = LockedFile(file);
+    let found = byte_lock(&file, libc::F_OFD_GETLK, libc::F_WRLCK, 0, bytes)?;
+    Ok((i32::from(found.l_type) == libc::F_UNLCK).then_some(file))
 }
 
-/// Locks the byte of a process that maps the file of another one's array, until `file` and its mapping are dropped.
-pub(super) fn lock_to_map(file: &File, is_writable: bool) -> io::Result<()> {
+/// Locks the byte of a process that maps the file of another one's array.
+pub(super) fn lock_to_map(file: File, is_writable: bool) -> io::Result<LockedFile> {
     let byte = if is_writable { WRITES } else { READS };
-    byte_lock(file, libc::F_OFD_SETLK, libc::F_RDLCK, byte, 1).map(drop)
+    byte_lock(&file, libc::F_OFD_SETLK, libc::F_RDLCK, byte, 1)?;
+    Ok(LockedFile(file))
 }
 
 fn byte_lock(
@@ -57,5 +84,33 @@ fn byte_lock(
     match unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut lock) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(lock),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A copy of a descriptor plays a child between `fork` and `exec`.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no such locks")]
+    fn jsa_20_locks_end_with_the_mapping_also_if_a_child_has_a_copy_of_the_descriptor() {
+        let path = std::env::temp_dir().join(format!("selvedge-locked-{}", std::process::id()));
+        let open = || {
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(true);
+            options.open(&path).unwrap()
+        };
+        let made = lock_to_make(open(), true).unwrap().unwrap();
+        let copy = made.try_clone().unwrap();
+        assert!(lock_to_make(open(), true).unwrap().is_none());
+        drop(made);
+        let mapped = lock_to_map(open(), true).unwrap();
+        let other_copy = mapped.try_clone().unwrap();
+        assert!(lock_to_make(open(), true).unwrap().is_none());
+        drop(mapped);
+        assert!(lock_to_make(open(), true).unwrap().is_some());
+        drop((copy, other_copy));
+        std::fs::remove_file(path).unwrap();
     }
 }

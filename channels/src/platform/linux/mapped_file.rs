@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::file_lock::lock_to_map;
+use super::file_lock::{LockedFile, lock_to_map};
 use crate::error::SegmentError;
 
 /// The name of a file that a process has mapped.
@@ -32,8 +32,8 @@ pub(crate) struct MappedFile {
     _map: MmapRaw,
     base: NonNull<u8>,
     id: FileId,
-    /// Has the lock of this process, and lets others open the file of the process that has mapped it first.
-    _file: File,
+    /// Has the lock of this process, and lets others open the file of the process that has mapped it first. Dropped behind the mapping.
+    _file: LockedFile,
 }
 
 fn system(what: String, len_bytes: usize) -> impl FnOnce(io::Error) -> SegmentError {
@@ -46,12 +46,12 @@ fn system(what: String, len_bytes: usize) -> impl FnOnce(io::Error) -> SegmentEr
 
 impl MappedFile {
     /// Maps the first bytes of a file, which is made longer if it is shorter and writable.
-    pub(crate) fn new(file: File, len_bytes: usize, is_writable: bool) -> Result<Self, SegmentError> {
+    pub(crate) fn new(file: LockedFile, len_bytes: usize, is_writable: bool) -> Result<Self, SegmentError> {
         let metadata = file.metadata().map_err(system("stat".to_owned(), len_bytes))?;
         // No bytes cannot be reserved.
         if is_writable && len_bytes > 0 {
             // So that a full disk is an error here, and not a signal later.
-            match fallocate(&file, FallocateFlags::empty(), 0, len_bytes as u64) {
+            match fallocate(&*file, FallocateFlags::empty(), 0, len_bytes as u64) {
                 Err(Errno::OPNOTSUPP) if metadata.len() >= len_bytes as u64 => {}
                 Err(Errno::OPNOTSUPP) => {
                     let longer = file.set_len(len_bytes as u64);
@@ -93,7 +93,7 @@ impl MappedFile {
 
 /// A file that another process of this host has mapped, opened and locked here, and not mapped yet.
 pub(crate) struct LentFile {
-    file: File,
+    file: LockedFile,
     id: FileId,
 }
 
@@ -118,7 +118,7 @@ impl LentFile {
         if !metadata.is_file() {
             return Err(foreign("it is no file"));
         }
-        lock_to_map(&file, id.is_writable).map_err(failed(format!("locking {path}")))?;
+        let file = lock_to_map(file, id.is_writable).map_err(failed(format!("locking {path}")))?;
         Ok(LentFile { file, id: id.clone() })
     }
 
@@ -158,18 +158,23 @@ fn mapped(file: &File, len_bytes: usize, is_writable: bool) -> Result<(MmapRaw, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::file_lock::lock_to_make;
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri maps no files")]
     fn a_file_is_mapped_by_its_own_number_and_never_behind_its_end() {
         let file = tempfile();
         file.set_len(100).unwrap();
-        let read = file.try_clone().unwrap();
+        let lock = |is_writable| {
+            let file = lock_to_make(file.try_clone().unwrap(), is_writable);
+            file.unwrap().unwrap()
+        };
+        let read = lock(false);
         assert!(matches!(
             MappedFile::new(read, 101, false),
             Err(SegmentError::Foreign { .. })
         ));
-        let one = MappedFile::new(file.try_clone().unwrap(), 4096, true).unwrap();
+        let one = MappedFile::new(lock(true), 4096, true).unwrap();
         assert_eq!(file.metadata().unwrap().len(), 4096, "it was made longer");
         assert!(LentFile::open(&one.id()).unwrap().map(4096).is_ok());
         let wrong = FileId {

@@ -1,10 +1,10 @@
 //! Files whose bytes processes share: refused.
 
-use std::fs::File;
 use std::ptr::NonNull;
 
 use serde::{Deserialize, Serialize};
 
+use super::file_lock::LockedFile;
 use crate::error::SegmentError;
 
 /// The name of a file that a process has mapped.
@@ -15,7 +15,7 @@ pub(crate) struct FileId {}
 pub(crate) enum MappedFile {}
 
 impl MappedFile {
-    pub(crate) fn new(_: File, _: usize, _: bool) -> Result<Self, SegmentError> {
+    pub(crate) fn new(_: LockedFile, _: usize, _: bool) -> Result<Self, SegmentError> {
         Err(SegmentError::Unsupported)
     }
 
