@@ -123,6 +123,7 @@ fn buffers(data: &arrow_data::ArrayData) -> Vec<arrow_buffer::Buffer> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri takes minutes for Arrow's own code")]
 fn rser_01_rtask_11_record_batches_of_every_kind_come_back_as_they_were() {
     for rows in [0, 1, 8, MANY / 20, MANY] {
         let batch = every_kind(rows);
@@ -200,6 +201,7 @@ fn rser_01_a_slice_of_a_record_batch_arrives_and_sends_its_own_rows() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri takes minutes for Arrow's own code")]
 fn rser_01_a_record_batch_travels_inside_other_values_packed_and_by_name() {
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     #[serde(untagged)]
@@ -279,6 +281,7 @@ fn claimed(change: impl FnOnce(&mut Head)) -> Result<RecordBatch, ArrowBatchErro
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri takes minutes for Arrow's own code")]
 fn rser_10_the_head_of_a_record_batch_is_checked() {
     assert!(claimed(|_| ()).is_ok());
     let wrong: [fn(&mut Head); 11] = [
@@ -315,10 +318,11 @@ fn rser_10_the_head_of_a_record_batch_is_checked() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 600 }))]
+    #![proptest_config(ProptestConfig::with_cases(600))]
 
     /// Whatever bytes are changed, the result is a batch that can be read through, or an error.
     #[test]
+    #[cfg_attr(miri, ignore = "Miri takes minutes for Arrow's own code")]
     fn rser_10_mutated_record_batches_are_a_value_or_an_error(
         rows in 0_usize..40,
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
@@ -411,10 +415,11 @@ fn read_through(batch: &RecordBatch) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 400 }))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     /// Whatever a head claims of a part, the result is a batch that can be read through and sent on, or an error.
     #[test]
+    #[cfg_attr(miri, ignore = "Miri takes minutes for Arrow's own code")]
     fn rser_10_any_types_over_any_bytes_are_a_value_or_an_error(
         data_type in any_type(),
         rows in 0_u64..6,
