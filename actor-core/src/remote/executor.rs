@@ -3,7 +3,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::yield_now;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use selvedge_channels::dispose;
@@ -21,9 +20,6 @@ use crate::remote::threads::Threads;
 const BLOCKED_MAX: usize = 64;
 /// The number of calls that may wait for a thread, and of those that may wait for arguments.
 const QUEUED_MAX: usize = 1 << 20;
-
-/// The number of times that a thread without work leaves its core to others, and looks for work in between, before it sleeps.
-const LEAVES: u32 = 8;
 
 /// A piece of work for a thread.
 pub(crate) trait Work: Send + 'static {
@@ -142,11 +138,9 @@ impl<W: Work> Executor<W> {
     fn live(&self) {
         let mut places = self.0.places.lock();
         let mut next = places.started();
-        let mut leaves = 0;
         loop {
             next = match next {
                 Next::Run(work) => {
-                    leaves = LEAVES;
                     drop(places);
                     // A panic here is a bug of ours; it must not take the place with it.
                     dispose(catch_unwind(AssertUnwindSafe(|| work.run())));
@@ -156,13 +150,6 @@ impl<W: Work> Executor<W> {
                 // The wait ends with new work and with the executor's end.
                 Next::Wait => match self.0.lead.take() {
                     Some(leading) => self.lead(leading, &mut places),
-                    // More work comes soon after some, and nobody has to wake a thread that leaves its core to others meanwhile.
-                    None if leaves > 0 => {
-                        leaves -= 1;
-                        places.looks_again();
-                        MutexGuard::unlocked(&mut places, yield_now);
-                        places.started()
-                    }
                     None => {
                         self.0.work.wait(&mut places);
                         places.woken()
@@ -254,45 +241,6 @@ mod tests {
         fn refuse(self, _: WorkRefusal) {
             self.0.send(thread::current().id()).unwrap();
         }
-    }
-
-    /// Work that ends once other work runs as well.
-    struct Meets {
-        other: mpsc::Sender<()>,
-        here: mpsc::Receiver<()>,
-        met: mpsc::Sender<bool>,
-    }
-
-    impl Work for Meets {
-        fn run(self) {
-            // The other one may have given up.
-            let _ = self.other.send(());
-            let has_met = self.here.recv_timeout(Duration::from_secs(20)).is_ok();
-            self.met.send(has_met).unwrap();
-        }
-
-        fn refuse(self, _: WorkRefusal) {}
-    }
-
-    #[test]
-    fn work_behind_a_piece_that_blocks_runs_also_if_a_thread_has_just_ended_its_work() {
-        if core_count() < 2 {
-            return; // One place: the work behind waits for it.
-        }
-        let threads = Threads::default();
-        let executor = Executor::new(&threads, Arc::default());
-        let (met, meetings) = mpsc::channel();
-        for _ in 0..200 {
-            let ((to_first, first), (to_second, second)) = (mpsc::channel(), mpsc::channel());
-            for (other, here) in [(to_second, first), (to_first, second)] {
-                let met = met.clone();
-                executor.submit(Meets { other, here, met });
-            }
-            assert_eq!([meetings.recv(), meetings.recv()], [Ok(true), Ok(true)]);
-        }
-        executor.stop();
-        executor.end_refusals();
-        assert!(threads.wait_until(Instant::now() + Duration::from_secs(20)));
     }
 
     #[test]

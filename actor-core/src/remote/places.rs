@@ -25,7 +25,7 @@ pub(crate) struct ThreadPlaces<W> {
     is_led: bool,
     /// Threads whose function waits.
     blocked: usize,
-    /// Threads that are about to look for work: they start, read letters, or have left their core to others.
+    /// Threads that are about to look for work: they start, or they read letters.
     starting: usize,
     is_stopped: bool,
 }
@@ -151,12 +151,6 @@ impl<W> ThreadPlaces<W> {
     pub(crate) fn woken(&mut self) -> Next<W> {
         self.idle -= 1;
         self.next()
-    }
-
-    /// An idle thread is about to look for work once more: [`started`](Self::started).
-    pub(crate) fn looks_again(&mut self) {
-        self.idle -= 1;
-        self.starting += 1;
     }
 
     /// An idle thread leads from now on.
@@ -298,23 +292,6 @@ mod tests {
         assert_eq!(places.started(), Next::Run(2));
         assert_eq!(places.started(), Next::Run(3));
         assert_eq!(places.done(), Next::Run(4));
-    }
-
-    #[test]
-    fn a_thread_that_looks_again_has_to_be_woken_for_no_work_but_for_more_than_it_does() {
-        let mut places = led();
-        assert_eq!(places.submit(2), Ok(Need::Nudge));
-        assert_eq!(places.submit(3), Ok(Need::Thread));
-        assert_eq!([places.started(), places.started()], [Next::Run(2), Next::Run(3)]);
-        assert_eq!([places.done(), places.done()], [Next::Wait, Next::Wait]);
-        places.looks_again();
-        assert_eq!(places.submit(4), Ok(Need::Nothing));
-        assert_eq!(places.submit(5), Ok(Need::Wake));
-        assert_eq!([places.started(), places.woken()], [Next::Run(4), Next::Run(5)]);
-        assert_eq!([places.done(), places.done()], [Next::Wait, Next::Wait]);
-        places.looks_again();
-        assert_eq!(places.started(), Next::Wait, "nothing has come meanwhile");
-        assert_eq!(places.submit(6), Ok(Need::Wake));
     }
 
     #[test]
