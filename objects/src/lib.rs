@@ -22,3 +22,6 @@ pub mod names;
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+
+#[cfg(test)]
+mod mutants;

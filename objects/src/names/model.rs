@@ -2,15 +2,15 @@
 //! with a reference, which may wait for it; processes die and come back, and the head goes on from its log.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use proptest::test_runner::Config;
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 
 use super::mutant::NameMutant;
 use super::*;
+use crate::mutants::a_history_panics;
 use crate::refs::RefId;
 
 const HEAD: u32 = 1;
@@ -458,19 +458,8 @@ fn every_mutant_of_names_is_found() {
         HeedsTheDead,
         RepeatsNamings,
     ] {
-        let config = Config {
-            cases: 20_000,
-            failure_persistence: Option::None,
-            max_shrink_iters: 0,
-            ..Config::default()
-        };
-        // Each run plays the histories of the run before, so chance decides nothing.
-        let seed = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-        let found = TestRunner::new_with_rng(config, seed).run(&steps(), |steps| {
-            let run = catch_unwind(AssertUnwindSafe(|| run(mutant, steps)));
-            run.map_err(|_| TestCaseError::fail("found"))
-        });
-        assert!(found.is_err(), "no history finds {mutant:?}");
+        let is_found = a_history_panics(&steps(), |steps| run(mutant, steps));
+        assert!(is_found, "no history finds {mutant:?}");
     }
 }
 

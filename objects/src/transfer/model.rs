@@ -2,15 +2,14 @@
 //! processes die and come back, copies become unreadable, and one process may lie.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 
 use super::mutant::TransferMutant;
 use super::*;
+use crate::mutants::a_history_panics;
 use crate::store::StoreError;
 
 const SETTINGS: TransferSettings = TransferSettings {
@@ -558,19 +557,8 @@ fn every_mutant_of_transfers_is_found() {
         HeedsTheBuried,
         KeepsOrphans,
     ] {
-        let config = Config {
-            cases: 20_000,
-            failure_persistence: Option::None,
-            max_shrink_iters: 0,
-            ..Config::default()
-        };
-        // Each run plays the histories of the run before, so chance decides nothing.
-        let seed = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-        let found = TestRunner::new_with_rng(config, seed).run(&(liars(), steps()), |(liar, steps)| {
-            let run = catch_unwind(AssertUnwindSafe(|| run(mutant, liar, steps)));
-            run.map_err(|_| TestCaseError::fail("found"))
-        });
-        assert!(found.is_err(), "no history finds {mutant:?}");
+        let is_found = a_history_panics(&(liars(), steps()), |(liar, steps)| run(mutant, liar, steps));
+        assert!(is_found, "no history finds {mutant:?}");
     }
 }
 
