@@ -18,7 +18,6 @@ use super::worker_start::{Met, NewProcess, WorkerArgs};
 use crate::directory::Directory;
 use crate::head_log::HeadRecord;
 use crate::hosts::guests::Guests;
-use crate::hosts::host_key::Machine;
 use crate::spawn_error::SpawnError;
 use crate::topology::Station;
 use crate::worker::letters::{BODY_BYTES_MAX, write_letters};
@@ -105,18 +104,18 @@ impl GuestMeeting {
         loop {
             let arrival = self.guests.next().await;
             let name = arrival.name().to_owned();
-            let mut words = Words::Letters(self.directory.words.of(self.peer));
+            let words = Words::Letters(self.directory.words.of(self.peer));
             let admitted = self.admit(arrival).await;
             if admitted.is_err() && self.guests.member().is_some() {
                 // It dials again under its name, as long as it may.
                 continue;
             }
             let met = match admitted {
-                Ok(()) => self.introduced(&mut words).await,
+                Ok(()) => self.introduced(words).await,
                 Err(why) => Err(why),
             };
             let why = match met {
-                Ok(met) => return Ok(met.heard_by(words)),
+                Ok(met) => return Ok(met),
                 Err(why) => why,
             };
             self.guests.door.note_refusal(format!("{name}: {why}"));
@@ -170,13 +169,13 @@ impl GuestMeeting {
         }
     }
 
-    async fn introduced(&self, words: &mut Words) -> Result<MetGuest, String> {
+    async fn introduced(&self, mut words: Words) -> Result<Met, String> {
         let FromWorker::Joined {
             pid,
             machine,
             listens_at,
             cluster_id,
-        } = self.first_word(words).await?
+        } = self.first_word(&mut words).await?
         else {
             return Err("it spoke before it introduced itself".to_owned());
         };
@@ -189,36 +188,17 @@ impl GuestMeeting {
         let link = Arc::new(link);
         let hub = Arc::downgrade(&self.directory.hub);
         tokio::spawn(write_letters(queue, Arc::downgrade(&link), hub, self.peer));
-        Ok(MetGuest {
+        Ok(Met {
+            words,
             link,
+            stdout: None,
             pid,
-            machine,
-            station: Station {
+            sentinels: Vec::new(),
+            station: Some(Station {
                 listens_at: listens_at.map(|place| place.to_string()),
                 names: self.guests.names.clone(),
-            },
+            }),
+            machine: Some(machine),
         })
-    }
-}
-
-/// A guest that has introduced itself.
-struct MetGuest {
-    link: Arc<Link>,
-    pid: u32,
-    machine: Machine,
-    station: Station,
-}
-
-impl MetGuest {
-    fn heard_by(self, words: Words) -> Met {
-        Met {
-            words,
-            link: self.link,
-            stdout: None,
-            pid: self.pid,
-            sentinels: Vec::new(),
-            station: Some(self.station),
-            machine: Some(self.machine),
-        }
     }
 }
