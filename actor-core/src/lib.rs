@@ -46,6 +46,7 @@ mod function_actor;
 mod id;
 mod process_name;
 mod promise;
+mod questions;
 mod runtime;
 mod short_name;
 mod sleeper;

@@ -7,7 +7,7 @@ use selvedge_objects::names::{NameAnswer, NameEvent, NameRefusal, NamedObject, N
 use selvedge_objects::refs::{Parcel, RefError};
 
 use super::message::NameMessage;
-use super::questions::NameReply;
+use super::reply::NameReply;
 use super::service::Naming;
 use crate::hub::post::Letter;
 use crate::reference::handle::Handle;

@@ -9,9 +9,10 @@ use selvedge_objects::refs::RefError;
 use thiserror::Error;
 
 use super::message::NameMessage;
-use super::questions::{NameQuestions, NameReply};
+use super::reply::NameReply;
 use crate::hub::post::{Post, PostError};
-use crate::promise::{Answer, promise_by_letter};
+use crate::promise::{Answer, Promise, promise_by_letter};
+use crate::questions::Questions;
 use crate::reference::handle::Handle;
 use crate::reference::references::References;
 
@@ -23,7 +24,8 @@ pub(crate) struct Naming {
     pub(super) table: Option<Mutex<NameTable>>,
     /// The objects of this process that have names.
     pub(super) held: Mutex<HeldNames<Arc<Handle>>>,
-    questions: Mutex<NameQuestions>,
+    /// The questions of this process; `None` once it ends.
+    questions: Mutex<Option<Questions<Promise<NameReply>>>>,
     /// Writes down what the table decides, if this process is a head with a log.
     recorder: OnceLock<NameRecorder>,
     pub(super) this: Weak<Naming>,
@@ -52,7 +54,8 @@ pub(super) struct AskedName<'a> {
 impl Drop for AskedName<'_> {
     fn drop(&mut self) {
         if let Some(question) = self.question {
-            self.naming.questions.lock().forget(question);
+            let mut questions = self.naming.questions.lock();
+            questions.as_mut().and_then(|open| open.forget(question));
         }
     }
 }
@@ -67,7 +70,7 @@ impl Naming {
             references: Arc::clone(references),
             table: is_head.then(|| Mutex::new(NameTable::new(me))),
             held: Mutex::default(),
-            questions: Mutex::default(),
+            questions: Mutex::new(Some(Questions::default())),
             recorder: OnceLock::new(),
             this: Weak::clone(this),
         })
@@ -103,7 +106,9 @@ impl Naming {
     ) -> Result<AskedName<'_>, Unsaid> {
         let (asker, reply) = promise_by_letter(self.post.lead());
         // A promise that is not noted breaks here.
-        let question = self.questions.lock().begin(to, asker);
+        let mut questions = self.questions.lock();
+        let question = questions.as_mut().map(|open| open.begin(to, asker));
+        drop(questions);
         let asked = AskedName {
             naming: self,
             question,
@@ -117,7 +122,9 @@ impl Naming {
 
     /// A process has answered.
     pub(super) fn answered(&self, from: Peer, question: u64, reply: NameReply) {
-        let asker = self.questions.lock().end(from, question);
+        let mut questions = self.questions.lock();
+        let asker = questions.as_mut().and_then(|open| open.end(from, question));
+        drop(questions);
         if let Some(asker) = asker {
             self.references.keep_promise(asker, reply);
         }
@@ -253,8 +260,10 @@ impl Naming {
 
     /// A process is dead.
     pub(crate) fn died(&self, peer: Peer) {
-        let askers = self.questions.lock().died(peer);
-        for asker in askers {
+        let mut questions = self.questions.lock();
+        let askers = questions.as_mut().map(|open| open.extract_of(peer));
+        drop(questions);
+        for asker in askers.into_iter().flatten() {
             self.references.keep_promise(asker, NameReply::Died);
         }
         self.step(NameEvent::Dead(peer), None);
@@ -262,7 +271,7 @@ impl Naming {
 
     /// Ends all waits, and lets go what is held: the process ends.
     pub(crate) fn stop(&self) {
-        let questions = self.questions.lock().stop();
+        let questions = self.questions.lock().take();
         let held = std::mem::take(&mut *self.held.lock());
         drop((questions, held));
     }
@@ -280,6 +289,8 @@ impl Naming {
     /// The numbers of the objects that are held here and of the open questions.
     #[cfg(test)]
     pub(crate) fn figures(&self) -> (usize, usize) {
-        (self.held.lock().objects().count(), self.questions.lock().len())
+        let questions = self.questions.lock();
+        let open = questions.as_ref().map_or(0, Questions::len);
+        (self.held.lock().objects().count(), open)
     }
 }

@@ -11,7 +11,7 @@ use selvedge_objects::refs::RefError;
 use super::error::NameError;
 use super::info::NameInfo;
 use super::message::NameMessage;
-use super::questions::NameReply;
+use super::reply::NameReply;
 use super::service::{Naming, Unsaid};
 use crate::call::request::CALL_TIMEOUT;
 use crate::hub::post::PostError;

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Weak};
 
-use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::store::StoreError;
 use selvedge_objects::transfer::{CopyAt, CopyFacts, CopyName};
@@ -27,12 +26,6 @@ pub(super) enum StoreQuestion {
     Copy(Box<dyn FnOnce(Option<CopyAt>) + Send>),
 }
 
-#[derive(Default)]
-pub(super) struct Questions {
-    open: IdMap<u64, (Peer, StoreQuestion)>,
-    numbers: u64,
-}
-
 impl Stores {
     /// Asks for memory for an object.
     pub(crate) fn borrow(&self, from: &StorePlace, bytes: u64) -> Answer<Result<Borrowed, StoreError>> {
@@ -50,13 +43,7 @@ impl Stores {
 
     /// Asks the agent something.
     fn ask(&self, agent: Peer, what: StoreQuestion, message: impl FnOnce(u64) -> StoreMessage) {
-        let question = {
-            let mut questions = self.questions.lock();
-            questions.numbers += 1;
-            let question = questions.numbers;
-            questions.open.insert(question, (agent, what));
-            question
-        };
+        let question = self.questions.lock().begin(agent, what);
         let Err(error) = self.say(agent, &message(question)) else {
             return;
         };
@@ -186,10 +173,7 @@ impl Stores {
 
     /// Takes a question that was asked of this process.
     pub(super) fn answered(&self, from: Peer, question: u64) -> Option<StoreQuestion> {
-        let mut questions = self.questions.lock();
-        let asked = questions.open.get(&question);
-        asked.filter(|(agent, _)| *agent == from)?;
-        questions.open.remove(&question).map(|(_, asked)| asked)
+        self.questions.lock().end(from, question)
     }
 
     pub(super) fn refused(&self, from: Peer, question: u64, error: StoreError) {
@@ -208,17 +192,16 @@ impl Stores {
 
     /// The agent that was asked is dead.
     pub(super) fn ask_others(&self, agent: Peer) {
-        let mut questions = self.questions.lock();
-        let of_dead = questions.open.extract(|_, (asked, _)| *asked == agent);
-        drop(questions);
-        for (_, (_, asked)) in of_dead {
+        // Bound by a name of its own, so that the lock is let go.
+        let of_dead = self.questions.lock().extract_of(agent);
+        for asked in of_dead {
             self.ask_another(asked);
         }
     }
 
     /// The process ends: whoever waits is told by the end of its promise.
     pub(super) fn end_questions(&self) {
-        let open = std::mem::take(&mut self.questions.lock().open);
-        drop(open);
+        let ended = self.questions.lock().extract_all();
+        drop(ended);
     }
 }

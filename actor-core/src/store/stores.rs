@@ -16,11 +16,12 @@ use super::mappings::Mappings;
 use super::message::{ObjectSpot, STORES, StoreMessage};
 use super::options::StoreOptions;
 use super::pin::{ObjectPin, PinFrom};
-use super::questions::Questions;
+use super::questions::StoreQuestion;
 use super::transfers::{TellLostCopies, Transfers};
 use crate::body::Body;
 use crate::hub::post::{Letter, Post, PostError};
 use crate::promise::{Answer, Promise, promise_by_letter};
+use crate::questions::Questions;
 use crate::remote::threads::Threads;
 
 /// The store of this host, for this process.
@@ -33,7 +34,7 @@ pub(crate) struct Stores {
     host: Mutex<OwnStore>,
     /// The memory of others.
     pub(super) mappings: Arc<Mappings>,
-    pub(super) questions: Mutex<Questions>,
+    pub(super) questions: Mutex<Questions<StoreQuestion>>,
     pub(super) agents: Mutex<AgentTable>,
     transfers: Arc<Transfers>,
     /// The numbers of the objects to which this process has given names.
