@@ -410,6 +410,11 @@ fn rinit_04_jobs_that_come_and_go_leave_nothing() -> Result<()> {
         assert_eq!(job.call(double::remote(1).on(&child)).wait()?, 2);
         Ok::<(), selvedge::BoxError>(())
     };
+    leaves_nothing(work)
+}
+
+/// Does some work again and again, and looks whether each time leaves nothing.
+pub(crate) fn leaves_nothing(work: impl Fn() -> Result<()>) -> Result<()> {
     work()?;
     let before = settled(Census::take);
     for _ in 0..5 {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use selvedge::NameError;
 use selvedge::prelude::*;
 
-use crate::census::{Census, settled, wait_until};
-use crate::jobs::{Head, joined, until_the_test_ends};
+use crate::census::wait_until;
+use crate::jobs::{Head, joined, leaves_nothing, until_the_test_ends};
 use crate::{Elsewhere, alone, beside_others};
 
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
@@ -179,11 +179,5 @@ fn rft_08_jobs_that_name_what_they_keep_leave_nothing_once_the_names_are_gone() 
         });
         Ok::<(), selvedge::BoxError>(())
     };
-    work()?;
-    let before = settled(Census::take);
-    for _ in 0..5 {
-        work()?;
-    }
-    assert_eq!(wait_until(&before, Census::take), before);
-    Ok(())
+    leaves_nothing(work)
 }
