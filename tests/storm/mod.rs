@@ -82,7 +82,7 @@ enum Frail {
     NotPure,
     Pinned(u32),
     NoRetries,
-    /// It reads the value of another one.
+    /// A call that reads the value of another one.
     Reader,
 }
 
