@@ -109,6 +109,12 @@ impl Record {
         self
     }
 
+    /// Returns the row with the 90th percentile, rounded as the other percentiles are.
+    pub(crate) fn p90(mut self, p90_ns: f64) -> Self {
+        self.p90_ns = Some(round(p90_ns, 10.0));
+        self
+    }
+
     /// Returns the row with the best time that `limit` allows and the ratio to it.
     pub(crate) fn against(mut self, limit: &str, limit_ns: f64, ratio: f64) -> Self {
         self.limit = Some(limit.to_owned());

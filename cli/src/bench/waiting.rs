@@ -225,12 +225,13 @@ impl Conditions<'_> {
             Subject::Loop(wait) => (wait, 1, ""),
             Subject::Exchange => (Wait::Spin, 0, ", the machine's own exchange"),
         };
-        let mut record = Record::new(self.args.case, 8, summary).placed(placement(self.args), wait);
+        let mut record = Record::new(self.args.case, 8, summary)
+            .placed(placement(self.args), wait)
+            .p90(summary.p90_ns);
         record.actors = actors;
         record.per_second = (1e10 / summary.p50_ns).round() / 10.0;
         record.bytes_per_second = record.per_second * 8.0;
         record.stage = Some(self.shape.to_string());
-        record.p90_ns = Some(summary.p90_ns);
         record.neighbours = Some(self.neighbours);
         let (limit, limit_ns) = match self.neighbours {
             0 => ("median", summary.p50_ns),
