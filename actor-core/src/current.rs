@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use selvedge_channels::Scope;
 
+use crate::task::outer::OuterCall;
+
 /// The reason that a function must not wait by blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoBlocking {
@@ -45,6 +47,8 @@ pub(crate) struct Current {
     /// The runtime, whose type this module does not know.
     pub(crate) owner: Arc<dyn Any + Send + Sync>,
     pub(crate) place: Arc<dyn Place>,
+    /// The call, if it is a submitted one that may run again.
+    pub(crate) outer: Option<Arc<OuterCall>>,
 }
 
 thread_local! {
@@ -90,5 +94,6 @@ pub(crate) fn give_place() -> Result<GivenPlace, NoBlocking> {
 pub(crate) fn as_async<R>(act: impl FnOnce() -> R) -> R {
     let place = Arc::new(crate::remote::async_thread::AsyncPlace);
     let owner = Arc::new(());
-    within_current(&Arc::new(Current { owner, place }), act)
+    let outer = None;
+    within_current(&Arc::new(Current { owner, place, outer }), act)
 }

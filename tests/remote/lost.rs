@@ -17,32 +17,32 @@ const LENGTH: usize = 20_000;
 const STORE_BYTES: u64 = 8 * (32 << 10);
 
 /// A folder for what a test leaves on the disk: spilled objects, and a file with a byte for each run of a function.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("selvedge-lost-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
 
-    fn notes(&self) -> String {
+    pub(super) fn notes(&self) -> String {
         self.0.join("runs").into_os_string().into_string().unwrap()
     }
 
     /// The calls that have run, in this order.
-    fn runs(&self) -> Vec<u64> {
+    pub(super) fn runs(&self) -> Vec<u64> {
         let notes = std::fs::read_to_string(self.notes()).unwrap_or_default();
         notes.lines().map(|line| line.parse().unwrap()).collect()
     }
 
     /// A runtime with a small store that spills to this folder.
-    fn runtime(&self) -> Runtime {
+    pub(super) fn runtime(&self) -> Runtime {
         Runtime::new().store(StoreOptions::bytes(STORE_BYTES).spill(&self.0))
     }
 
     /// Has all values leave the memory, and damages what is in the file then.
-    fn lose_all(&self, runtime: &Runtime) {
+    pub(super) fn lose_all(&self, runtime: &Runtime) {
         spill_all(runtime);
         damage(&self.0);
     }
@@ -66,13 +66,13 @@ fn spill_all(runtime: &Runtime) {
     });
 }
 
-fn note(notes: &str, call: u64) {
+pub(super) fn note(notes: &str, call: u64) {
     use std::io::Write;
     let mut file = OpenOptions::new().create(true).append(true).open(notes).unwrap();
     file.write_all(format!("{call}\n").as_bytes()).unwrap();
 }
 
-fn value(call: u64, of: &[u8]) -> Vec<u8> {
+pub(super) fn value(call: u64, of: &[u8]) -> Vec<u8> {
     let sum = of.iter().fold(call, |sum, byte| {
         sum.wrapping_mul(31).wrapping_add(u64::from(*byte))
     });

@@ -27,6 +27,7 @@ mod here_attribute;
 mod lost;
 mod misuse;
 mod named;
+mod nested;
 mod objects;
 #[path = "../spilled/mod.rs"]
 mod spilled;

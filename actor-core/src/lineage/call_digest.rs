@@ -2,31 +2,45 @@
 
 use std::fmt;
 
+use selvedge_cluster::id_map::IdKey;
+use selvedge_cluster::peer::ProcessId;
 use selvedge_objects::refs::RefId;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The name of a submitted call: 128 bits of SHA-256 over the call that has submitted it, its place among the calls of that one,
-/// the function, the arguments, and the references in them. No two calls of a run have the same name. A call that the driver's program
-/// submits has the same name on every run, if its arguments and references are the same. A call that a worker submits counts as one of
-/// the program, in a place that depends on the letters of that worker: its name differs from run to run, and when its caller runs again.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The name of a submitted call: 128 bits of SHA-256 over the call that has submitted it, its place among the calls and puts of that one,
+/// the function, the process that it is for, the arguments, and the references in them. No two calls of a run have the same name. A call that
+/// the driver's program submits has the same name on every run, if its arguments and references are the same. So has a call that a pure
+/// call submits, whenever that runs. A call that other code of a worker submits counts as one of the program, in a place that depends on the
+/// letters of that worker: its name differs from run to run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallDigest([u8; 16]);
+
+/// A reference in the arguments of a call.
+pub(crate) enum ReferenceName {
+    /// The value of a nested call, or what such a call has put.
+    Made(CallDigest),
+    /// Any other object.
+    Object(RefId),
+}
+
+/// A place among the calls and puts of a call.
+pub(crate) type NestedPlace = (CallDigest, u64);
 
 impl CallDigest {
     /// The name of what submits without being a submitted call: the program itself.
     pub(crate) const PROGRAM: CallDigest = CallDigest([0; 16]);
 
-    /// The name of a call. `index` counts the calls that `parent` has submitted.
+    /// The name of a call.
     pub(crate) fn of<'a>(
-        (parent, index): (CallDigest, u64),
-        function: u64,
+        place: NestedPlace,
+        (function, only_for): (u64, Option<ProcessId>),
         arguments: impl Iterator<Item = &'a [u8]>,
-        references: impl Iterator<Item = RefId>,
+        references: impl Iterator<Item = ReferenceName>,
     ) -> Self {
-        let mut hash = Sha256::new();
-        hash.update(parent.0);
-        hash.update(index.to_le_bytes());
+        let mut hash = begun(place, b"call");
         hash.update(function.to_le_bytes());
+        hash.update(only_for.map_or(0, ProcessId::number).to_le_bytes());
         let mut bytes = 0u64;
         for argument in arguments {
             hash.update(argument);
@@ -34,23 +48,87 @@ impl CallDigest {
         }
         // The length ends the arguments, so nothing of the references can pass for them.
         hash.update(bytes.to_le_bytes());
-        for RefId {
-            owner,
-            creator,
-            number,
-        } in references
-        {
-            for peer in [owner, creator] {
-                hash.update(peer.process.number().to_le_bytes());
-                hash.update(peer.incarnation.0.to_le_bytes());
+        ended(hash, references)
+    }
+
+    /// The name of what a call puts, whose encoded value has this content, or this length and checksum.
+    pub(crate) fn of_put(
+        place: NestedPlace,
+        content: &PutContent<'_>,
+        references: impl Iterator<Item = ReferenceName>,
+    ) -> Self {
+        let mut hash = begun(place, b"put!");
+        match content {
+            PutContent::Bytes(bytes) => {
+                hash.update([0]);
+                hash.update(bytes);
+                hash.update((bytes.len() as u64).to_le_bytes());
             }
-            hash.update(number.to_le_bytes());
+            PutContent::Checked { bytes, checksum } => {
+                hash.update([1]);
+                hash.update(bytes.to_le_bytes());
+                hash.update(checksum.to_le_bytes());
+            }
         }
-        let mut digest = [0; 16];
-        for (to, from) in digest.iter_mut().zip(hash.finalize()) {
-            *to = from;
+        ended(hash, references)
+    }
+}
+
+/// The encoded value of what is put.
+pub(crate) enum PutContent<'a> {
+    Bytes(&'a [u8]),
+    /// A value that lies in the store. Its checksum tells what it is to a function that keeps its promise to be pure, and in all but one of
+    /// four thousand million cases to any other one.
+    Checked {
+        bytes: u64,
+        checksum: u32,
+    },
+}
+
+/// A hash of all that follows in a place. Kinds are told apart.
+fn begun((outer, index): NestedPlace, kind: &[u8; 4]) -> Sha256 {
+    let mut hash = Sha256::new();
+    hash.update(outer.0);
+    hash.update(index.to_le_bytes());
+    hash.update(kind);
+    hash
+}
+
+fn ended(mut hash: Sha256, references: impl Iterator<Item = ReferenceName>) -> CallDigest {
+    for reference in references {
+        match reference {
+            ReferenceName::Made(CallDigest(name)) => {
+                hash.update([0]);
+                hash.update(name);
+            }
+            ReferenceName::Object(RefId {
+                owner,
+                creator,
+                number,
+            }) => {
+                hash.update([1]);
+                for peer in [owner, creator] {
+                    hash.update(peer.process.number().to_le_bytes());
+                    hash.update(peer.incarnation.0.to_le_bytes());
+                }
+                hash.update(number.to_le_bytes());
+            }
         }
-        CallDigest(digest)
+    }
+    let mut digest = [0; 16];
+    for (to, from) in digest.iter_mut().zip(hash.finalize()) {
+        *to = from;
+    }
+    CallDigest(digest)
+}
+
+impl IdKey for CallDigest {
+    type Number = u128;
+
+    const BITS: u32 = u128::BITS;
+
+    fn number(self) -> u128 {
+        u128::from_be_bytes(self.0)
     }
 }
 
@@ -70,29 +148,35 @@ impl fmt::Debug for CallDigest {
 mod tests {
     use std::collections::BTreeSet;
 
-    use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+    use selvedge_cluster::peer::{Incarnation, Peer};
 
     use super::*;
 
-    fn reference(number: u64) -> RefId {
+    fn reference(number: u64) -> ReferenceName {
         let owner = Peer {
             process: ProcessId::HEAD,
             incarnation: Incarnation(1),
         };
-        RefId {
+        ReferenceName::Object(RefId {
             owner,
             creator: owner,
             number,
-        }
+        })
     }
 
     fn digest(index: u64, function: u64, arguments: &[&[u8]], references: &[u64]) -> CallDigest {
         CallDigest::of(
             (CallDigest::PROGRAM, index),
-            function,
+            (function, None),
             arguments.iter().copied(),
             references.iter().map(|number| reference(*number)),
         )
+    }
+
+    /// Of a call with one argument and one reference.
+    fn with(place: NestedPlace, only_for: Option<ProcessId>, made_by: ReferenceName) -> CallDigest {
+        let arguments = [&b"ab"[..]].into_iter();
+        CallDigest::of(place, (7, only_for), arguments, [made_by].into_iter())
     }
 
     #[test]
@@ -104,12 +188,9 @@ mod tests {
             digest(1, 7, &[b"a", b"b"], &[3]),
             "segments are no part of it"
         );
-        let child = CallDigest::of(
-            (one(), 1),
-            7,
-            [&b"ab"[..]].into_iter(),
-            [reference(3)].into_iter(),
-        );
+        let place = (CallDigest::PROGRAM, 1);
+        let put = |content| CallDigest::of_put(place, &content, [reference(3)].into_iter());
+        let checked = |bytes, checksum| put(PutContent::Checked { bytes, checksum });
         let others = [
             one(),
             digest(2, 7, &[b"ab"], &[3]),
@@ -118,7 +199,14 @@ mod tests {
             digest(1, 7, &[b"ab"], &[4]),
             digest(1, 7, &[b"ab"], &[]),
             digest(1, 7, &[b"ab"], &[3, 3]),
-            child,
+            with((one(), 1), None, reference(3)),
+            with(place, Some(ProcessId::HEAD), reference(3)),
+            with(place, None, ReferenceName::Made(one())),
+            put(PutContent::Bytes(b"ab")),
+            put(PutContent::Bytes(b"ac")),
+            checked(2, 3),
+            checked(2, 4),
+            checked(3, 3),
         ];
         assert_eq!(others.iter().collect::<BTreeSet<_>>().len(), others.len());
         assert_eq!(one().to_string().len(), 32);

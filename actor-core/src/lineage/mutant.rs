@@ -17,4 +17,10 @@ pub(super) enum LineageMutant {
     ForgetsSpecs,
     /// Calls that are not pure run again.
     RunsImpure,
+    /// A call that runs again has what it submits run again.
+    AdoptsNothing,
+    /// A call that is adopted is not held.
+    AdoptsUnheld,
+    /// Nothing is held on behalf of a call that may run again.
+    HoldsNothing,
 }

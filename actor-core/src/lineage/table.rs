@@ -3,8 +3,10 @@
 use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::peer::ProcessId;
 
+use super::call_digest::CallDigest;
 use super::lost::{Loss, Lost};
 use super::mutant::LineageMutant;
+use super::nested::{HeldCall, NestedSpec};
 
 /// A call as the lineage sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +36,8 @@ pub(crate) enum LineageStep {
     DropSpec { call: u64 },
     /// Drop the arguments and all that is known of the call.
     Forget { call: u64 },
+    /// No outer call needs the value any more: drop what is held on its behalf.
+    LetGo { call: u64 },
 }
 
 /// The value of a call.
@@ -49,8 +53,12 @@ enum ResultState {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct SpecRecord {
-    spec: Spec,
+pub(super) struct SpecRecord {
+    pub(super) spec: Spec,
+    /// The call that has submitted it, if that may do so again, and its name.
+    pub(super) nested_in: Option<NestedSpec>,
+    /// The calls that it has submitted, or that these have, which may not run again, and whose values are held on its behalf.
+    pub(super) holds: Vec<HeldCall>,
     state: ResultState,
     attempts: u32,
     /// The number of attempts that a worker's death has ended.
@@ -96,7 +104,9 @@ impl SpecRecord {
 /// The specs of an owner's submitted calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lineage {
-    records: IdMap<u64, SpecRecord>,
+    pub(super) records: IdMap<u64, SpecRecord>,
+    /// The calls that pure calls have submitted, by their names.
+    pub(super) names: IdMap<CallDigest, u64>,
     /// The pure calls that have ended and whose specs are kept, and the bytes of these.
     kept: IdSet<u64>,
     kept_bytes: usize,
@@ -108,6 +118,7 @@ impl Lineage {
     pub(crate) fn new(kept_bytes_max: usize) -> Self {
         Lineage {
             records: IdMap::new(),
+            names: IdMap::new(),
             kept: IdSet::new(),
             kept_bytes: 0,
             kept_bytes_max,
@@ -115,10 +126,10 @@ impl Lineage {
         }
     }
 
-    /// The number of calls that are known.
+    /// The number of calls that are known, and of their names.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.records.len()
+        self.records.len() + self.names.len()
     }
 
     /// Sets the limit of bytes, which counts from the next end of a call on.
@@ -148,6 +159,12 @@ impl Lineage {
         inputs.iter().filter(|input| self.is_pending(**input)).count()
     }
 
+    /// Whether a failure is the value of a call.
+    pub(super) fn has_failed(&self, call: u64) -> bool {
+        let record = self.records.get(&call);
+        record.is_some_and(|record| record.state == ResultState::Failed)
+    }
+
     /// The number of the attempt that counts.
     pub(crate) fn attempt(&self, call: u64) -> u32 {
         self.records.get(&call).map_or(0, |record| record.attempts)
@@ -173,6 +190,8 @@ impl Lineage {
         }
         let record = SpecRecord {
             spec,
+            nested_in: None,
+            holds: Vec::new(),
             state: ResultState::Pending,
             attempts: 1,
             deaths: 0,
@@ -253,6 +272,9 @@ impl Lineage {
             _ => self.unlink(call),
         };
         looked_at.push(call);
+        if state == ResultState::Failed {
+            self.let_go(call, steps);
+        }
         self.look_at(looked_at, steps);
         self.keep_in_bounds(steps);
     }
@@ -302,6 +324,8 @@ impl Lineage {
     /// Forgets a call; returns its inputs.
     fn forget(&mut self, call: u64, steps: &mut Vec<LineageStep>) -> Vec<u64> {
         let inputs = self.unlink(call);
+        self.let_go(call, steps);
+        self.forget_name(call);
         if let Some(record) = self.records.remove(&call) {
             if self.kept.remove(&call) {
                 self.kept_bytes -= record.spec.bytes;
@@ -410,6 +434,9 @@ impl Lineage {
     /// A value that nobody held, and of which no copy is left, is held again: it is made again, unless it is being made.
     pub(crate) fn revived(&mut self, call: u64) -> Vec<LineageStep> {
         let mut steps = Vec::new();
+        if self.mutant == LineageMutant::AdoptsUnheld {
+            return steps;
+        }
         let Some(record) = self.records.get_mut(&call) else {
             return steps;
         };
@@ -487,6 +514,7 @@ impl Lineage {
                 self.kept_bytes -= record.spec.bytes;
             }
             steps.push(LineageStep::DropSpec { call: oldest });
+            self.let_go(oldest, steps);
             let mut looked_at = self.unlink(oldest);
             looked_at.push(oldest);
             self.look_at(looked_at, steps);

@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::handle::Handle;
 
 /// The number of bytes of fetched values that travel along with the references of one message.
-pub(super) const CARRIED_BYTES_MAX: usize = 16 * 1024;
+pub(crate) const CARRIED_BYTES_MAX: usize = 16 * 1024;
 
 /// The references beside an encoded value, in the order of their indices.
 #[derive(Debug, Default)]
@@ -65,10 +65,15 @@ thread_local! {
 
 /// Encodes something for another process. Returns the references in it as well, in the order of their indices.
 pub(crate) fn leaving<R>(encode: impl FnOnce() -> R) -> (R, Vec<Arc<Handle>>) {
+    leaving_with(CARRIED_BYTES_MAX, encode)
+}
+
+/// Encodes something for another process. Of the values that were fetched, at most so many bytes travel along.
+pub(crate) fn leaving_with<R>(room: usize, encode: impl FnOnce() -> R) -> (R, Vec<Arc<Handle>>) {
     let departure = Departure {
         handles: Vec::new(),
         is_carried: Vec::new(),
-        room: CARRIED_BYTES_MAX,
+        room,
         read_back: Vec::new(),
     };
     let scope = Scope::open(&TRANSIT, Transit::Leaving(departure));

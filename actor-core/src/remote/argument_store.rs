@@ -28,6 +28,8 @@ type PutArgument<'a> = &'a dyn Fn(LargeArgument<'_>) -> Option<Arc<Handle>>;
 /// The store as the place of large arguments: they travel by reference, and are not copied when a call runs again.
 pub struct ArgumentStore<'a> {
     put: PutArgument<'a>,
+    /// The bytes of fetched values that may travel along with the references in an argument.
+    room: usize,
     /// The bytes of all that was put.
     pub(crate) bytes: usize,
 }
@@ -39,8 +41,9 @@ impl std::fmt::Debug for ArgumentStore<'_> {
 }
 
 impl<'a> ArgumentStore<'a> {
-    pub(crate) fn new(put: PutArgument<'a>) -> Self {
-        ArgumentStore { put, bytes: 0 }
+    pub(crate) fn new(put: PutArgument<'a>, room: usize) -> Self {
+        let bytes = 0;
+        ArgumentStore { put, room, bytes }
     }
 
     /// Puts a value that is large; `None` if it is not, or if the store does not take it. This runs user code.
@@ -49,7 +52,7 @@ impl<'a> ArgumentStore<'a> {
         if !std::mem::needs_drop::<T>() && size_of::<T>() <= INLINE_BYTES_MAX {
             return None;
         }
-        let (encoded, handles) = transit::leaving(|| encode(value));
+        let (encoded, handles) = transit::leaving_with(self.room, || encode(value));
         let encoded = encoded.ok().filter(|it| it.len_bytes() > INLINE_BYTES_MAX)?;
         let handle = (self.put)(LargeArgument {
             encoded: &encoded,

@@ -30,6 +30,7 @@ use crate::remote::request::{EncodedArguments, Request};
 use crate::remote::service::Remote;
 use crate::remote::waiter::{Outcome, Waiter};
 use crate::task::blocking::Scheduled;
+use crate::task::outer::{CallName, OuterCall};
 
 /// A call that was made.
 pub(crate) struct Asking {
@@ -191,7 +192,7 @@ impl Remote {
         }
         let (peer, encoded) = (self.find(process)?, request.encode()?);
         let call = self.asked.lock().number();
-        self.send_call(peer, call, (function, Wants::Nothing), encoded, None)
+        self.send_call(peer, call, (function, Wants::Nothing, None), encoded, None)
             .map(drop)
     }
 
@@ -200,7 +201,7 @@ impl Remote {
         &self,
         peer: Peer,
         call: CallId,
-        (function, wants): (&FunctionEntry, Wants),
+        (function, wants, name): (&FunctionEntry, Wants, Option<CallName>),
         encoded: EncodedArguments,
         kept: Option<Parcel>,
     ) -> Result<u64, RemoteError> {
@@ -212,6 +213,7 @@ impl Remote {
             call,
             function: function.id(),
             wants,
+            name,
             parcels: parcels.clone(),
         };
         let sent = self.post.send(peer, message.letter(body));
@@ -231,7 +233,7 @@ impl Remote {
             let encoded = request.encode()?;
             let (handle, parcel) = self.references.keep(peer).map_err(not_passed)?;
             let call = self.asked.lock().number();
-            self.send_call(peer, call, (function, Wants::Kept), encoded, Some(parcel))?;
+            self.send_call(peer, call, (function, Wants::Kept, None), encoded, Some(parcel))?;
             Ok(handle)
         });
         sent.unwrap_or_else(|error| {
@@ -342,7 +344,7 @@ impl Remote {
     ) -> Asking {
         let (waiter, answer) = Waiter::new(Some(self.post.lead()));
         let call = self.list(peer, &waiter);
-        match self.send_call(peer, call, (function, wants), encoded, None) {
+        match self.send_call(peer, call, (function, wants, None), encoded, None) {
             Ok(number) => self.asked.lock().sent(call, number),
             Err(error) => {
                 let _ = self.asked.lock().abandon(call);
@@ -410,14 +412,14 @@ impl Remote {
     pub(crate) fn send_submitted(
         &self,
         asking: &SubmittedAsking,
-        (function, may_stay): (&'static FunctionEntry, bool),
+        (function, may_stay, name): (&'static FunctionEntry, bool, Option<CallName>),
         encoded: EncodedArguments,
     ) {
         let SubmittedAsking { peer, call, waiter } = asking;
         match self.send_call(
             *peer,
             *call,
-            (function, Wants::Submitted { may_stay }),
+            (function, Wants::Submitted { may_stay }, name),
             encoded,
             None,
         ) {
@@ -452,10 +454,12 @@ impl Remote {
         function: &'static FunctionEntry,
         invocation: Invocation,
         cancel: Arc<CallCancel>,
-        scheduled: Scheduled,
+        (scheduled, name): (Scheduled, Option<CallName>),
         reply: Box<dyn FnOnce(Outcome) + Send>,
     ) {
-        let current = self.current_of(function.is_async(), scheduled);
+        let references = invocation.handles.iter().map(|handle| handle.id());
+        let outer = name.map(|name| OuterCall::new(name, scheduled.letter(), references));
+        let current = self.current_of(function.is_async(), scheduled, outer);
         self.run_within(function, invocation, cancel, current, reply);
     }
 

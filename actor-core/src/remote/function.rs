@@ -24,7 +24,7 @@ use crate::lineage::RETRIES;
 use crate::reference::NamedRef;
 use crate::reference::content::ObjectValue;
 use crate::reference::handle::Handle;
-use crate::reference::transit::{arriving, leaving};
+use crate::reference::transit::{CARRIED_BYTES_MAX, arriving, leaving_with};
 use crate::remote::argument_store::ArgumentStore;
 use crate::remote::parameter::{ArgumentTuple, InputRef};
 
@@ -251,7 +251,16 @@ impl FunctionEntry {
 
     /// Encodes arguments, with the references in them. Their `Serialize` is user code.
     pub(crate) fn encode(&self, arguments: &Arguments) -> Result<(Body, Vec<Arc<Handle>>), Failure> {
-        let (body, handles) = leaving(|| Failure::catch(|| (self.encode)(arguments)));
+        self.encode_with(CARRIED_BYTES_MAX, arguments)
+    }
+
+    /// Encodes arguments, with at most so many bytes of values that were fetched.
+    pub(crate) fn encode_with(
+        &self,
+        room: usize,
+        arguments: &Arguments,
+    ) -> Result<(Body, Vec<Arc<Handle>>), Failure> {
+        let (body, handles) = leaving_with(room, || Failure::catch(|| (self.encode)(arguments)));
         Ok((body?, handles))
     }
 

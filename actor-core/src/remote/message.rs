@@ -13,6 +13,7 @@ use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionId, Wants};
 use crate::store::message::FarObject;
 use crate::task::options::Submission;
+use crate::task::outer::CallName;
 
 /// The service of calls.
 pub(crate) const CALLS: Service = Service(16);
@@ -25,6 +26,8 @@ pub(crate) enum CallMessage {
         call: CallId,
         function: FunctionId,
         wants: Wants,
+        /// The name of a submitted call that may run again.
+        name: Option<CallName>,
         /// The references in the arguments, after the one of a value to be kept.
         parcels: Vec<Parcel>,
     },
@@ -103,7 +106,11 @@ impl CallMessage {
             | CallMessage::Fault { call } => call.0 << 1 | 1,
             // Before the answer of the call, which has the same stream.
             CallMessage::Blocked { call, .. } => call.0 << 1 | 1,
-            CallMessage::Submit { submission, .. } => submission.call.0 << 1,
+            // Before the answer of the call that submits it, and after what that has submitted before.
+            CallMessage::Submit { submission, .. } => match submission.nested {
+                Some(nested) => nested.letter << 1 | 1,
+                None => submission.call.0 << 1,
+            },
         }
     }
 
@@ -181,6 +188,7 @@ mod tests {
                 call,
                 function: FunctionId(1),
                 wants: Wants::Value,
+                name: None,
                 parcels: Vec::new(),
             })
         };

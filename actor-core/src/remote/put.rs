@@ -13,13 +13,14 @@ use crate::body::Body;
 use crate::call::request::CALL_TIMEOUT;
 use crate::current::NoBlocking;
 use crate::failure::Failure;
+use crate::lineage::{CallDigest, NestedPlace, PutContent};
 use crate::reference::Ref;
 use crate::reference::content::ObjectValue;
 use crate::reference::fetch::PutPlace;
 use crate::reference::handle::Handle;
 use crate::reference::store_letters::say_put;
 use crate::reference::stored_value::StoredValue;
-use crate::reference::transit::{self, Beside};
+use crate::reference::transit::{self, Beside, CARRIED_BYTES_MAX};
 use crate::remote::argument_store::{INLINE_BYTES_MAX, KeptAs, LargeArgument};
 use crate::remote::service::Remote;
 use crate::runtime::Runtime;
@@ -28,6 +29,7 @@ use crate::store::message::FarObject;
 use crate::store::options::StoreOptions;
 use crate::store::placed::PlacedObject;
 use crate::store::stores::StorePlace;
+use crate::task::outer::OuterCall;
 use crate::waiting::{Unanswered, WaitPermit, wait_for};
 
 /// The reason that a value was not put.
@@ -139,13 +141,35 @@ impl Runtime {
 
 impl Remote {
     fn put<T: Wire>(&self, value: T) -> Result<Arc<Handle>, PutError> {
+        let Some(outer) = self.outer() else {
+            return self.put_encoding(value, CARRIED_BYTES_MAX, |_, _| {});
+        };
+        let (place, mut name) = (outer.next_place(), None);
+        // What was fetched differs from run to run.
+        let handle = self.put_encoding(value, 0, |encoded, handles| {
+            name = Some(put_name(&outer, place, encoded, handles));
+        })?;
+        if let Some(name) = name {
+            outer.note(handle.id(), name);
+        }
+        Ok(handle)
+    }
+
+    /// Puts a value. `look` sees it encoded, with at most `room` bytes of values that were fetched, and the references in it.
+    fn put_encoding<T: Wire>(
+        &self,
+        value: T,
+        room: usize,
+        look: impl FnOnce(&Encoded<'_>, &[Arc<Handle>]),
+    ) -> Result<Arc<Handle>, PutError> {
         let encoded = {
-            let (encoded, handles) = transit::leaving(|| {
+            let (encoded, handles) = transit::leaving_with(room, || {
                 Failure::catch(|| encode(&value).map_err(|error| Failure::Channel(error.into())))
             });
             (encoded.map_err(PutError::Unwritable)?, handles)
         };
         let (encoded, handles) = encoded;
+        look(&encoded, &handles);
         let bytes = encoded.len_bytes();
         if bytes <= INLINE_BYTES_MAX {
             if let Some(owner) = self.owner_of_puts() {
@@ -254,7 +278,16 @@ impl Remote {
 
 impl Remote {
     /// Puts an argument of a submitted call into the store, if that takes it.
-    pub(crate) fn put_argument(&self, argument: LargeArgument<'_>) -> Option<Arc<Handle>> {
+    pub(crate) fn put_argument(
+        &self,
+        argument: LargeArgument<'_>,
+        outer: Option<&Arc<OuterCall>>,
+    ) -> Option<Arc<Handle>> {
+        // Also if the store does not take it, so that the places of what follows are those of any other run.
+        let name = outer.map(|outer| {
+            let place = outer.next_place();
+            put_name(outer, place, argument.encoded, &argument.handles)
+        });
         let place = wait_for(&mut self.stores.place(), CALL_TIMEOUT).ok()?.ok()?.ok();
         let place = place.filter(|place| !matches!(place, StorePlace::Nowhere))?;
         let LargeArgument {
@@ -262,8 +295,31 @@ impl Remote {
             handles,
             kept,
         } = argument;
-        self.put_encoded(&place, encoded, handles, kept).ok()
+        let handle = self.put_encoded(&place, encoded, handles, kept).ok()?;
+        if let (Some(outer), Some(name)) = (outer, name) {
+            outer.note(handle.id(), name);
+        }
+        Some(handle)
     }
+}
+
+/// The name of what a pure call puts: whoever reads it has the same name, too, when that call runs again.
+fn put_name(
+    outer: &OuterCall,
+    place: NestedPlace,
+    encoded: &Encoded<'_>,
+    handles: &[Arc<Handle>],
+) -> CallDigest {
+    let bytes = encoded.len_bytes();
+    let names = outer.reference_names(handles.iter().map(|handle| handle.id()));
+    if bytes <= INLINE_BYTES_MAX {
+        let content = encoded.to_vec();
+        return CallDigest::of_put(place, &PutContent::Bytes(&content), names.into_iter());
+    }
+    let mut hash = crc32fast::Hasher::new();
+    encoded.visit(|content| hash.update(content));
+    let (bytes, checksum) = (bytes as u64, hash.finalize());
+    CallDigest::of_put(place, &PutContent::Checked { bytes, checksum }, names.into_iter())
 }
 
 /// Whether a value that has arrived is so large that it belongs into the store.

@@ -11,6 +11,7 @@ use crate::call::remote_error::RemoteError;
 use crate::failure::Failure;
 use crate::reference::NamedRef;
 use crate::reference::handle::Handle;
+use crate::reference::transit::CARRIED_BYTES_MAX;
 use crate::remote::argument_store::ArgumentStore;
 use crate::remote::function::{FunctionEntry, Invocation, Wants};
 
@@ -49,7 +50,13 @@ impl Request {
     }
 
     pub(crate) fn encode(&self) -> Result<EncodedArguments, RemoteError> {
-        let (body, handles) = self.function.encode(&self.arguments).map_err(refused)?;
+        self.encode_with(CARRIED_BYTES_MAX)
+    }
+
+    /// Encodes the arguments, with at most so many bytes of values that were fetched.
+    pub(crate) fn encode_with(&self, room: usize) -> Result<EncodedArguments, RemoteError> {
+        let encoded = self.function.encode_with(room, &self.arguments);
+        let (body, handles) = encoded.map_err(refused)?;
         Ok(EncodedArguments { body, handles })
     }
 

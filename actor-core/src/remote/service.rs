@@ -223,6 +223,11 @@ impl Remote {
         &self.naming
     }
 
+    /// The runtime that functions find by `Runtime::current`.
+    pub(crate) fn owner(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
+        self.owner.get()
+    }
+
     /// Sets the runtime that functions find by `Runtime::current`. Later calls have no effect.
     pub(crate) fn set_owner(&self, owner: Arc<dyn Any + Send + Sync>) {
         let _ = self.owner.set(owner);
@@ -233,7 +238,8 @@ impl Remote {
             let owner = self.owner.get().map_or_else(|| Arc::new(()) as _, Arc::clone);
             let current = |place: Arc<dyn Place>| {
                 let owner = Arc::clone(&owner);
-                Arc::new(Current { owner, place })
+                let outer = None;
+                Arc::new(Current { owner, place, outer })
             };
             Currents {
                 blocking: current(Arc::new(self.executor.clone())),

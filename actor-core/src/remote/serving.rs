@@ -29,6 +29,7 @@ use crate::remote::waiter::Outcome;
 use crate::store::message::{FarObject, STORES, TRANSFERS};
 use crate::store::placed::PlacedObject;
 use crate::task::blocking::Scheduled;
+use crate::task::outer::CallName;
 
 /// A call of another process.
 #[derive(Clone, Copy)]
@@ -52,6 +53,7 @@ impl Receiver for Remote {
                 call,
                 function,
                 wants,
+                name,
                 parcels,
             }) => {
                 let asked = PeerCall {
@@ -59,7 +61,7 @@ impl Receiver for Remote {
                     function,
                     wants,
                 };
-                self.serve(from, asked, parcels, letter.body);
+                self.serve(from, (asked, name), parcels, letter.body);
             }
             Some(CallMessage::Value { call, parcels }) => {
                 self.value_arrived(from, call, parcels, letter.body);
@@ -171,7 +173,13 @@ impl Remote {
         });
     }
 
-    fn serve(&self, from: Peer, asked: PeerCall, parcels: Vec<Parcel>, body: Body) {
+    fn serve(
+        &self,
+        from: Peer,
+        (asked, name): (PeerCall, Option<CallName>),
+        parcels: Vec<Parcel>,
+        body: Body,
+    ) {
         let cancel = Arc::<CallCancel>::default();
         let answers = matches!(asked.wants, Wants::Value | Wants::Submitted { .. } | Wants::End);
         if answers && !self.served.lock().begin(from, asked.call, Arc::clone(&cancel)) {
@@ -208,7 +216,7 @@ impl Remote {
             match asked.wants {
                 Wants::Submitted { .. } => {
                     let by = Scheduled::By(from, asked.call);
-                    this.run_submitted(function, invocation, cancel, by, reply);
+                    this.run_submitted(function, invocation, cancel, (by, name), reply);
                 }
                 _ => this.run(function, invocation, cancel, reply),
             }

@@ -4,7 +4,8 @@ use std::sync::{Arc, Weak};
 
 use selvedge_cluster::peer::Peer;
 
-use crate::current::{Current, NoBlocking, Place};
+use super::outer::OuterCall;
+use crate::current::{Current, NoBlocking, Place, current};
 use crate::remote::calls::CallId;
 use crate::remote::message::CallMessage;
 use crate::remote::service::Remote;
@@ -16,6 +17,16 @@ pub(crate) enum Scheduled {
     By(Peer, CallId),
     /// The process itself.
     Here(u64),
+}
+
+impl Scheduled {
+    /// The number of the letter that has brought the call; 0 if none has.
+    pub(crate) fn letter(self) -> u64 {
+        match self {
+            Scheduled::By(_, call) => call.0,
+            Scheduled::Here(_) => 0,
+        }
+    }
 }
 
 /// The place of a submitted call.
@@ -54,20 +65,34 @@ impl SubmittedPlace {
 }
 
 impl Remote {
+    /// The pure call on this thread, if it was submitted to this runtime: what it submits has names by it.
+    pub(crate) fn outer(&self) -> Option<Arc<OuterCall>> {
+        let current = current()?;
+        let outer = current.outer.as_ref()?;
+        // A function may have made a runtime of its own.
+        Arc::ptr_eq(&current.owner, self.owner()?).then(|| Arc::clone(outer))
+    }
+
     /// The surroundings of a submitted call.
-    pub(crate) fn current_of(&self, is_async: bool, scheduled: Scheduled) -> Arc<Current> {
+    pub(crate) fn current_of(
+        &self,
+        is_async: bool,
+        scheduled: Scheduled,
+        outer: Option<Arc<OuterCall>>,
+    ) -> Arc<Current> {
         let within = self.current(is_async);
-        if is_async {
+        if is_async && outer.is_none() {
             return within;
         }
-        let place = SubmittedPlace {
-            within: Arc::clone(&within),
-            remote: self.this(),
-            scheduled,
+        let owner = Arc::clone(&within.owner);
+        let place: Arc<dyn Place> = match is_async {
+            true => Arc::clone(&within.place),
+            false => Arc::new(SubmittedPlace {
+                within,
+                remote: self.this(),
+                scheduled,
+            }),
         };
-        Arc::new(Current {
-            owner: Arc::clone(&within.owner),
-            place: Arc::new(place),
-        })
+        Arc::new(Current { owner, place, outer })
     }
 }

@@ -10,10 +10,11 @@ use selvedge_objects::refs::RefId;
 use tokio::sync::oneshot;
 
 use super::options::TaskOptions;
+use super::outer::{CallName, NamedReferences};
 use crate::body::Body;
 use crate::cancel::CallCancel;
 use crate::cores::core_count;
-use crate::lineage::{CallDigest, Lineage};
+use crate::lineage::{CallDigest, Lineage, NestedSpec};
 use crate::reference::content::{Content, LostCopy, ObjectValue};
 use crate::reference::handle::Handle;
 use crate::remote::calls::CallId;
@@ -92,6 +93,10 @@ pub(crate) struct NewTask {
     /// For a function that returns a reference.
     pub(super) alias: Option<ReferenceOf>,
     pub(super) digest: CallDigest,
+    /// The pure call that has submitted it, and the name by which that finds it again.
+    pub(super) nested: Option<NestedSpec>,
+    /// The references in the arguments that nested calls have made or put.
+    pub(super) named: NamedReferences,
     /// The job that has submitted it, and with which it ends.
     pub(super) job: Option<Peer>,
 }
@@ -169,6 +174,8 @@ pub(crate) enum TaskEvent {
         handles: Vec<Arc<Handle>>,
         revived: Vec<RefId>,
     },
+    /// The object of a known call is held for the one that repeats it. If it was freed, it has no value.
+    Adopted(u64, Arc<Handle>, bool),
     /// The last copy of an object's value is lost.
     Lost {
         object: RefId,
@@ -227,6 +234,16 @@ pub(super) enum TaskEffect {
     Withdraw(CallPost),
     /// Hold the references in the arguments of a call again, which is to run again.
     Prepare(u64),
+    /// Hold the object of a known call for the one that repeats it.
+    Adopt {
+        call: u64,
+        object: RefId,
+    },
+    /// Hold the object of a call on behalf of the one that has submitted it.
+    HoldForOuter {
+        call: u64,
+        object: RefId,
+    },
     /// Tell the store whether the object can be made again.
     Remakeable(RefId, bool),
     /// The value is lost with that of another object that stands for it.
@@ -273,6 +290,8 @@ pub(super) struct Board {
     pub(super) asked: IdMap<CallId, u64>,
     /// The calls that have their failure, and whose functions still run: they keep what they need until these end.
     pub(super) ending: IdMap<u64, CallPost>,
+    /// The objects that are held on behalf of outer calls, by their own calls.
+    pub(super) held_for_outer: IdMap<u64, Arc<Handle>>,
     /// The offers that users have set.
     pub(super) offers: IdMap<Peer, Resources>,
     /// The lives of processes that have ended.
@@ -292,9 +311,26 @@ impl Board {
             objects: IdMap::new(),
             asked: IdMap::new(),
             ending: IdMap::new(),
+            held_for_outer: IdMap::new(),
             offers: IdMap::new(),
             dead: IdSet::new(),
             numbers: 0,
         }
+    }
+    /// A number that no other call has.
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// The name of a call, if it may run again: so that what it submits has the same names then.
+    pub(super) fn name(&self, call: u64) -> Option<CallName> {
+        let task = self.tasks.get(&call)?;
+        let is_pure = task.new.options.retries.is_some() && task.new.pinned.is_none();
+        is_pure.then(|| CallName {
+            number: call,
+            digest: task.new.digest,
+            named: task.new.named.clone(),
+        })
     }
 }

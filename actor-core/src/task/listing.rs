@@ -39,7 +39,8 @@ pub enum CallState {
     Queued,
     /// The call is at this process: it runs, or starts when another one ends.
     Running(ProcessId),
-    /// The function has returned a reference whose value is not there yet.
+    /// The value of another call is awaited: the function has returned the reference to it, or a pure call that runs again has submitted
+    /// that one before.
     Alias,
     /// The value is there.
     Made,

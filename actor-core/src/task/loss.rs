@@ -105,16 +105,7 @@ impl Board {
         effects: &mut Vec<TaskEffect>,
     ) {
         for object in revived {
-            let Some(input) = self.objects.get(object).copied() else {
-                let failure = Failure::Internal("the call of an argument was forgotten".to_owned());
-                effects.push(TaskEffect::Fill(*object, Err(Arc::new(failure))));
-                continue;
-            };
-            if let Some(task) = self.tasks.get_mut(&input) {
-                task.is_released = false;
-            }
-            let steps = self.lineage.revived(input);
-            self.perform(steps, effects);
+            self.revive(*object, effects);
         }
         let task = self.tasks.get_mut(&call);
         let task = task.filter(|task| matches!(task.life, TaskLife::Queued));

@@ -3,6 +3,7 @@
 use selvedge_objects::refs::RefId;
 use serde::{Deserialize, Serialize};
 
+use super::outer::{NamedReferences, NestedName};
 use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionEntry, FunctionId};
 use crate::schedule::Resources;
@@ -32,6 +33,10 @@ impl TaskOptions {
 pub(crate) struct Submission {
     /// The worker's name for the letter.
     pub(crate) call: CallId,
+    /// The name of the call, if a pure call submits it.
+    pub(crate) nested: Option<NestedName>,
+    /// The references in the arguments that nested calls have made or put.
+    pub(crate) named: NamedReferences,
     pub(crate) function: FunctionId,
     /// The bytes of the arguments that lie in the store.
     pub(crate) stored_bytes: u64,

@@ -9,6 +9,7 @@ use super::blocking::Scheduled;
 use super::board::{
     KeptReference, SchedulableWorker, TaskArguments, TaskEffect, TaskEvent, TaskLife, UntilEnded,
 };
+use super::outer::CallName;
 use super::tasks::{TaskHost, Tasks};
 use crate::actor::arguments::Arguments;
 use crate::call::remote_error::{Ran, RemoteError};
@@ -61,6 +62,15 @@ impl Tasks {
                 None => post.cancel.withdraw(),
             },
             TaskEffect::Prepare(call) => self.prepare(remote, call),
+            TaskEffect::Adopt { call, object } => {
+                let (target, was_freed) = remote.references.hold_again(object);
+                self.event(TaskEvent::Adopted(call, target, was_freed));
+            }
+            TaskEffect::HoldForOuter { call, object } => {
+                // The call is new: if the object was freed already, it is to have its value all the same.
+                let (held, _) = remote.references.hold_again(object);
+                self.board.lock().held_for_outer.insert(call, held);
+            }
             TaskEffect::Remakeable(object, is_remakeable) => {
                 remote.references.set_remakeable(object, is_remakeable);
             }
@@ -124,6 +134,7 @@ impl Tasks {
             _ => std::mem::replace(&mut task.new.arguments, TaskArguments::Dropped),
         };
         let may_stay = board.lineage.outlives_loss(call);
+        let name = board.name(call);
         drop(board);
         let run = CallRun {
             call,
@@ -132,6 +143,7 @@ impl Tasks {
             function,
             is_pinned,
             may_stay,
+            name,
         };
         match (arguments, is_here) {
             (TaskArguments::Dropped | TaskArguments::Kept { .. }, _) => {}
@@ -162,7 +174,7 @@ impl Tasks {
                     tasks.event(TaskEvent::Encoded { call, arguments });
                     tasks.send(&remote, run, encoded);
                 }
-                (Err(error), Some(remote)) => tasks.told(&remote, run)(Err(error)),
+                (Err(error), Some(remote)) => tasks.told(&remote, &run)(Err(error)),
                 (_, None) => {}
             }
         });
@@ -174,16 +186,17 @@ impl Tasks {
         run: CallRun,
         invocation: Result<Invocation, RemoteError>,
     ) {
-        let told = self.told(remote, run);
+        let told = self.told(remote, &run);
         let invocation = match invocation {
             Ok(invocation) => invocation,
             Err(error) => return told(Err(error)),
         };
         let cancel = Arc::<CallCancel>::default();
-        if !self.sent(run, &cancel, None) {
+        if !self.sent(&run, &cancel, None) {
             return remote.do_soon(move || dispose(invocation));
         }
-        remote.run_submitted(run.function, invocation, cancel, Scheduled::Here(run.call), told);
+        let scheduled = Scheduled::Here(run.call);
+        remote.run_submitted(run.function, invocation, cancel, (scheduled, run.name), told);
     }
 
     fn send(self: &Arc<Self>, remote: &Remote, mut run: CallRun, encoded: EncodedArguments) {
@@ -193,32 +206,33 @@ impl Tasks {
             // The scheduler has chosen a worker that is gone, and that this process never had to do with.
             Err(RemoteError::NoSuchProcess { .. }) if !run.is_pinned => {
                 let ran = Ran::Never;
-                return self.told(remote, run)(Err(RemoteError::Died { ran }));
+                return self.told(remote, &run)(Err(RemoteError::Died { ran }));
             }
-            Err(error) => return self.told(remote, run)(Err(error)),
+            Err(error) => return self.told(remote, &run)(Err(error)),
         }
-        let asking = remote.begin_submitted(run.worker, self.told(remote, run));
+        let asking = remote.begin_submitted(run.worker, self.told(remote, &run));
         // Noted before the letter is sent: the worker may say at once that the call waits.
-        match self.sent(run, asking.cancel(), Some(asking.call())) {
-            true => remote.send_submitted(&asking, (run.function, run.may_stay), encoded),
+        match self.sent(&run, asking.cancel(), Some(asking.call())) {
+            true => remote.send_submitted(&asking, (run.function, run.may_stay, run.name), encoded),
             false => remote.end_submitted(&asking),
         }
     }
 
     /// Notes an attempt that begins; false if it is not wanted any more.
-    fn sent(&self, run: CallRun, cancel: &Arc<CallCancel>, asked: Option<CallId>) -> bool {
+    fn sent(&self, run: &CallRun, cancel: &Arc<CallCancel>, asked: Option<CallId>) -> bool {
         let mut board = self.board.lock();
         board.sent((run.call, run.attempt), run.worker, cancel, asked)
     }
 
     /// The way for the outcome of an attempt. A large value is put into the store first, on a thread that may take its time.
-    fn told(self: &Arc<Self>, remote: &Remote, run: CallRun) -> Box<dyn FnOnce(Outcome) + Send> {
+    fn told(self: &Arc<Self>, remote: &Remote, run: &CallRun) -> Box<dyn FnOnce(Outcome) + Send> {
         let (tasks, remote) = (Arc::clone(self), remote.this());
+        let (call, attempt, worker) = (run.call, run.attempt, run.worker);
         let end = move |outcome| {
             tasks.event(TaskEvent::Ended {
-                call: run.call,
-                attempt: run.attempt,
-                worker: run.worker,
+                call,
+                attempt,
+                worker,
                 outcome,
             });
         };
@@ -272,7 +286,6 @@ impl Tasks {
 }
 
 /// One run of a call.
-#[derive(Clone, Copy)]
 pub(super) struct CallRun {
     call: u64,
     attempt: u32,
@@ -282,4 +295,6 @@ pub(super) struct CallRun {
     is_pinned: bool,
     /// Whether a large value may stay on the host of its worker: if that dies, the call can run again.
     may_stay: bool,
+    /// The name of a call that may run again.
+    name: Option<CallName>,
 }

@@ -7,10 +7,11 @@ use selvedge_objects::refs::{Parcel, RefId};
 
 use super::board::{NewTask, ReferenceOf, TaskArguments};
 use super::options::Submission;
+use super::outer::NestedName;
 use crate::body::Body;
 use crate::call::remote_error::RemoteError;
 use crate::failure::Failure;
-use crate::lineage::CallDigest;
+use crate::lineage::{CallDigest, ReferenceName};
 use crate::reference::handle::Handle;
 use crate::reference::references::Object;
 use crate::remote::function::{find_function, known_functions};
@@ -50,13 +51,11 @@ impl Remote {
             match accepted {
                 Ok((function, handles)) => {
                     let inputs = inputs(&handles, &submission.inputs);
-                    let references = handles.iter().map(|handle| handle.id()).chain([object]);
-                    let digest = CallDigest::of(
-                        (CallDigest::PROGRAM, submission.call.0),
-                        submission.function.0,
-                        body.segments().map(|segment| segment.as_ref()),
-                        references,
-                    );
+                    let nested = submission.nested.map(NestedName::spec);
+                    let digest = match nested {
+                        Some(nested) => nested.name,
+                        None => digest(&submission, &body, &handles, object),
+                    };
                     this.tasks().submit(NewTask {
                         job: this.post.is_job(from).then_some(from),
                         function,
@@ -70,6 +69,8 @@ impl Remote {
                         pinned: submission.pinned,
                         alias: submission.is_alias.then_some((|_| None) as ReferenceOf),
                         digest,
+                        nested,
+                        named: submission.named,
                     });
                     // Its last reference may have been dropped before the call was known here.
                     if matches!(this.references.object(object), Object::Unknown) {
@@ -80,6 +81,17 @@ impl Remote {
             }
         });
     }
+}
+
+/// The name of a call that is none of a pure call: unique, since its object is.
+fn digest(submission: &Submission, body: &Body, handles: &[Arc<Handle>], object: RefId) -> CallDigest {
+    let references = handles.iter().map(|handle| handle.id()).chain([object]);
+    CallDigest::of(
+        (CallDigest::PROGRAM, submission.call.0),
+        (submission.function.0, submission.pinned),
+        body.segments().map(|segment| segment.as_ref()),
+        references.map(ReferenceName::Object),
+    )
 }
 
 /// The references whose values are arguments, each once.

@@ -64,6 +64,9 @@ impl Board {
                 handles,
                 revived,
             } => self.prepared(call, handles, &revived, &mut effects),
+            TaskEvent::Adopted(call, target, was_freed) => {
+                self.adopted(call, target, was_freed, &mut effects)
+            }
             TaskEvent::Lost { object, value, copy } => self.value_lost(object, value, copy, &mut effects),
             TaskEvent::TargetMade { call, content } => self.finish(call, content, &mut effects),
             TaskEvent::Blocked { by, is_blocked } => {
@@ -181,8 +184,10 @@ impl Board {
             // The letter of a process that names an object twice: the first call makes it.
             return effects.push(TaskEffect::Drop(Box::new(Task::new(new))));
         }
-        self.numbers += 1;
-        let call = self.numbers;
+        if let Some(known) = self.known(&new) {
+            return self.adopt(known, new, effects);
+        }
+        let call = self.next_number();
         let (object, needs) = (new.object, new.options.needs.clone());
         let known = new
             .inputs
@@ -201,6 +206,7 @@ impl Board {
         self.objects.insert(object, call);
         self.aliases.register(object);
         let missing = self.lineage.submit(call, spec) + strangers.len();
+        self.nest(call, &new, effects);
         let mut task = Task::new(new);
         let watched = strangers
             .into_iter()
@@ -367,7 +373,7 @@ impl Board {
     }
 
     /// A function has returned a reference: the value of the call is its value.
-    fn stands_for(&mut self, call: u64, target: Arc<Handle>, effects: &mut Vec<TaskEffect>) {
+    pub(super) fn stands_for(&mut self, call: u64, target: Arc<Handle>, effects: &mut Vec<TaskEffect>) {
         let id = target.id();
         let known = self.objects.get(&id).and_then(|known| self.tasks.get(known));
         // A call that has ended stands for nothing any more, whatever the table says of it: one that was cancelled has a failure of its
@@ -481,6 +487,7 @@ impl Board {
                 LineageStep::Drop { .. } => {}
                 LineageStep::DropSpec { call } => self.drop_arguments(call, effects),
                 LineageStep::Forget { call } => self.forget(call, effects),
+                LineageStep::LetGo { call } => self.let_go(call, effects),
             }
         }
     }

@@ -7,13 +7,15 @@ use selvedge_cluster::peer::ProcessId;
 
 use super::board::{NewTask, ReferenceOf, TaskArguments};
 use super::options::Submission;
+use super::outer::{NamedReferences, NestedName, OuterCall, named};
 use crate::body::Body;
 use crate::call::remote_error::RemoteError;
 use crate::home::handles::Worker;
-use crate::lineage::CallDigest;
+use crate::lineage::{CallDigest, NestedPlace, ReferenceName};
 use crate::reference::Ref;
 use crate::reference::content::ObjectValue;
 use crate::reference::handle::Handle;
+use crate::reference::transit::CARRIED_BYTES_MAX;
 use crate::remote::argument_store::{ArgumentStore, LargeArgument};
 use crate::remote::asking::not_passed;
 use crate::remote::function::FunctionEntry;
@@ -120,15 +122,17 @@ impl Remote {
         if let Some(error) = pinned.and_then(|pinned| request.check(pinned).err()) {
             return self.not_submitted(function, error);
         }
-        // A call that may run again keeps its arguments.
-        let stays = match pinned {
-            Some(process) => process == self.me(),
-            None => options.retries.is_none() && self.post.peers().is_empty(),
-        };
+        let outer = self.outer();
+        // A call that may run again keeps its arguments, and the name of a nested one is made of them.
+        let stays = outer.is_none()
+            && match pinned {
+                Some(process) => process == self.me(),
+                None => options.retries.is_none() && self.post.peers().is_empty(),
+            };
         let arguments = match stays {
             true => Ok((TaskArguments::Here(Box::new(request)), 0)),
             false => self
-                .encoded(request)
+                .encoded(request, outer.as_ref())
                 .map(|(encoded, stored)| (TaskArguments::Encoded(encoded), stored)),
         };
         let (arguments, stored_bytes) = match arguments {
@@ -136,10 +140,23 @@ impl Remote {
             Err(error) => return self.not_submitted(function, error),
         };
         let handle = self.references.create();
-        let index = self.tasks().next_index();
+        let what = (function.id().0, pinned);
+        let (digest, nested, named) = match (&outer, &arguments) {
+            (Some(outer), TaskArguments::Encoded(encoded)) => {
+                let (name, named) = nested(outer, what, encoded);
+                outer.note(handle.id(), name.digest);
+                (name.digest, Some(name.spec()), named)
+            }
+            _ => {
+                let place = (CallDigest::PROGRAM, self.tasks().next_index());
+                (digest(place, what, &arguments, &inputs), None, Vec::new())
+            }
+        };
         self.tasks().submit(NewTask {
             job: None,
-            digest: digest(index, function.id().0, &arguments, &inputs),
+            digest,
+            nested,
+            named,
             function,
             object: handle.id(),
             arguments,
@@ -154,10 +171,16 @@ impl Remote {
 
     /// The arguments of a call that is submitted, encoded, and the bytes of the large ones, which are put into the store and travel by
     /// reference.
-    fn encoded(&self, request: Request) -> Result<(EncodedArguments, usize), RemoteError> {
-        let put = |argument: LargeArgument<'_>| self.put_argument(argument);
-        let mut store = ArgumentStore::new(&put);
-        let encoded = request.stored(&mut store)?.encode()?;
+    fn encoded(
+        &self,
+        request: Request,
+        outer: Option<&Arc<OuterCall>>,
+    ) -> Result<(EncodedArguments, usize), RemoteError> {
+        // What was fetched differs from run to run, so it is no part of a nested call's arguments.
+        let room = outer.map_or(CARRIED_BYTES_MAX, |_| 0);
+        let put = |argument: LargeArgument<'_>| self.put_argument(argument, outer);
+        let mut store = ArgumentStore::new(&put, room);
+        let encoded = request.stored(&mut store)?.encode_with(room)?;
         Ok((encoded, store.bytes))
     }
 
@@ -179,12 +202,23 @@ impl Remote {
         let function = request.function.id();
         pinned.map_or(Ok(()), |pinned| request.check(pinned))?;
         let head = self.find(ProcessId::HEAD)?;
-        let (EncodedArguments { body, handles }, stored_bytes) = self.encoded(request)?;
+        let outer = self.outer();
+        let (encoded, stored_bytes) = self.encoded(request, outer.as_ref())?;
+        let name = outer
+            .as_deref()
+            .map(|outer| nested(outer, (function.0, pinned), &encoded));
+        let (nested, named) = name.unzip();
+        let EncodedArguments { body, handles } = encoded;
         let (handle, parcel) = self.references.keep(head).map_err(not_passed)?;
+        if let (Some(outer), Some(nested)) = (outer, nested) {
+            outer.note(handle.id(), nested.digest);
+        }
         let mut parcels = vec![parcel];
         parcels.extend(self.references.pass(&handles, head).map_err(not_passed)?);
         let submission = Submission {
             call: self.asked.lock().number(),
+            nested,
+            named: named.unwrap_or_default(),
             function,
             stored_bytes: stored_bytes as u64,
             inputs: inputs.iter().map(|input| input.id()).collect(),
@@ -215,16 +249,34 @@ impl Remote {
 }
 
 /// The name of a call that the program submits.
-fn digest(index: u64, function: u64, arguments: &TaskArguments, inputs: &[Arc<Handle>]) -> CallDigest {
+fn digest(
+    place: NestedPlace,
+    what: (u64, Option<ProcessId>),
+    arguments: &TaskArguments,
+    inputs: &[Arc<Handle>],
+) -> CallDigest {
     let none = Body::EMPTY;
     let (body, handles) = match arguments {
         TaskArguments::Encoded(encoded) => (&encoded.body, encoded.handles.as_slice()),
         TaskArguments::Here(_) | TaskArguments::Kept { .. } | TaskArguments::Dropped => (&none, inputs),
     };
     CallDigest::of(
-        (CallDigest::PROGRAM, index),
-        function,
+        place,
+        what,
         body.segments().map(|segment| segment.as_ref()),
-        handles.iter().map(|handle| handle.id()),
+        handles.iter().map(|handle| ReferenceName::Object(handle.id())),
     )
+}
+
+/// The name of a call that a pure call submits, and those of the references in its arguments.
+fn nested(
+    outer: &OuterCall,
+    what: (u64, Option<ProcessId>),
+    arguments: &EncodedArguments,
+) -> (NestedName, NamedReferences) {
+    let names = outer.reference_names(arguments.handles.iter().map(|handle| handle.id()));
+    let (segments, named) = (arguments.body.segments(), named(&names));
+    let segments = segments.map(|segment| segment.as_ref());
+    let digest = CallDigest::of(outer.next_place(), what, segments, names.into_iter());
+    (outer.nested(digest), named)
 }

@@ -307,6 +307,12 @@ impl<'a> Encoded<'a> {
         self.frame(|_, _| {}).unwrap_or(usize::MAX)
     }
 
+    /// Calls `visit` with the head and every part: all that differs between values of one length.
+    pub fn visit(&self, mut visit: impl FnMut(&[u8])) {
+        visit(self.head.as_slice());
+        (0..self.count()).for_each(|index| visit(self.part(index)));
+    }
+
     /// Writes the encoded value to the start of `out`.
     ///
     /// # Errors

@@ -2,11 +2,13 @@
 //!
 //! Values lie with the workers that have made them, as in a store: a worker's death loses them, and the calls that it ran. A worker may
 //! be declared dead although it lives: its results come late, and must be refused. The user holds some of the values, and drops
-//! them at any time. The properties:
+//! them at any time. A pure call may submit others while it runs, and submits them again when it runs again: it holds them until it ends or its
+//! worker dies. The properties:
 //! - `refused` (LINEAGE-2): a result counts only if its attempt does, so a value that is there is never replaced;
 //! - `once` (LINEAGE-3): a call has at most one attempt that counts, and is not run while its value is there;
 //! - `ready`: a call that runs finds its inputs, unless they are lost meanwhile;
-//! - `counted` (LINEAGE-1): no call is begun more often than it may;
+//! - `counted` (LINEAGE-1, LINEAGE-7): no call is begun more often than it may, one that is not pure not even if the call that submits it runs again;
+//! - `adopted` (LINEAGE-7): a call that is submitted again is not begun anew while it is known, or has a copy of its value;
 //! - `kept` (LINEAGE-4): a value that is held is there, on its way, or has its failure;
 //! - `told` (LINEAGE-6): a failure says why, rightly;
 //! - `ends`: whatever dies within the budget, every call that is held ends, and nothing is left when all is dropped.
@@ -18,13 +20,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_cluster::peer::ProcessId;
 use stateright::{Checker, Model, Property};
 
+use super::call_digest::CallDigest;
 use super::mutant::LineageMutant;
-use super::{Lineage, LineageStep, Lost, Spec};
+use super::{Lineage, LineageStep, Lost, NestedSpec, Spec};
 
 #[derive(Clone, Debug)]
 struct Graph {
     /// The inputs and the retries of each call, from 0. A call reads earlier ones.
     calls: Vec<(&'static [u64], Option<u32>)>,
+    /// The calls that others submit, in the order in which each one does: their places go on after those of `calls`.
+    nested: Vec<NestedCall>,
     /// The deaths that may happen.
     deaths: u32,
     /// Whether a worker that was declared dead may still send results.
@@ -33,7 +38,39 @@ struct Graph {
     mutant: LineageMutant,
 }
 
+#[derive(Clone, Debug)]
+struct NestedCall {
+    outer: u64,
+    inputs: &'static [u64],
+    retries: Option<u32>,
+    /// Whether the user gets a reference to the value.
+    is_shown: bool,
+}
+
+impl Graph {
+    /// The inputs and the retries of a call.
+    fn call(&self, call: u64) -> (&'static [u64], Option<u32>) {
+        let place = (call % PLACES) as usize;
+        match self.calls.get(place) {
+            Some(call) => *call,
+            None => {
+                let nested = &self.nested[place - self.calls.len()];
+                (nested.inputs, nested.retries)
+            }
+        }
+    }
+
+    /// The places of the calls that a call submits.
+    fn nested_in(&self, call: u64) -> Vec<u64> {
+        let nested = (self.calls.len() as u64..).zip(&self.nested);
+        let nested = nested.filter(|(_, nested)| nested.outer == call % PLACES);
+        nested.map(|(place, _)| place).collect()
+    }
+}
+
 const WORKERS: u32 = 2;
+/// The number of a call is its place, and this much more each time that it is submitted anew.
+const PLACES: u64 = 100;
 
 /// An attempt of a call at a worker in one of its lives.
 type TriedCall = (u64, u32, (u32, u32));
@@ -50,6 +87,19 @@ struct LineageHost {
     values: BTreeMap<u64, u32>,
     failures: BTreeMap<u64, Lost>,
     held: BTreeSet<u64>,
+    /// The number of calls that each running attempt has submitted.
+    submitted: BTreeMap<TriedCall, usize>,
+    /// The calls that running attempts hold.
+    held_by: BTreeSet<(TriedCall, u64)>,
+    /// The calls that are held on behalf of outer ones.
+    held_for_outer: BTreeSet<u64>,
+    /// The nested calls that nobody holds, and that have not ended.
+    released: BTreeSet<u64>,
+    /// The nested calls that nested calls read, and those of these that hold what they read, since they have not ended.
+    reads: BTreeMap<u64, Vec<u64>>,
+    readers: BTreeSet<u64>,
+    /// The numbers of the nested calls, by their places.
+    numbers: BTreeMap<u64, u64>,
     lives: BTreeMap<u32, u32>,
     deaths: u32,
     begun: BTreeMap<u64, u32>,
@@ -59,6 +109,8 @@ struct LineageHost {
 #[derive(Clone, Debug, PartialEq)]
 enum LineageTurn {
     Start(u64, u32),
+    /// A running attempt submits the next one of its calls.
+    Submit(TriedCall),
     End(TriedCall),
     Late(TriedCall),
     Die(u32),
@@ -78,6 +130,94 @@ impl LineageHost {
         }
     }
 
+    fn is_held(&self, call: u64) -> bool {
+        let by_attempt = self.held_by.iter().any(|(_, held)| *held == call);
+        let reads = |reader: &u64| self.reads.get(reader).is_some_and(|reads| reads.contains(&call));
+        let is_read = self.readers.iter().any(reads);
+        is_read || by_attempt || self.held.contains(&call) || self.held_for_outer.contains(&call)
+    }
+
+    /// A call has ended: it does not hold what it reads any more.
+    fn has_read(&mut self, call: u64) {
+        self.readers.remove(&call);
+        let reads = self.reads.get(&call).cloned();
+        reads.into_iter().flatten().for_each(|read| self.look_at(read));
+    }
+
+    /// Somebody takes hold of a nested call that nobody held.
+    fn hold(&mut self, call: u64) {
+        if !self.released.remove(&call) {
+            let steps = self.lineage.revived(call);
+            self.perform(steps);
+        }
+    }
+
+    /// Somebody does not hold a nested call any more. One that nobody holds goes on until it ends, as those of the product.
+    fn look_at(&mut self, call: u64) {
+        if self.is_held(call) {
+            return;
+        }
+        if self.lineage.is_pending(call) {
+            self.released.insert(call);
+        } else {
+            let steps = self.lineage.released(call);
+            self.perform(steps);
+        }
+    }
+
+    /// An attempt has ended: it holds nothing any more.
+    fn let_go(&mut self, attempt: TriedCall) {
+        self.submitted.remove(&attempt);
+        let held: Vec<_> = self.held_by.extract_if(.., |(by, _)| *by == attempt).collect();
+        for (_, call) in held {
+            self.look_at(call);
+        }
+    }
+
+    /// A running attempt submits the next one of its calls, which is adopted if it is known.
+    fn submit(&mut self, graph: &Graph, attempt: TriedCall) {
+        let count = self.submitted.entry(attempt).or_default();
+        let place = graph.nested_in(attempt.0)[*count];
+        *count += 1;
+        let place_of_it = (CallDigest::PROGRAM, place);
+        let name = CallDigest::of(place_of_it, (0, None), [].into_iter(), [].into_iter());
+        let known = self.lineage.named(name);
+        let call = known.unwrap_or_else(|| self.submit_anew(graph, (attempt.0, place), name));
+        let was_held = self.is_held(call);
+        self.held_by.insert((attempt, call));
+        if graph.nested[place as usize - graph.calls.len()].is_shown {
+            self.held.insert(call);
+        }
+        if known.is_some() && !was_held {
+            self.hold(call);
+        }
+    }
+
+    fn submit_anew(&mut self, graph: &Graph, (outer, place): (u64, u64), name: CallDigest) -> u64 {
+        let call = self.numbers.get(&place).map_or(place, |number| number + PLACES);
+        let is_alive = |number: &u64| {
+            let runs = self.running.iter().any(|(running, ..)| running == number);
+            runs || self.values.contains_key(number) || self.queued.contains_key(number)
+        };
+        let is_known = self.numbers.get(&place).is_some_and(is_alive);
+        self.expect(!is_known, "adopted");
+        self.numbers.insert(place, call);
+        let (inputs, retries) = graph.call(call);
+        let spec = Spec {
+            inputs: self.numbers_of(inputs),
+            retries,
+            bytes: 10,
+        };
+        self.reads.insert(call, spec.inputs.clone());
+        self.readers.insert(call);
+        let missing = self.lineage.submit(call, spec);
+        self.queued.insert(call, (1, missing));
+        if self.lineage.nest(call, NestedSpec { outer, name }) {
+            self.held_for_outer.insert(call);
+        }
+        call
+    }
+
     fn perform(&mut self, steps: Vec<LineageStep>) {
         for step in steps {
             match step {
@@ -89,7 +229,11 @@ impl LineageHost {
                     let is_idle = !self.values.contains_key(&call) && !self.queued.contains_key(&call);
                     let runs = self.running.iter().any(|(running, ..)| *running == call);
                     self.expect(is_idle && !runs, "once");
+                    let reads = self.reads.get(&call).cloned().unwrap_or_default();
+                    let unheld: Vec<u64> = reads.into_iter().filter(|read| !self.is_held(*read)).collect();
                     self.queued.insert(call, (attempt, missing));
+                    self.readers.insert(call);
+                    unheld.into_iter().for_each(|read| self.hold(read));
                 }
                 LineageStep::InputMade { call } => {
                     if let Some((_, missing)) = self.queued.get_mut(&call) {
@@ -106,17 +250,28 @@ impl LineageHost {
                 LineageStep::Fail { call, why } => {
                     self.queued.remove(&call);
                     self.failures.insert(call, why);
+                    self.has_read(call);
+                    self.end_released(call);
                 }
                 LineageStep::Drop { call } => {
                     let was_there = self.values.remove(&call).is_some();
-                    self.expect(was_there && !self.held.contains(&call), "kept");
+                    self.expect(was_there && !self.is_held(call), "kept");
                 }
                 LineageStep::DropSpec { .. } => {}
                 LineageStep::Forget { call } => {
-                    self.expect(!self.held.contains(&call), "kept");
+                    self.expect(!self.is_held(call), "kept");
                     self.queued.remove(&call);
                     self.failures.remove(&call);
-                    self.running.retain(|(running, ..)| *running != call);
+                    let given_up = self.running.extract_if(.., |(running, ..)| *running == call);
+                    let given_up: Vec<TriedCall> = given_up.collect();
+                    given_up.into_iter().for_each(|attempt| self.let_go(attempt));
+                    self.has_read(call);
+                    self.reads.remove(&call);
+                }
+                LineageStep::LetGo { call } => {
+                    let was_held = self.held_for_outer.remove(&call);
+                    self.expect(was_held, "kept");
+                    self.look_at(call);
                 }
             }
         }
@@ -127,6 +282,16 @@ impl LineageHost {
         if let Some(steps) = self.lineage.made(call, attempt) {
             self.expect(!is_late && !was_there, "refused");
             self.values.insert(call, worker);
+            self.perform(steps);
+            self.has_read(call);
+            self.end_released(call);
+        }
+    }
+
+    /// A call has ended: if nobody holds it, it is forgotten.
+    fn end_released(&mut self, call: u64) {
+        if self.released.remove(&call) {
+            let steps = self.lineage.released(call);
             self.perform(steps);
         }
     }
@@ -140,6 +305,9 @@ impl LineageHost {
             .collect();
         if stale {
             self.late.extend(ended.iter().copied());
+        }
+        for attempt in &ended {
+            self.let_go(*attempt);
         }
         let lost: Vec<u64> = self
             .values
@@ -162,7 +330,7 @@ impl LineageHost {
         let of = |call: u64, lost: &Lost| {
             let mut calls = vec![call];
             while let Some(call) = calls.pop() {
-                let (inputs, retries) = graph.calls[call as usize];
+                let (inputs, retries) = graph.call(call);
                 let is_it = match (lost, retries) {
                     (Lost::NotPure { .. }, None) => true,
                     (Lost::RetriesSpent { deaths, attempts }, Some(retries)) => {
@@ -182,11 +350,19 @@ impl LineageHost {
     }
 
     fn is_kept(&self) -> bool {
-        self.held.iter().all(|call| {
+        let by_attempts = self.held_by.iter().map(|(_, call)| call);
+        let held = self.held.iter().chain(&self.held_for_outer).chain(by_attempts);
+        held.into_iter().all(|call| {
             let is_on_its_way =
                 self.queued.contains_key(call) || self.running.iter().any(|(it, ..)| it == call);
             self.values.contains_key(call) || self.failures.contains_key(call) || is_on_its_way
         })
+    }
+
+    /// The numbers of the calls in these places.
+    fn numbers_of(&self, places: &[u64]) -> Vec<u64> {
+        let number = |place: &u64| self.numbers.get(place).copied().unwrap_or(*place);
+        places.iter().map(number).collect()
     }
 
     fn is_over(&self) -> bool {
@@ -218,6 +394,13 @@ impl Model for Graph {
             values: BTreeMap::new(),
             failures: BTreeMap::new(),
             held: (0..self.calls.len() as u64).collect(),
+            submitted: BTreeMap::new(),
+            held_by: BTreeSet::new(),
+            held_for_outer: BTreeSet::new(),
+            released: BTreeSet::new(),
+            reads: BTreeMap::new(),
+            readers: BTreeSet::new(),
+            numbers: BTreeMap::new(),
             lives: BTreeMap::new(),
             deaths: 0,
             begun: BTreeMap::new(),
@@ -230,7 +413,13 @@ impl Model for Graph {
         for (call, _) in ready {
             turns.extend((0..WORKERS).map(|worker| LineageTurn::Start(*call, worker)));
         }
-        turns.extend(state.running.iter().map(|attempt| LineageTurn::End(*attempt)));
+        for attempt in &state.running {
+            let submitted = state.submitted.get(attempt).copied().unwrap_or_default();
+            turns.push(match submitted < self.nested_in(attempt.0).len() {
+                true => LineageTurn::Submit(*attempt),
+                false => LineageTurn::End(*attempt),
+            });
+        }
         turns.extend(state.late.iter().map(|attempt| LineageTurn::Late(*attempt)));
         if state.deaths < self.deaths {
             turns.extend((0..WORKERS).map(LineageTurn::Die));
@@ -245,17 +434,21 @@ impl Model for Graph {
             LineageTurn::Start(call, worker) => {
                 let (attempt, _) = next.queued.remove(&call)?;
                 let life = *next.lives.entry(worker).or_default();
-                let inputs = self.calls[call as usize].0.iter();
+                let (inputs, retries) = self.call(call);
+                let inputs: Vec<u64> = next.numbers_of(inputs);
                 let are_there = inputs
-                    .clone()
+                    .iter()
                     .all(|input| next.values.contains_key(input) || next.failures.contains_key(input));
                 next.expect(are_there, "ready");
-                *next.begun.entry(call).or_default() += 1;
+                let counted = retries.map_or(call % PLACES, |_| call);
+                *next.begun.entry(counted).or_default() += 1;
                 next.running.insert((call, attempt, (worker, life)));
             }
+            LineageTurn::Submit(attempt) => next.submit(self, attempt),
             LineageTurn::End(attempt) => {
                 next.running.remove(&attempt);
                 next.end(attempt, false);
+                next.let_go(attempt);
             }
             LineageTurn::Late(attempt) => {
                 next.late.remove(&attempt);
@@ -270,6 +463,10 @@ impl Model for Graph {
             }
             LineageTurn::Drop(call) => {
                 next.held.remove(&call);
+                if self.calls.get((call % PLACES) as usize).is_none() {
+                    next.look_at(call);
+                    return Some(next);
+                }
                 let steps = next.lineage.released(call);
                 next.perform(steps);
             }
@@ -281,17 +478,19 @@ impl Model for Graph {
         vec![
             Property::always("refused", |_, state: &LineageHost| state.fault != Some("refused")),
             Property::always("once", |_, state: &LineageHost| state.fault != Some("once")),
+            Property::always("adopted", |_, state: &LineageHost| state.fault != Some("adopted")),
             Property::always("ready", |_, state: &LineageHost| state.fault != Some("ready")),
             Property::always("kept", |_, state: &LineageHost| {
                 state.fault != Some("kept") && state.is_kept()
             }),
             Property::always("counted", |graph: &Graph, state: &LineageHost| {
-                let most = |call: u64| graph.calls[call as usize].1.map_or(1, |retries| retries + 1);
+                let most = |call: u64| graph.call(call).1.map_or(1, |retries| retries + 1);
                 state.begun.iter().all(|(call, begun)| *begun <= most(*call))
             }),
             Property::always("told", |graph: &Graph, state: &LineageHost| state.is_told(graph)),
             Property::always("nothing left", |_, state: &LineageHost| {
-                !state.is_over() || state.values.is_empty() && state.lineage.len() == 0
+                let is_empty = state.values.is_empty() && state.held_for_outer.is_empty();
+                !state.is_over() || is_empty && state.lineage.len() == 0
             }),
             Property::eventually("ends", |_, state: &LineageHost| state.is_over()),
         ]
@@ -304,8 +503,8 @@ fn faults(graph: &Graph) -> Vec<&'static str> {
     let discoveries = checker.discoveries();
     let states = checker.unique_state_count();
     println!(
-        "{:?} {:?}, {} deaths: {states} states",
-        graph.mutant, graph.calls, graph.deaths
+        "{:?} {:?} {:?}, {} deaths: {states} states",
+        graph.mutant, graph.calls, graph.nested, graph.deaths
     );
     for (name, path) in &discoveries {
         println!("  {name}: {} steps", path.clone().into_actions().len());

@@ -1,6 +1,6 @@
 //! The graphs that are explored, the mutants that are found in them, and long chains.
 
-use super::{Graph, faults};
+use super::{Graph, NestedCall, faults};
 use selvedge_cluster::peer::ProcessId;
 
 use crate::lineage::mutant::LineageMutant;
@@ -9,6 +9,7 @@ use crate::lineage::{Lineage, LineageStep, Lost, Spec};
 fn graph(calls: &[(&'static [u64], Option<u32>)], deaths: u32) -> Graph {
     Graph {
         calls: calls.to_vec(),
+        nested: Vec::new(),
         deaths,
         stale: true,
         bytes_max: 100,
@@ -28,6 +29,35 @@ fn diamond(deaths: u32) -> Graph {
 /// A pure call that reads one that is not.
 fn mixed(deaths: u32) -> Graph {
     graph(&[(&[], None), (&[0], Some(1))], deaths)
+}
+
+fn nested(outer: u64, inputs: &'static [u64], retries: Option<u32>, is_shown: bool) -> NestedCall {
+    NestedCall {
+        outer,
+        inputs,
+        retries,
+        is_shown,
+    }
+}
+
+/// A pure call that submits others.
+fn outer(retries: u32, nested: &[NestedCall], deaths: u32) -> Graph {
+    Graph {
+        nested: nested.to_vec(),
+        ..graph(&[(&[], Some(retries))], deaths)
+    }
+}
+
+/// A pure call that submits two, of which one reads the other and the user gets a reference to it.
+fn read_by_another(deaths: u32) -> Graph {
+    let calls = [nested(0, &[], Some(2), false), nested(0, &[1], Some(2), true)];
+    outer(2, &calls, deaths)
+}
+
+/// A pure call that submits one, which submits one that is not pure.
+fn deep(deaths: u32) -> Graph {
+    let calls = [nested(0, &[], Some(1), false), nested(1, &[], None, false)];
+    outer(2, &calls, deaths)
 }
 
 fn holds(graph: &Graph) {
@@ -50,6 +80,21 @@ fn rft_11_rft_13_what_may_not_run_again_is_lost_and_late_results_are_refused() {
 }
 
 #[test]
+fn o4_a_call_that_runs_again_adopts_what_it_has_submitted_and_what_is_not_pure_runs_once() {
+    for is_shown in [false, true] {
+        for retries in [None, Some(1)] {
+            holds(&outer(2, &[nested(0, &[], retries, is_shown)], 2));
+        }
+    }
+    holds(&read_by_another(1));
+    holds(&deep(1));
+    if std::env::var_os("LARGE").is_some() {
+        holds(&read_by_another(2));
+        holds(&deep(2));
+    }
+}
+
+#[test]
 fn a_limit_of_bytes_drops_the_oldest_specs() {
     holds(&Graph {
         bytes_max: 10,
@@ -66,6 +111,11 @@ fn mutants_of_the_lineage_are_found() {
     let spent = graph(&[(&[], Some(1))], 2);
     assert!(found(LineageMutant::NeverSpent, spent).contains(&"counted"));
     assert!(found(LineageMutant::ForgetsSpecs, chain(1)).contains(&"ready"));
+    let shown = |retries| outer(2, &[nested(0, &[], retries, true)], 1);
+    assert!(found(LineageMutant::AdoptsNothing, shown(Some(1))).contains(&"adopted"));
+    assert!(found(LineageMutant::AdoptsNothing, shown(None)).contains(&"counted"));
+    assert!(found(LineageMutant::AdoptsUnheld, read_by_another(1)).contains(&"kept"));
+    assert!(found(LineageMutant::HoldsNothing, deep(1)).contains(&"counted"));
 }
 
 fn spec(inputs: Vec<u64>) -> Spec {

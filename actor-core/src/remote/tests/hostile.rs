@@ -31,6 +31,7 @@ fn jrem_20_arguments_that_cannot_be_decoded_are_the_callers_error_and_the_link_s
         call: CallId(77),
         function: HALF.entry().id(),
         wants: Wants::Value,
+        name: None,
         parcels: Vec::new(),
     };
     network.forge(processes[0].peer, 2, call.letter(Bytes::from_static(&[0xff; 3])));
@@ -81,6 +82,7 @@ fn a_call_that_comes_twice_runs_once_while_it_runs() {
         call: CallId(5),
         function: super::functions::PENDING.entry().id(),
         wants: Wants::Value,
+        name: None,
         parcels: Vec::new(),
     };
     let body = || super::functions::PENDING.entry().encode(&arguments()).unwrap().0;

@@ -497,6 +497,7 @@ fn a_function_gives_its_place_back_for_all_calls_everywhere_at_once() {
     let current = Current {
         owner,
         place: Arc::clone(&place) as Arc<dyn Place>,
+        outer: None,
     };
     let called = within_current(&Arc::new(current), || {
         processes[0].runtime.everywhere(whereabouts::remote())

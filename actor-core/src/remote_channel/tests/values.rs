@@ -299,7 +299,14 @@ fn a_put_that_is_refused_stores_nothing_though_there_is_room_meanwhile() {
     channel.put(1).unwrap();
     let place = Arc::new(TakesMeanwhile(channel.clone()));
     let owner = Arc::new(());
-    let refused = within_current(&Arc::new(Current { owner, place }), || channel.put(2));
+    let refused = within_current(
+        &Arc::new(Current {
+            owner,
+            place,
+            outer: None,
+        }),
+        || channel.put(2),
+    );
     assert!(matches!(refused, Err(Error::WouldBlock { .. })));
     assert!(channel.snapshot().unwrap().is_empty());
     assert_eq!(a.channels.figures(), (1, 0, 0), "nothing is open");
