@@ -13,6 +13,8 @@ mod census;
 mod broker;
 mod deaths;
 mod ends;
+#[path = "../remote/gate.rs"]
+mod gate;
 mod graphs;
 mod guests;
 mod guests_ends;
@@ -26,6 +28,7 @@ mod managers;
 mod members;
 mod named;
 mod names;
+mod nested;
 mod objects;
 mod own;
 #[path = "../played/mod.rs"]
