@@ -287,3 +287,33 @@ fn o4_an_async_call_adopts_too_and_equal_calls_in_two_places_are_two() {
     nothing_is_left(&runtime);
     assert!(Path::new(&folder.notes()).exists());
 }
+
+/// Submits from a thread of its own, and to a runtime of its own.
+#[remote(pure, cpus = 0)]
+fn apart(notes: &str, gate: &str) -> Result<u64> {
+    note(notes, OUTER);
+    let (runtime, path) = (Runtime::current()?, notes.to_owned());
+    let thread = std::thread::spawn(move || *runtime.submit(count::remote(path, 1)).fetch().unwrap());
+    let counted = thread.join().unwrap() as u64;
+    let own = Runtime::new();
+    let of_own = *own.submit(one::remote(notes, 2)).fetch()?;
+    note(notes, 3);
+    wait_at(gate);
+    Ok(counted + of_own)
+}
+
+#[test]
+fn o4_what_threads_of_a_function_and_runtimes_of_its_own_submit_is_not_adopted() {
+    let folder = Folder::new("apart");
+    let runtime = folder.runtime();
+    let workers = workers(&runtime);
+    let gate = Gate::closed("apart");
+    let outer: Ref<u64> = runtime.submit(apart::remote(folder.notes(), gate.path.clone()).needs("outer", 1));
+    wait_until(|| times(&folder, 3) == 1);
+    kill_worker_of(&runtime, &workers, "apart");
+    drop(gate);
+    outer.ready().unwrap();
+    assert_eq!([1, 2, OUTER].map(|call| times(&folder, call)), [2, 2, 2]);
+    drop(outer);
+    nothing_is_left(&runtime);
+}
