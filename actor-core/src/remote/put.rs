@@ -13,7 +13,7 @@ use crate::body::Body;
 use crate::call::request::CALL_TIMEOUT;
 use crate::current::NoBlocking;
 use crate::failure::Failure;
-use crate::lineage::{CallDigest, NestedPlace, PutContent};
+use crate::lineage::{CallDigest, PutContent};
 use crate::reference::Ref;
 use crate::reference::content::ObjectValue;
 use crate::reference::fetch::PutPlace;
@@ -141,27 +141,9 @@ impl Runtime {
 
 impl Remote {
     fn put<T: Wire>(&self, value: T) -> Result<Arc<Handle>, PutError> {
-        let Some(outer) = self.outer() else {
-            return self.put_encoding(value, CARRIED_BYTES_MAX, |_, _| {});
-        };
-        let (place, mut name) = (outer.next_place(), None);
-        // What was fetched differs from run to run.
-        let handle = self.put_encoding(value, 0, |encoded, handles| {
-            name = Some(put_name(&outer, place, encoded, handles));
-        })?;
-        if let Some(name) = name {
-            outer.note(handle.id(), name);
-        }
-        Ok(handle)
-    }
-
-    /// Puts a value. `look` sees it encoded, with at most `room` bytes of values that were fetched, and the references in it.
-    fn put_encoding<T: Wire>(
-        &self,
-        value: T,
-        room: usize,
-        look: impl FnOnce(&Encoded<'_>, &[Arc<Handle>]),
-    ) -> Result<Arc<Handle>, PutError> {
+        let outer = self.outer();
+        // What was fetched differs from run to run of an outer call.
+        let room = outer.as_ref().map_or(CARRIED_BYTES_MAX, |_| 0);
         let encoded = {
             let (encoded, handles) = transit::leaving_with(room, || {
                 Failure::catch(|| encode(&value).map_err(|error| Failure::Channel(error.into())))
@@ -169,27 +151,40 @@ impl Remote {
             (encoded.map_err(PutError::Unwritable)?, handles)
         };
         let (encoded, handles) = encoded;
-        look(&encoded, &handles);
+        let outer = outer.map(|outer| {
+            let name = put_name(&outer, &encoded, &handles);
+            (outer, name)
+        });
+        let named = |put: Arc<Handle>| {
+            if let Some((outer, name)) = &outer {
+                outer.note(put.id(), *name);
+            }
+            put
+        };
         let bytes = encoded.len_bytes();
         if bytes <= INLINE_BYTES_MAX {
             if let Some(owner) = self.owner_of_puts() {
-                return self.put_there(owner, handles, (PutPlace::Letter, encoded.to_vec().into()));
+                let place = (PutPlace::Letter, encoded.to_vec().into());
+                return self.put_there(owner, handles, place).map(named);
             }
             drop(encoded);
-            return Ok(self.put_here(ObjectValue::new(value, const { &Traits::WIRE })));
+            return Ok(named(
+                self.put_here(ObjectValue::new(value, const { &Traits::WIRE })),
+            ));
         }
         let place = wait_for(&mut self.stores.place(), CALL_TIMEOUT)?;
         let place = place.map_err(|_| PutError::Shutdown)??;
-        if matches!(place, StorePlace::Nowhere) {
-            drop(encoded);
-            return Ok(self.put_here(ObjectValue::new(value, const { &Traits::WIRE })));
-        }
-        let put = self.put_encoded(&place, &encoded, handles, StoredValue::of::<T>);
+        let put = match place {
+            StorePlace::Nowhere => Err(StoreError::NoStore.into()),
+            _ => self.put_encoded(&place, &encoded, handles, StoredValue::of::<T>),
+        };
         if let Err(PutError::Store(StoreError::NoStore)) = put {
             drop(encoded);
-            return Ok(self.put_here(ObjectValue::new(value, const { &Traits::WIRE })));
+            return Ok(named(
+                self.put_here(ObjectValue::new(value, const { &Traits::WIRE })),
+            ));
         }
-        put
+        put.map(named)
     }
 
     /// Puts an encoded value into a store.
@@ -284,10 +279,7 @@ impl Remote {
         outer: Option<&Arc<OuterCall>>,
     ) -> Option<Arc<Handle>> {
         // Also if the store does not take it, so that the places of what follows are those of any other run.
-        let name = outer.map(|outer| {
-            let place = outer.next_place();
-            put_name(outer, place, argument.encoded, &argument.handles)
-        });
+        let name = outer.map(|outer| put_name(outer, argument.encoded, &argument.handles));
         let place = wait_for(&mut self.stores.place(), CALL_TIMEOUT).ok()?.ok()?.ok();
         let place = place.filter(|place| !matches!(place, StorePlace::Nowhere))?;
         let LargeArgument {
@@ -304,13 +296,9 @@ impl Remote {
 }
 
 /// The name of what a pure call puts: whoever reads it has the same name, too, when that call runs again.
-fn put_name(
-    outer: &OuterCall,
-    place: NestedPlace,
-    encoded: &Encoded<'_>,
-    handles: &[Arc<Handle>],
-) -> CallDigest {
-    let bytes = encoded.len_bytes();
+#[cold]
+fn put_name(outer: &OuterCall, encoded: &Encoded<'_>, handles: &[Arc<Handle>]) -> CallDigest {
+    let (place, bytes) = (outer.next_place(), encoded.len_bytes());
     let names = outer.reference_names(handles.iter().map(|handle| handle.id()));
     if bytes <= INLINE_BYTES_MAX {
         let content = encoded.to_vec();
