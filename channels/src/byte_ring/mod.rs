@@ -24,6 +24,10 @@ use crate::wait::doorbell::Doorbell;
 /// The bytes that a ring needs beside its capacity.
 pub const BYTE_RING_HEADER: usize = 256;
 
+/// The bytes after which a copy is interrupted to let the other end see how far it is. So the two ends of a long message copy at
+/// the same time; an end that told of its copy when all of it is done would wait while the other end copies.
+const PUBLISHED_BYTES: usize = 32 << 10;
+
 /// The offset of the number of bytes written.
 const WRITTEN: usize = 0;
 /// The offset of the number of bytes read.

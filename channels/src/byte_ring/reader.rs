@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{READ, RingMemory, WRITTEN, distance};
+use super::{PUBLISHED_BYTES, READ, RingMemory, WRITTEN, distance};
 use crate::error::ChannelError;
 use crate::memory::region::Region;
 
@@ -45,8 +45,21 @@ impl ByteReader {
     /// # Errors
     /// [`ChannelError::Corrupt`] if the writer's number is none.
     pub fn read(&mut self, into: &mut Vec<u8>, most: usize) -> Result<usize, ChannelError> {
+        let count = self.waiting()?.min(most).min(into.capacity() - into.len());
+        let mut left = count;
+        while left > 0 {
+            let now = left.min(PUBLISHED_BYTES);
+            self.copy(into, now)?;
+            left -= now;
+            // SYNC bytes-read: pairs with the load in `ByteWriter::room`; the bytes were copied before.
+            self.memory.word(READ)?.store(self.read, Ordering::Release);
+        }
+        Ok(count)
+    }
+
+    /// Appends `count` bytes that have been written to `into`, which has room for them.
+    fn copy(&mut self, into: &mut Vec<u8>, count: usize) -> Result<(), ChannelError> {
         let room = into.spare_capacity_mut();
-        let count = self.waiting()?.min(most).min(room.len());
         let mut done = 0;
         for (offset, len) in self.memory.pieces(self.read, count) {
             let bytes = self.memory.region.address(offset, len)?;
@@ -61,11 +74,7 @@ impl ByteReader {
         // SAFETY: the bytes up to `length`, which is within the capacity, were initialised above.
         unsafe { into.set_len(length) };
         self.read += count as u64;
-        if count > 0 {
-            // SYNC bytes-read: pairs with the load in `ByteWriter::room`; the bytes were copied before.
-            self.memory.word(READ)?.store(self.read, Ordering::Release);
-        }
-        Ok(count)
+        Ok(())
     }
 
     /// Whether the writer sleeps until there is room, half of the ring is free, and the caller has to wake it.

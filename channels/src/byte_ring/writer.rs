@@ -4,7 +4,7 @@
 use std::io::IoSlice;
 use std::sync::atomic::Ordering;
 
-use super::{READ, RingMemory, WRITTEN, distance};
+use super::{PUBLISHED_BYTES, READ, RingMemory, WRITTEN, distance};
 use crate::error::ChannelError;
 use crate::memory::region::Region;
 
@@ -60,18 +60,28 @@ impl ByteWriter {
     pub fn write(&mut self, slices: &[IoSlice<'_>]) -> Result<usize, ChannelError> {
         let wanted = slices.iter().map(|slice| slice.len()).sum();
         let mut room = self.room(wanted)?;
-        let before = self.written;
+        let (before, mut published) = (self.written, self.written);
         for slice in slices {
             let count = slice.len().min(room);
-            self.copy(slice.get(..count).unwrap_or_default())?;
+            for piece in slice.get(..count).unwrap_or_default().chunks(PUBLISHED_BYTES) {
+                self.copy(piece)?;
+                if self.written - published >= PUBLISHED_BYTES as u64 {
+                    published = self.publish()?;
+                }
+            }
             room -= count;
         }
-        if self.written != before {
-            // SYNC bytes-written: pairs with the load in `ByteReader::waiting`; the bytes were copied before.
-            let written = self.memory.word(WRITTEN)?;
-            written.store(self.written, Ordering::Release);
+        if self.written != published {
+            self.publish()?;
         }
         Ok((self.written - before) as usize)
+    }
+
+    /// Lets the reader see all bytes that were copied, and returns their number.
+    fn publish(&self) -> Result<u64, ChannelError> {
+        // SYNC bytes-written: pairs with the load in `ByteReader::waiting`; the bytes were copied before.
+        self.memory.word(WRITTEN)?.store(self.written, Ordering::Release);
+        Ok(self.written)
     }
 
     /// Copies bytes for which there is room.
