@@ -17,7 +17,11 @@ fn region(capacity: usize) -> Region {
 }
 
 fn ring() -> (ByteWriter, ByteReader) {
-    let region = region(CAPACITY);
+    ring_of(CAPACITY)
+}
+
+fn ring_of(capacity: usize) -> (ByteWriter, ByteReader) {
+    let region = region(capacity);
     let reader = ByteReader::attach(region.clone()).unwrap();
     (ByteWriter::attach(region).unwrap(), reader)
 }
@@ -48,6 +52,25 @@ fn a_ring_takes_as_much_as_it_holds_and_gives_it_back_in_order() {
     assert_eq!(read(&mut reader, 10), bytes[..10]);
     assert_eq!(write(&mut writer, &bytes[64..]), 10);
     assert_eq!(read(&mut reader, 1000), bytes[10..74]);
+    assert!(!reader.has_bytes());
+}
+
+#[test]
+fn what_is_longer_than_a_published_piece_comes_out_as_it_went_in() {
+    let capacity = 4 * PUBLISHED_BYTES;
+    let (mut writer, mut reader) = ring_of(capacity);
+    let bytes: Vec<u8> = (0..3 * capacity).map(|at| (at % 251) as u8).collect();
+    let (mut sent, mut got) = (0, Vec::new());
+    while got.len() < bytes.len() {
+        // Slices that end before, on and after the end of a piece.
+        let (head, rest) = bytes[sent..].split_at((bytes.len() - sent).min(10));
+        let (piece, rest) = rest.split_at(rest.len().min(PUBLISHED_BYTES - 10));
+        let slices = [head, piece, rest].map(IoSlice::new);
+        sent += writer.write(&slices).unwrap();
+        got.extend(read(&mut reader, PUBLISHED_BYTES + 1));
+        got.extend(read(&mut reader, capacity));
+    }
+    assert_eq!(got, bytes);
     assert!(!reader.has_bytes());
 }
 
