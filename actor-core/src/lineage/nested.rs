@@ -1,5 +1,7 @@
 //! Calls that a pure call submits while it runs: they have names that are equal when it runs again, so they are found and adopted.
 
+use selvedge_cluster::id_map::IdMap;
+
 use super::call_digest::CallDigest;
 use super::mutant::LineageMutant;
 use super::table::{Lineage, LineageStep};
@@ -12,12 +14,25 @@ pub(crate) struct NestedSpec {
     pub(crate) name: CallDigest,
 }
 
-/// A call whose value is held on behalf of an outer one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct HeldCall {
-    call: u64,
-    /// The names of the calls between the two that are forgotten, the inner ones first.
-    between: Vec<CallDigest>,
+/// The calls whose values are held on behalf of an outer one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct HeldCalls {
+    /// The calls that it has submitted itself.
+    own: Vec<u64>,
+    /// The calls that others had submitted, which it has submitted and which will not run again under their numbers: by the names of these.
+    handed_over: IdMap<CallDigest, Box<HeldCalls>>,
+}
+
+impl HeldCalls {
+    /// Lets all go, without recursion: a work list.
+    fn let_go(self: Box<Self>, steps: &mut Vec<LineageStep>) {
+        let mut left = vec![self];
+        while let Some(held) = left.pop() {
+            let own = held.own.into_iter();
+            steps.extend(own.map(|call| LineageStep::LetGo { call }));
+            left.extend(held.handed_over.into_values());
+        }
+    }
 }
 
 impl Lineage {
@@ -42,24 +57,17 @@ impl Lineage {
         if is_pure {
             self.take_back(call, nested);
         } else if let Some(outer) = self.records.get_mut(&nested.outer) {
-            let between = Vec::new();
-            outer.holds.push(HeldCall { call, between });
+            outer.holds.get_or_insert_default().own.push(call);
         }
         !is_pure
     }
 
     /// A call is submitted anew that was forgotten: it holds again what it had handed to the one that has submitted it.
     fn take_back(&mut self, call: u64, nested: NestedSpec) {
-        let Some(outer) = self.records.get_mut(&nested.outer) else {
-            return;
-        };
-        let is_its = |held: &mut HeldCall| held.between.last() == Some(&nested.name);
-        let mut taken: Vec<HeldCall> = outer.holds.extract_if(.., is_its).collect();
-        for held in &mut taken {
-            held.between.pop();
-        }
+        let outer = self.records.get_mut(&nested.outer);
+        let handed_over = outer.and_then(|outer| outer.holds.as_mut()?.handed_over.remove(&nested.name));
         if let Some(record) = self.records.get_mut(&call) {
-            record.holds.extend(taken);
+            record.holds = handed_over;
         }
     }
 
@@ -73,20 +81,21 @@ impl Lineage {
         let Some(record) = self.records.get_mut(&call) else {
             return;
         };
-        let mut held = std::mem::take(&mut record.holds);
-        if held.is_empty() {
+        let Some(held) = record.holds.take() else {
             return;
-        }
+        };
         let nested = record.nested_in.filter(|nested| self.may_run_again(nested.outer));
         let outer = nested.and_then(|nested| Some((nested.name, self.records.get_mut(&nested.outer)?)));
-        let Some((name, outer)) = outer else {
-            let let_go = held
-                .into_iter()
-                .map(|held| LineageStep::LetGo { call: held.call });
-            return steps.extend(let_go);
+        let unneeded = match outer {
+            Some((name, outer)) => {
+                let of_outer = outer.holds.get_or_insert_default();
+                of_outer.handed_over.insert(name, held)
+            }
+            None => Some(held),
         };
-        held.iter_mut().for_each(|held| held.between.push(name));
-        outer.holds.extend(held);
+        if let Some(unneeded) = unneeded {
+            unneeded.let_go(steps);
+        }
     }
 
     /// A call is forgotten, and its name with it.
@@ -96,5 +105,84 @@ impl Lineage {
         if let Some(nested) = nested.filter(is_named) {
             self.names.remove(&nested.name);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lineage::Spec;
+
+    fn submit(lineage: &mut Lineage, call: u64, retries: Option<u32>) {
+        let spec = Spec {
+            inputs: Vec::new(),
+            retries,
+            bytes: 8,
+        };
+        lineage.submit(call, spec);
+    }
+
+    /// Submits a call on behalf of another one; returns whether its value is held for that one.
+    fn submit_in(lineage: &mut Lineage, (outer, place): (u64, u64), call: u64, retries: Option<u32>) -> bool {
+        submit(lineage, call, retries);
+        let place = (CallDigest::PROGRAM, place);
+        let name = CallDigest::of(place, (0, None), [].into_iter(), [].into_iter());
+        lineage.nest(call, NestedSpec { outer, name })
+    }
+
+    fn let_go(steps: &[LineageStep]) -> Vec<u64> {
+        let let_go = steps.iter().filter_map(|step| match step {
+            LineageStep::LetGo { call } => Some(*call),
+            _ => None,
+        });
+        let mut let_go: Vec<u64> = let_go.collect();
+        let_go.sort_unstable();
+        let_go
+    }
+
+    /// Each of the calls in the middle is forgotten and submitted anew, and finds what it has held by its name.
+    #[test]
+    fn o4_a_call_that_submits_100_000_others_holds_and_lets_go_what_each_of_them_has_submitted() {
+        const COUNT: u64 = 100_000;
+        let mut lineage = Lineage::new(usize::MAX);
+        submit(&mut lineage, 0, Some(1));
+        let inner = |middle: u64| middle + COUNT;
+        for middle in 1..=COUNT {
+            assert!(!submit_in(&mut lineage, (0, middle), middle, Some(1)));
+            assert!(submit_in(
+                &mut lineage,
+                (middle, inner(middle)),
+                inner(middle),
+                None
+            ));
+            assert!(let_go(&lineage.released(middle)).is_empty());
+        }
+        let anew = |middle: u64| middle + 2 * COUNT;
+        for middle in 1..=COUNT {
+            submit_in(&mut lineage, (0, middle), anew(middle), Some(1));
+        }
+        let let_go_of_outer = let_go(&lineage.released(0));
+        assert!(let_go_of_outer.is_empty(), "those in the middle hold it again");
+        for middle in 1..=COUNT {
+            assert_eq!(let_go(&lineage.released(anew(middle))), [inner(middle)]);
+            lineage.released(inner(middle));
+        }
+        assert_eq!(lineage.len(), 0);
+    }
+
+    /// Calls that wait for each other may be nested as deep as there is memory, and end one after the other.
+    #[test]
+    fn o4_what_calls_hold_that_are_nested_100_000_deep_is_let_go_without_recursion() {
+        const DEPTH: u64 = 100_000;
+        let mut lineage = Lineage::new(usize::MAX);
+        submit(&mut lineage, 0, Some(1));
+        for call in 1..DEPTH {
+            submit_in(&mut lineage, (call - 1, call), call, Some(1));
+        }
+        assert!(submit_in(&mut lineage, (DEPTH - 1, DEPTH), DEPTH, None));
+        for call in (1..DEPTH).rev() {
+            assert!(let_go(&lineage.released(call)).is_empty());
+        }
+        assert_eq!(let_go(&lineage.released(0)), [DEPTH]);
     }
 }

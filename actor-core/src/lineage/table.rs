@@ -6,7 +6,7 @@ use selvedge_cluster::peer::ProcessId;
 use super::call_digest::CallDigest;
 use super::lost::{Loss, Lost};
 use super::mutant::LineageMutant;
-use super::nested::{HeldCall, NestedSpec};
+use super::nested::{HeldCalls, NestedSpec};
 
 /// A call as the lineage sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -58,7 +58,7 @@ pub(super) struct SpecRecord {
     /// The call that has submitted it, if that may do so again, and its name.
     pub(super) nested_in: Option<NestedSpec>,
     /// The calls that it has submitted, or that these have, which may not run again, and whose values are held on its behalf.
-    pub(super) holds: Vec<HeldCall>,
+    pub(super) holds: Option<Box<HeldCalls>>,
     state: ResultState,
     attempts: u32,
     /// The number of attempts that a worker's death has ended.
@@ -191,7 +191,7 @@ impl Lineage {
         let record = SpecRecord {
             spec,
             nested_in: None,
-            holds: Vec::new(),
+            holds: None,
             state: ResultState::Pending,
             attempts: 1,
             deaths: 0,
