@@ -45,6 +45,10 @@ impl Lineage {
     /// A call is submitted that has a name. Returns whether its value is to be held on behalf of the outer call, until
     /// [`LineageStep::LetGo`] (`LINEAGE-7`).
     pub(crate) fn nest(&mut self, call: u64, nested: NestedSpec) -> bool {
+        if nested.outer == call {
+            // A process names its outer call: a call that was its own would hand over what it holds to itself, and nobody would let it go.
+            return false;
+        }
         self.names.insert(nested.name, call);
         let Some(record) = self.records.get_mut(&call) else {
             return false;
@@ -184,5 +188,14 @@ mod tests {
             assert!(let_go(&lineage.released(call)).is_empty());
         }
         assert_eq!(let_go(&lineage.released(0)), [DEPTH]);
+    }
+
+    #[test]
+    fn a_call_that_names_itself_as_its_outer_one_lets_go_what_it_holds() {
+        let mut lineage = Lineage::new(usize::MAX);
+        submit_in(&mut lineage, (1, 1), 1, Some(1));
+        assert!(submit_in(&mut lineage, (1, 2), 2, None));
+        lineage.made(1, 1).unwrap();
+        assert_eq!(let_go(&lineage.released(1)), [2]);
     }
 }
