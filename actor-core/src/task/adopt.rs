@@ -75,12 +75,6 @@ impl Board {
         }
     }
 
-    /// No call needs the value any more that may submit its call again.
-    pub(super) fn let_go(&mut self, call: u64, effects: &mut Vec<TaskEffect>) {
-        let held = self.held_for_outer.remove(&call);
-        effects.push(TaskEffect::DropHandles(held.into_iter().collect()));
-    }
-
     /// An object that was freed is held again.
     pub(super) fn revive(&mut self, object: RefId, effects: &mut Vec<TaskEffect>) {
         let Some(call) = self.objects.get(&object).copied() else {

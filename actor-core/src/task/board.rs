@@ -244,6 +244,8 @@ pub(super) enum TaskEffect {
         call: u64,
         object: RefId,
     },
+    /// Drop what is held on behalf of the call's outer one.
+    LetGo(u64),
     /// Tell the store whether the object can be made again.
     Remakeable(RefId, bool),
     /// The value is lost with that of another object that stands for it.
@@ -317,6 +319,7 @@ impl Board {
             numbers: 0,
         }
     }
+
     /// A number that no other call has.
     pub(super) fn next_number(&mut self) -> u64 {
         self.numbers += 1;

@@ -71,6 +71,10 @@ impl Tasks {
                 let (held, _) = remote.references.hold_again(object);
                 self.board.lock().held_for_outer.insert(call, held);
             }
+            TaskEffect::LetGo(call) => {
+                let held = self.board.lock().held_for_outer.remove(&call);
+                drop(held);
+            }
             TaskEffect::Remakeable(object, is_remakeable) => {
                 remote.references.set_remakeable(object, is_remakeable);
             }

@@ -487,7 +487,8 @@ impl Board {
                 LineageStep::Drop { .. } => {}
                 LineageStep::DropSpec { call } => self.drop_arguments(call, effects),
                 LineageStep::Forget { call } => self.forget(call, effects),
-                LineageStep::LetGo { call } => self.let_go(call, effects),
+                // An effect, as the hold is that it ends: both may be due in one step.
+                LineageStep::LetGo { call } => effects.push(TaskEffect::LetGo(call)),
             }
         }
     }
