@@ -317,3 +317,39 @@ fn o4_what_threads_of_a_function_and_runtimes_of_its_own_submit_is_not_adopted()
     drop(outer);
     nothing_is_left(&runtime);
 }
+
+/// Submits a call that runs, and lets the test have it.
+#[remote(pure, cpus = 0)]
+fn shows(notes: &str, gate: &str, shown: RemoteChannel<Ref<u64>>) -> Result<bool> {
+    note(notes, OUTER);
+    let running: Ref<u64> = Runtime::current()?.submit(slow::remote(notes, 1, gate));
+    shown.put(running.clone())?;
+    Ok(running.fetch().is_err())
+}
+
+#[test]
+fn o4_who_cancels_an_adopted_call_cancels_the_one_that_runs() {
+    let folder = Folder::new("cancelled");
+    let runtime = folder.runtime();
+    let workers = workers(&runtime);
+    let (gate, shown) = (Gate::closed("cancels"), runtime.channel(8).unwrap());
+    let call = shows::remote(folder.notes(), gate.path.clone(), &shown).needs("outer", 1);
+    let outer: Ref<bool> = runtime.submit(call);
+    let first: Ref<u64> = shown.take().unwrap();
+    wait_until(|| times(&folder, 1) == 1);
+    kill_worker_of(&runtime, &workers, "shows");
+    let again: Ref<u64> = shown.take().unwrap();
+    let of_slow = |state: CallState| {
+        let calls = runtime.calls();
+        let slow = calls.iter().filter(|call| call.function.ends_with("slow"));
+        slow.filter(|call| call.state == state).count()
+    };
+    wait_until(|| of_slow(CallState::Alias) == 1);
+    runtime.cancel(&again);
+    assert!(again.fetch().is_err());
+    assert_eq!(of_slow(CallState::Failed), 2);
+    assert!(first.fetch().is_err());
+    assert!(*outer.fetch().unwrap());
+    drop((gate, outer, first, again, shown));
+    nothing_is_left(&runtime);
+}

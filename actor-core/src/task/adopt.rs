@@ -20,6 +20,12 @@ impl Board {
         (is_same && task.new.alias.is_some() == new.alias.is_some()).then_some(known)
     }
 
+    /// The object of the call that runs for one that was adopted: to cancel either is to cancel that.
+    pub(super) fn repeated(&self, task: &Task) -> Option<RefId> {
+        let known = self.lineage.named(task.new.nested?.name)?;
+        Some(self.tasks.get(&known)?.new.object)
+    }
+
     /// A call is submitted that is known.
     pub(super) fn adopt(&mut self, known: u64, mut new: NewTask, effects: &mut Vec<TaskEffect>) {
         let Some(task) = self.tasks.get_mut(&known) else {

@@ -532,6 +532,10 @@ impl Board {
         if matches!(task.life, TaskLife::Ended { .. }) {
             return;
         }
+        let repeated = self.repeated(task).filter(|repeated| *repeated != object);
+        if let Some(repeated) = repeated {
+            return self.cancelled(repeated, effects);
+        }
         let failure = Failure::from_error(CallCancelled).unmade(self.place(call));
         self.finish(call, Err(Arc::new(failure)), effects);
     }
