@@ -36,20 +36,26 @@ fn jmgr_19_a_process_that_does_not_end_is_asked_then_quit_then_killed() {
         "exec 3<&0; trap 'echo quit >> {}' QUIT; \"$0\" \"$@\" <&3 & while :; do wait; sleep 0.01; done",
         file.display()
     );
-    let worker = runtime.add(Behind(script)).unwrap().remove(0);
-    let of_worker = worker.pid().unwrap();
-    // A stopped worker does not do what it is asked.
-    signal(of_worker, Signal::STOP);
-    let begun = Instant::now();
-    let error = worker.end(Duration::from_millis(200)).unwrap_err();
-    assert!(matches!(error, EndError::Killed { .. }), "{error}");
-    assert_eq!(fs::read_to_string(&file).unwrap(), "quit\n");
-    assert!(
-        begun.elapsed() >= Duration::from_millis(1200),
-        "it had the time to say where it was"
-    );
-    kill_9(of_worker);
-    fs::remove_file(file).unwrap();
+    // A busy machine may not let a shell run within the second that it has to say where it was: one of several has to.
+    for _ in 0..20 {
+        let worker = runtime.add(Behind(script.clone())).unwrap().remove(0);
+        let of_worker = worker.pid().unwrap();
+        // A stopped worker does not do what it is asked.
+        signal(of_worker, Signal::STOP);
+        let begun = Instant::now();
+        let error = worker.end(Duration::from_millis(200)).unwrap_err();
+        assert!(matches!(error, EndError::Killed { .. }), "{error}");
+        assert!(
+            begun.elapsed() >= Duration::from_millis(1200),
+            "it had the time to say where it was"
+        );
+        kill_9(of_worker);
+        if let Ok(said) = fs::read_to_string(&file) {
+            assert_eq!(said, "quit\n");
+            return fs::remove_file(file).unwrap();
+        }
+    }
+    panic!("no process was told to quit before it was killed");
 }
 
 #[test]
