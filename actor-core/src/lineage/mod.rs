@@ -13,7 +13,7 @@
 //! Its invariants:
 //! - `LINEAGE-1`: a call that is not pure runs once at most, and a pure one `retries + 1` times: deaths of its workers and losses of
 //!   its value count alike. An attempt that its worker never got, or has given back before its function had begun, does not count, nor does a
-//!   value that was dropped for want of room.
+//!   value that was dropped, for want of room or because nobody needed it.
 //! - `LINEAGE-2`: a result of an attempt that was given up is refused.
 //! - `LINEAGE-3`: a value that is there is not made again, and one loss has one run, however many ask.
 //! - `LINEAGE-4`: a value is kept while it is referenced or a call that has not ended reads it; a spec while its value may be needed.

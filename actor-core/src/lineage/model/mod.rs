@@ -256,6 +256,11 @@ impl LineageHost {
                 LineageStep::Drop { call } => {
                     let was_there = self.values.remove(&call).is_some();
                     self.expect(was_there && !self.is_held(call), "kept");
+                    // If a loss makes somebody need it after all, the run that makes it anew is for that loss.
+                    if self.lineage.is_remakeable(call) {
+                        let begun = self.begun.entry(call).or_default();
+                        *begun = begun.saturating_sub(1);
+                    }
                 }
                 LineageStep::DropSpec { .. } => {}
                 LineageStep::Forget { call } => {
