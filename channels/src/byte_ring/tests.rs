@@ -57,7 +57,7 @@ fn a_ring_takes_as_much_as_it_holds_and_gives_it_back_in_order() {
 
 #[test]
 fn what_is_longer_than_a_published_piece_comes_out_as_it_went_in() {
-    let capacity = 4 * PUBLISHED_BYTES;
+    let capacity = 2 * PUBLISHED_BYTES;
     let (mut writer, mut reader) = ring_of(capacity);
     let bytes: Vec<u8> = (0..3 * capacity).map(|at| (at % 251) as u8).collect();
     let (mut sent, mut got) = (0, Vec::new());
