@@ -25,6 +25,21 @@ fn workers(runtime: &Runtime) -> [Worker; 3] {
     workers
 }
 
+/// What a test begins with: a folder for its notes, a runtime with workers, and a closed gate.
+fn begun(name: &str) -> (Folder, Runtime, [Worker; 3], Gate) {
+    let folder = Folder::new(name);
+    let runtime = folder.runtime();
+    let workers = workers(&runtime);
+    (folder, runtime, workers, Gate::closed(name))
+}
+
+/// The number of calls of a function in a state.
+fn count_of(runtime: &Runtime, function: &str, is_in: impl Fn(CallState) -> bool) -> usize {
+    let calls = runtime.calls();
+    let of_function = calls.iter().filter(|call| call.function.ends_with(function));
+    of_function.filter(|call| is_in(call.state)).count()
+}
+
 /// Kills the worker that runs this function.
 fn kill_worker_of(runtime: &Runtime, workers: &[Worker], function: &str) {
     let mut found = None;
@@ -95,10 +110,8 @@ fn submits(notes: &str, gate: &str, shown: RemoteChannel<Ref<u64>>) -> Result<(u
 
 #[test]
 fn o4_what_a_killed_call_has_submitted_is_adopted_and_what_is_not_pure_has_run_once() {
-    let folder = Folder::new("adopted");
-    let runtime = folder.runtime();
-    let workers = workers(&runtime);
-    let (gate, shown) = (Gate::closed("adopted"), runtime.channel(8).unwrap());
+    let (folder, runtime, workers, gate) = begun("adopted");
+    let shown = runtime.channel(8).unwrap();
     let call = submits::remote(folder.notes(), gate.path.clone(), &shown).needs("outer", 1);
     let outer: Ref<(u64, usize)> = runtime.submit(call);
     let first: Ref<u64> = shown.take().unwrap();
@@ -142,16 +155,9 @@ fn waits(notes: &str, gate: &str) -> Result<u64> {
 
 #[test]
 fn o4_a_call_that_runs_or_waits_is_adopted_and_neither_started_nor_queued_twice() {
-    let folder = Folder::new("running");
-    let runtime = folder.runtime();
-    let workers = workers(&runtime);
-    let gate = Gate::closed("running");
+    let (folder, runtime, workers, gate) = begun("running");
     let outer: Ref<u64> = runtime.submit(waits::remote(folder.notes(), gate.path.clone()).needs("outer", 1));
-    let of_slow = |state: fn(CallState) -> bool| {
-        let calls = runtime.calls();
-        let slow = calls.iter().filter(|call| call.function.ends_with("slow"));
-        slow.filter(|call| state(call.state)).count()
-    };
+    let of_slow = |is_in: fn(CallState) -> bool| count_of(&runtime, "slow", is_in);
     wait_until(|| times(&folder, 1) == 1 && of_slow(|state| state == CallState::Queued) == 1);
     kill_worker_of(&runtime, &workers, "waits");
     // Nobody holds them for a while: they go on.
@@ -240,10 +246,7 @@ fn fickle(notes: &str, gate: &str) -> Result<u64> {
 
 #[test]
 fn o4_another_argument_is_another_call_also_in_the_same_place() {
-    let folder = Folder::new("fickle");
-    let runtime = folder.runtime();
-    let workers = workers(&runtime);
-    let gate = Gate::closed("fickle");
+    let (folder, runtime, workers, gate) = begun("fickle");
     let outer: Ref<u64> = runtime.submit(fickle::remote(folder.notes(), gate.path.clone()).needs("outer", 1));
     wait_until(|| times(&folder, 1) == 1);
     kill_worker_of(&runtime, &workers, "fickle");
@@ -270,10 +273,7 @@ async fn awaits(notes: &str, gate: &str) -> Result<usize> {
 
 #[test]
 fn o4_an_async_call_adopts_too_and_equal_calls_in_two_places_are_two() {
-    let folder = Folder::new("async");
-    let runtime = folder.runtime();
-    let workers = workers(&runtime);
-    let gate = Gate::closed("async");
+    let (folder, runtime, workers, gate) = begun("async");
     let outer: Ref<usize> =
         runtime.submit(awaits::remote(folder.notes(), gate.path.clone()).needs("outer", 1));
     wait_until(|| times(&folder, 2) == 1);
@@ -304,10 +304,7 @@ fn apart(notes: &str, gate: &str) -> Result<u64> {
 
 #[test]
 fn o4_what_threads_of_a_function_and_runtimes_of_its_own_submit_is_not_adopted() {
-    let folder = Folder::new("apart");
-    let runtime = folder.runtime();
-    let workers = workers(&runtime);
-    let gate = Gate::closed("apart");
+    let (folder, runtime, workers, gate) = begun("apart");
     let outer: Ref<u64> = runtime.submit(apart::remote(folder.notes(), gate.path.clone()).needs("outer", 1));
     wait_until(|| times(&folder, 3) == 1);
     kill_worker_of(&runtime, &workers, "apart");
@@ -329,21 +326,15 @@ fn shows(notes: &str, gate: &str, shown: RemoteChannel<Ref<u64>>) -> Result<bool
 
 #[test]
 fn o4_who_cancels_an_adopted_call_cancels_the_one_that_runs() {
-    let folder = Folder::new("cancelled");
-    let runtime = folder.runtime();
-    let workers = workers(&runtime);
-    let (gate, shown) = (Gate::closed("cancels"), runtime.channel(8).unwrap());
+    let (folder, runtime, workers, gate) = begun("adopted-cancelled");
+    let shown = runtime.channel(8).unwrap();
     let call = shows::remote(folder.notes(), gate.path.clone(), &shown).needs("outer", 1);
     let outer: Ref<bool> = runtime.submit(call);
     let first: Ref<u64> = shown.take().unwrap();
     wait_until(|| times(&folder, 1) == 1);
     kill_worker_of(&runtime, &workers, "shows");
     let again: Ref<u64> = shown.take().unwrap();
-    let of_slow = |state: CallState| {
-        let calls = runtime.calls();
-        let slow = calls.iter().filter(|call| call.function.ends_with("slow"));
-        slow.filter(|call| call.state == state).count()
-    };
+    let of_slow = |state: CallState| count_of(&runtime, "slow", |it| it == state);
     wait_until(|| of_slow(CallState::Alias) == 1);
     runtime.cancel(&again);
     assert!(again.fetch().is_err());

@@ -51,6 +51,17 @@ impl CallDigest {
         ended(hash, references)
     }
 
+    /// The name of a call without arguments, for tests in which its place alone matters.
+    #[cfg(test)]
+    pub(super) fn at_place(index: u64) -> Self {
+        CallDigest::of(
+            (CallDigest::PROGRAM, index),
+            (0, None),
+            [].into_iter(),
+            [].into_iter(),
+        )
+    }
+
     /// The name of what a call puts, whose encoded value has this content, or this length and checksum.
     pub(crate) fn of_put(
         place: NestedPlace,

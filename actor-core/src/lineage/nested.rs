@@ -24,25 +24,23 @@ pub(super) struct HeldCalls {
 }
 
 impl HeldCalls {
-    /// Lets all go, without recursion: a work list.
-    fn let_go(self: Box<Self>, steps: &mut Vec<LineageStep>) {
-        let mut left = vec![self];
-        while let Some(mut held) = left.pop() {
-            let own = std::mem::take(&mut held.own).into_iter();
-            steps.extend(own.map(|call| LineageStep::LetGo { call }));
-            left.extend(std::mem::take(&mut held.handed_over).into_values());
+    /// Takes all calls out, by a work list: calls may be nested deeper than a stack is long.
+    fn take_all(&mut self) -> Vec<u64> {
+        let mut calls = std::mem::take(&mut self.own);
+        let mut left = vec![std::mem::take(&mut self.handed_over)];
+        while let Some(handed_over) = left.pop() {
+            for mut held in handed_over.into_values() {
+                calls.append(&mut held.own);
+                left.push(std::mem::take(&mut held.handed_over));
+            }
         }
+        calls
     }
 }
 
-/// Calls may be nested deeper than a stack is long, so what they hold is dropped by a work list as well.
 impl Drop for HeldCalls {
     fn drop(&mut self) {
-        let mut left = vec![std::mem::take(&mut self.handed_over)];
-        while let Some(handed_over) = left.pop() {
-            let inner = handed_over.into_values();
-            left.extend(inner.map(|mut held| std::mem::take(&mut held.handed_over)));
-        }
+        self.take_all();
     }
 }
 
@@ -108,8 +106,9 @@ impl Lineage {
             }
             None => Some(held),
         };
-        if let Some(unneeded) = unneeded {
-            unneeded.let_go(steps);
+        if let Some(mut unneeded) = unneeded {
+            let calls = unneeded.take_all().into_iter();
+            steps.extend(calls.map(|call| LineageStep::LetGo { call }));
         }
     }
 
@@ -140,8 +139,7 @@ mod tests {
     /// Submits a call on behalf of another one; returns whether its value is held for that one.
     fn submit_in(lineage: &mut Lineage, (outer, place): (u64, u64), call: u64, retries: Option<u32>) -> bool {
         submit(lineage, call, retries);
-        let place = (CallDigest::PROGRAM, place);
-        let name = CallDigest::of(place, (0, None), [].into_iter(), [].into_iter());
+        let name = CallDigest::at_place(place);
         lineage.nest(call, NestedSpec { outer, name })
     }
 

@@ -20,7 +20,7 @@ use crate::reference::fetch::PutPlace;
 use crate::reference::handle::Handle;
 use crate::reference::store_letters::say_put;
 use crate::reference::stored_value::StoredValue;
-use crate::reference::transit::{self, Beside, CARRIED_BYTES_MAX};
+use crate::reference::transit::{self, Beside};
 use crate::remote::argument_store::{INLINE_BYTES_MAX, KeptAs, LargeArgument};
 use crate::remote::service::Remote;
 use crate::runtime::Runtime;
@@ -142,8 +142,7 @@ impl Runtime {
 impl Remote {
     fn put<T: Wire>(&self, value: T) -> Result<Arc<Handle>, PutError> {
         let outer = self.outer();
-        // What was fetched differs from run to run of an outer call.
-        let room = outer.as_ref().map_or(CARRIED_BYTES_MAX, |_| 0);
+        let room = OuterCall::carried_bytes_max(outer.as_ref());
         let encoded = {
             let (encoded, handles) = transit::leaving_with(room, || {
                 Failure::catch(|| encode(&value).map_err(|error| Failure::Channel(error.into())))

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use selvedge_objects::refs::RefId;
 
 use super::board::{Board, NewTask, Task, TaskArguments, TaskEffect, TaskLife};
-use crate::failure::Failure;
 use crate::lineage::Spec;
 use crate::reference::handle::Handle;
 
@@ -79,18 +78,5 @@ impl Board {
             let object = new.object;
             effects.push(TaskEffect::HoldForOuter { call, object });
         }
-    }
-
-    /// An object that was freed is held again.
-    pub(super) fn revive(&mut self, object: RefId, effects: &mut Vec<TaskEffect>) {
-        let Some(call) = self.objects.get(&object).copied() else {
-            let failure = Failure::Internal("the call of an argument was forgotten".to_owned());
-            return effects.push(TaskEffect::Fill(object, Err(Arc::new(failure))));
-        };
-        if let Some(task) = self.tasks.get_mut(&call) {
-            task.is_released = false;
-        }
-        let steps = self.lineage.revived(call);
-        self.perform(steps, effects);
     }
 }

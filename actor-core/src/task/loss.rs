@@ -96,6 +96,19 @@ impl Board {
         }
     }
 
+    /// An object that was freed is held again.
+    pub(super) fn revive(&mut self, object: RefId, effects: &mut Vec<TaskEffect>) {
+        let Some(call) = self.objects.get(&object).copied() else {
+            let failure = Failure::Internal("the call of an argument was forgotten".to_owned());
+            return effects.push(TaskEffect::Fill(object, Err(Arc::new(failure))));
+        };
+        if let Some(task) = self.tasks.get_mut(&call) {
+            task.is_released = false;
+        }
+        let steps = self.lineage.revived(call);
+        self.perform(steps, effects);
+    }
+
     /// The references in the arguments of a call that is to run again are held.
     pub(super) fn prepared(
         &mut self,

@@ -12,6 +12,7 @@ use selvedge_objects::refs::RefId;
 use serde::{Deserialize, Serialize};
 
 use crate::lineage::{CallDigest, NestedPlace, NestedSpec, ReferenceName};
+use crate::reference::transit::CARRIED_BYTES_MAX;
 
 /// The name of a pure call, which travels to where it runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +77,12 @@ impl OuterCall {
             count: AtomicU64::new(0),
             names: Mutex::new(names),
         })
+    }
+
+    /// The bytes of fetched values that may travel along with what is submitted or put on behalf of `outer`: they differ from run to run, so
+    /// they are no part of what a name is made of.
+    pub(crate) fn carried_bytes_max(outer: Option<&Arc<Self>>) -> usize {
+        outer.map_or(CARRIED_BYTES_MAX, |_| 0)
     }
 
     /// The place of the next call or put.

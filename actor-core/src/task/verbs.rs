@@ -15,7 +15,6 @@ use crate::lineage::{CallDigest, NestedPlace, ReferenceName};
 use crate::reference::Ref;
 use crate::reference::content::ObjectValue;
 use crate::reference::handle::Handle;
-use crate::reference::transit::CARRIED_BYTES_MAX;
 use crate::remote::argument_store::{ArgumentStore, LargeArgument};
 use crate::remote::asking::not_passed;
 use crate::remote::function::FunctionEntry;
@@ -176,8 +175,7 @@ impl Remote {
         request: Request,
         outer: Option<&Arc<OuterCall>>,
     ) -> Result<(EncodedArguments, usize), RemoteError> {
-        // What was fetched differs from run to run, so it is no part of a nested call's arguments.
-        let room = outer.map_or(CARRIED_BYTES_MAX, |_| 0);
+        let room = OuterCall::carried_bytes_max(outer);
         let put = |argument: LargeArgument<'_>| self.put_argument(argument, outer);
         let mut store = ArgumentStore::new(&put, room);
         let encoded = request.stored(&mut store)?.encode_with(room)?;

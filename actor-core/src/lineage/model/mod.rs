@@ -179,8 +179,7 @@ impl LineageHost {
         let count = self.submitted.entry(attempt).or_default();
         let place = graph.nested_in(attempt.0)[*count];
         *count += 1;
-        let place_of_it = (CallDigest::PROGRAM, place);
-        let name = CallDigest::of(place_of_it, (0, None), [].into_iter(), [].into_iter());
+        let name = CallDigest::at_place(place);
         let known = self.lineage.named(name);
         let call = known.unwrap_or_else(|| self.submit_anew(graph, (attempt.0, place), name));
         let was_held = self.is_held(call);
