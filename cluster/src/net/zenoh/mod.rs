@@ -4,6 +4,7 @@
 //! of this folder has the invariants, and says what is believed of zenoh.
 
 mod doubts;
+mod ended;
 mod error;
 mod flow;
 mod halves;
@@ -130,7 +131,7 @@ impl Acceptor for ZenohAcceptor {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
         loop {
             let dialer = ready!(self.dialers.poll_recv(cx)).ok_or(io::ErrorKind::NotConnected)?;
-            // One that has asked twice has its stream already.
+            // One that has asked twice has its stream already, or has had it.
             if let Some(stream) = self.node.switchboard().accept(dialer)? {
                 let from = format!("the process {} at the router", dialer.node);
                 return Poll::Ready(

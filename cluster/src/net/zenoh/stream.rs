@@ -232,7 +232,7 @@ impl RoutedStream {
             Far::Peer(_) => Poll::Ready(Ok(())),
             Far::Listener { is_refused: true, .. } => Poll::Ready(Err(io::Error::new(
                 io::ErrorKind::ConnectionRefused,
-                "the process is there, and does not listen any more",
+                "the process is there, and does not listen any more or has ended the stream",
             ))),
             Far::Listener { .. } if state.flow.is_lost() => Poll::Ready(Err(io::Error::new(
                 io::ErrorKind::HostUnreachable,

@@ -12,6 +12,7 @@ use ::zenoh::Session;
 use tokio::sync::mpsc;
 
 use super::doubts::Doubts;
+use super::ended::EndedDialers;
 use super::packet::{NodeId, PacketBody, RelayPacket, StreamPlace};
 use super::stream::{RoutedStream, Word};
 use super::watches::{TokenWatch, Watches};
@@ -38,6 +39,7 @@ struct LineTable {
     streams: HashMap<u64, Arc<RoutedStream>>,
     /// The streams that were accepted, by the place of the dialer: it may ask several times.
     accepted: HashMap<StreamPlace, u64>,
+    ended: EndedDialers,
     listeners: HashMap<u64, mpsc::Sender<StreamPlace>>,
     watches: Watches,
     doubts: Doubts,
@@ -113,14 +115,14 @@ impl Switchboard {
         Ok(stream)
     }
 
-    /// Begins the stream of a dialer, unless it has one or there are too many.
+    /// Begins the stream of a dialer, unless it has one, has had one, or there are too many.
     ///
     /// # Errors
     /// Those of [`place`](Self::place).
     pub(super) fn accept(&self, dialer: StreamPlace) -> io::Result<Option<Arc<RoutedStream>>> {
         let here = self.place()?;
         let mut lines = self.lines();
-        if lines.accepted.contains_key(&dialer) {
+        if lines.accepted.contains_key(&dialer) || lines.ended.contains(dialer) {
             return Ok(None);
         }
         if lines.accepted.len() >= ACCEPTED_MAX {
@@ -162,6 +164,7 @@ impl Switchboard {
             && lines.accepted.get(&peer) == Some(&stream.here.number)
         {
             lines.accepted.remove(&peer);
+            lines.ended.insert(peer);
         }
     }
 
@@ -183,7 +186,7 @@ impl Switchboard {
             (PacketBody::Refused, Some(stream)) => stream.hear(Word::Refused(from)),
             (PacketBody::Refused, None) => {}
             // A listener that has no room is asked again.
-            (PacketBody::Open, None) if lines.calls(to, from) => {}
+            (PacketBody::Open, None) if !lines.ended.contains(from) && lines.calls(to, from) => {}
             (PacketBody::Open | PacketBody::Flow(_), None) => self.refuse(&mut lines, to, from),
         }
     }

@@ -77,6 +77,27 @@ fn dialers_that_say_nothing_more_leave_nothing() {
 }
 
 #[test]
+fn a_dialer_that_asks_twice_has_one_stream_and_is_refused_once_that_has_ended() {
+    let switchboard = Switchboard::new(ME);
+    let (number, mut dialers) = switchboard.listen().unwrap();
+    let dialer = place(2, 7);
+    let open = packet(dialer, number, PacketBody::Open);
+    // Both packets have arrived before the listener looks.
+    switchboard.receive(&open);
+    switchboard.receive(&open);
+    let stream = switchboard.accept(dialers.try_recv().unwrap()).unwrap().unwrap();
+    assert!(abandon(&switchboard, &stream));
+    assert!(switchboard.accept(dialers.try_recv().unwrap()).unwrap().is_none());
+    assert_eq!(sizes(&switchboard), [0, 0, 0]);
+    // A third one comes when the stream is over: the dialer waits for an answer, and gets one.
+    switchboard.receive(&open);
+    assert!(dialers.try_recv().is_err());
+    assert_eq!(sizes(&switchboard), [0, 0, 1]);
+    switchboard.receive(&packet(place(2, 8), number, PacketBody::Open));
+    assert_eq!(dialers.try_recv(), Ok(place(2, 8)));
+}
+
+#[test]
 fn streams_of_strangers_are_limited_and_those_that_nobody_uses_make_room() {
     let switchboard = Switchboard::new(ME);
     let streams: Vec<_> = (0..ACCEPTED_MAX as u64)
