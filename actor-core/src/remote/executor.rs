@@ -18,6 +18,8 @@ use crate::remote::threads::Threads;
 
 /// The number of functions of a process that may wait by blocking at a time.
 const BLOCKED_MAX: usize = 64;
+/// The number of threads without a place that stay for the next function that waits: a thread costs more to start than most functions.
+const SPARE_MAX: usize = 8;
 /// The number of calls that may wait for a thread, and of those that may wait for arguments.
 const QUEUED_MAX: usize = 1 << 20;
 
@@ -56,7 +58,10 @@ pub(crate) struct Executor<W>(Arc<SharedPlaces<W>>);
 
 struct SharedPlaces<W> {
     places: Mutex<ThreadPlaces<W>>,
+    /// The wait of idle threads.
     work: Condvar,
+    /// The wait of spare threads.
+    spare: Condvar,
     lead: Arc<Lead>,
     threads: Threads,
     /// Drops refused work for threads that must not run user code.
@@ -79,11 +84,13 @@ impl<W: Work> Executor<W> {
         let limits = Limits {
             places: core_count(),
             blocked: BLOCKED_MAX,
+            spare: SPARE_MAX,
             queued: QUEUED_MAX,
         };
         Executor(Arc::new(SharedPlaces {
             places: Mutex::new(ThreadPlaces::new(limits)),
             work: Condvar::new(),
+            spare: Condvar::new(),
             lead,
             threads: threads.clone(),
             refusals: RefusalThread::new(threads),
@@ -118,6 +125,7 @@ impl<W: Work> Executor<W> {
         match need {
             Need::Nothing => {}
             Need::Wake => drop(self.0.work.notify_one()),
+            Need::Rouse => drop(self.0.spare.notify_one()),
             Need::Nudge => self.0.lead.nudge(),
             Need::Thread => {
                 let executor = self.clone();
@@ -155,6 +163,10 @@ impl<W: Work> Executor<W> {
                         places.woken()
                     }
                 },
+                Next::Spare => {
+                    self.0.spare.wait(&mut places);
+                    places.started()
+                }
                 Next::End => return,
             };
         }
@@ -178,6 +190,7 @@ impl<W: Work> Executor<W> {
     pub(crate) fn stop(&self) {
         let left = self.0.places.lock().stop();
         self.0.work.notify_all();
+        self.0.spare.notify_all();
         self.0.lead.nudge();
         left.into_iter()
             .for_each(|work| self.refuse(work, WorkRefusal::Stopped));
@@ -241,6 +254,68 @@ mod tests {
         fn refuse(self, _: WorkRefusal) {
             self.0.send(thread::current().id()).unwrap();
         }
+    }
+
+    /// Work that waits for a moment without its place, and then tells its thread.
+    struct Waits {
+        executor: Executor<Waits>,
+        /// Held by the test until the work behind has begun.
+        gate: mpsc::Receiver<()>,
+        begun: mpsc::Sender<ThreadId>,
+        ended: mpsc::Sender<()>,
+    }
+
+    impl Work for Waits {
+        fn run(self) {
+            self.begun.send(thread::current().id()).unwrap();
+            self.executor.block().unwrap();
+            self.gate.recv().unwrap();
+            self.executor.resume();
+            self.ended.send(()).unwrap();
+        }
+
+        fn refuse(self, _: WorkRefusal) {}
+    }
+
+    #[test]
+    fn functions_that_wait_start_no_thread_once_there_are_enough() {
+        let threads = Threads::default();
+        let executor = Executor::new(&threads, Arc::default());
+        let places = core_count();
+        let mut seen = Vec::new();
+        for _ in 0..100 {
+            // One function more than there are places waits at a time, as far as so many may wait.
+            let (begun, begins) = mpsc::channel();
+            let (ended, ends) = mpsc::channel();
+            let open = |_| {
+                let (gate, waits) = mpsc::channel();
+                executor.submit(Waits {
+                    executor: executor.clone(),
+                    gate: waits,
+                    begun: begun.clone(),
+                    ended: ended.clone(),
+                });
+                seen.push(begins.recv().unwrap());
+                gate
+            };
+            let gates: Vec<_> = (0..=places.min(16)).map(open).collect();
+            gates.iter().for_each(|gate| gate.send(()).unwrap());
+            gates.iter().for_each(|_| ends.recv().unwrap());
+        }
+        let begun = seen.len();
+        seen.sort_unstable_by_key(|id| format!("{id:?}"));
+        seen.dedup();
+        // Those that have ended and do not look for work yet may be as many again.
+        assert!(
+            seen.len() <= 2 * (places + 1) + SPARE_MAX,
+            "{} threads for {begun} functions",
+            seen.len()
+        );
+        executor.stop();
+        assert!(
+            threads.wait_until(Instant::now() + Duration::from_secs(20)),
+            "spare threads end too"
+        );
     }
 
     #[test]

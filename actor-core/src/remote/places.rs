@@ -5,7 +5,8 @@
 //! that it finds in them.
 //!
 //! A place is the right of one thread to run functions. A function that waits gives its place back and takes it again
-//! afterwards at once, so there may be more threads than places for a time; those above end with their work.
+//! afterwards at once, so there may be more threads than places for a time. After their work some of those above are spare until
+//! the next function waits; others end.
 //!
 //! - `PLACES-1`: work waits only while all places are taken, or while a thread is about to look for it.
 //! - `PLACES-2`: a function that goes on never waits for a place, so functions that wait for each other end.
@@ -23,9 +24,11 @@ pub(crate) struct ThreadPlaces<W> {
     idle: usize,
     /// Whether a thread that has no work leads.
     is_led: bool,
+    /// Threads without a place that wait until they are needed.
+    spare: usize,
     /// Threads whose function waits.
     blocked: usize,
-    /// Threads that are about to look for work: they start, or they read letters.
+    /// Threads that are about to look for work: they start, they were spare, or they read letters.
     starting: usize,
     is_stopped: bool,
 }
@@ -37,6 +40,8 @@ pub(crate) struct Limits {
     pub(crate) places: usize,
     /// The number of functions that may wait at a time.
     pub(crate) blocked: usize,
+    /// The number of spare threads: those without a place that do not end.
+    pub(crate) spare: usize,
     /// The number of pieces of work that may wait for a place.
     pub(crate) queued: usize,
 }
@@ -48,6 +53,8 @@ pub(crate) enum Need {
     Nothing,
     /// An idle thread has to be woken.
     Wake,
+    /// A spare thread has to be woken.
+    Rouse,
     /// The thread that leads has to be woken.
     Nudge,
     /// A thread has to be started.
@@ -59,6 +66,8 @@ pub(crate) enum Need {
 pub(crate) enum Next<W> {
     Run(W),
     Wait,
+    /// Waits as a spare thread, which does not lead.
+    Spare,
     End,
 }
 
@@ -77,6 +86,7 @@ impl<W> ThreadPlaces<W> {
             active: 0,
             idle: 0,
             is_led: false,
+            spare: 0,
             blocked: 0,
             starting: 0,
             is_stopped: false,
@@ -111,17 +121,28 @@ impl<W> ThreadPlaces<W> {
             return Need::Nudge;
         }
         if self.taken() < self.limits.places {
-            self.starting += 1;
-            return Need::Thread;
+            return self.another();
         }
         if self.idle > 0 { Need::Wake } else { Need::Nothing }
+    }
+
+    /// Has one more thread take a place.
+    fn another(&mut self) -> Need {
+        self.starting += 1;
+        match self.spare.checked_sub(1) {
+            Some(others) => {
+                self.spare = others;
+                Need::Rouse
+            }
+            None => Need::Thread,
+        }
     }
 
     fn taken(&self) -> usize {
         self.active + self.idle + self.starting + usize::from(self.is_led)
     }
 
-    /// A thread has started, or has ended to lead, and looks for work.
+    /// A thread has started, was spare, or has ended to lead, and looks for work.
     pub(crate) fn started(&mut self) -> Next<W> {
         self.starting -= 1;
         self.next()
@@ -182,11 +203,15 @@ impl<W> ThreadPlaces<W> {
             self.active += 1;
             return Next::Run(work);
         }
-        if self.taken() >= self.limits.places {
-            return Next::End;
+        if self.taken() < self.limits.places {
+            self.idle += 1;
+            return Next::Wait;
         }
-        self.idle += 1;
-        Next::Wait
+        if self.spare < self.limits.spare {
+            self.spare += 1;
+            return Next::Spare;
+        }
+        Next::End
     }
 
     /// A function is about to wait. `None` if too many wait.
@@ -208,6 +233,8 @@ impl<W> ThreadPlaces<W> {
     /// Ends all threads after their present work; returns the work that will not be done.
     pub(crate) fn stop(&mut self) -> Vec<W> {
         self.is_stopped = true;
+        // The spare ones are woken too.
+        self.starting += std::mem::take(&mut self.spare);
         self.queue.drain(..).collect()
     }
 }
@@ -220,6 +247,7 @@ mod tests {
         ThreadPlaces::new(Limits {
             places,
             blocked: 1,
+            spare: 1,
             queued: 3,
         })
     }
@@ -257,7 +285,53 @@ mod tests {
         assert_eq!(places.started(), Next::Run(2));
         assert_eq!(places.block(), None, "one function may wait");
         places.resume();
-        assert_eq!(places.done(), Next::End, "one thread too many ends");
+        assert_eq!(places.done(), Next::Spare, "one thread too many");
+        assert_eq!(places.done(), Next::Wait);
+    }
+
+    #[test]
+    fn a_spare_thread_takes_the_place_of_the_next_function_that_waits() {
+        let mut places = places(1);
+        assert_eq!(places.submit(1), Ok(Need::Thread));
+        assert_eq!(places.started(), Next::Run(1));
+        assert_eq!(places.block(), Some(Need::Nothing));
+        assert_eq!(places.submit(2), Ok(Need::Thread));
+        assert_eq!(places.started(), Next::Run(2));
+        places.resume();
+        assert_eq!(places.done(), Next::Spare);
+        for work in 3..100 {
+            assert_eq!(places.submit(work), Ok(Need::Nothing), "the place is taken");
+            assert_eq!(places.block(), Some(Need::Rouse), "no thread is started");
+            assert_eq!(places.started(), Next::Run(work));
+            places.resume();
+            assert_eq!(places.done(), Next::Spare);
+        }
+        assert_eq!(places.submit(100), Ok(Need::Nothing));
+        assert_eq!(places.done(), Next::Run(100));
+        assert!(places.stop().is_empty());
+        assert_eq!(places.started(), Next::End, "the spare one");
+        assert_eq!(places.done(), Next::End);
+    }
+
+    #[test]
+    fn no_more_threads_are_spare_than_may_be() {
+        let mut places = ThreadPlaces::new(Limits {
+            places: 1,
+            blocked: 3,
+            spare: 1,
+            queued: 9,
+        });
+        assert_eq!(places.submit(0), Ok(Need::Thread));
+        assert_eq!(places.started(), Next::Run(0));
+        for work in 1..3 {
+            assert_eq!(places.submit(work), Ok(Need::Nothing));
+            assert_eq!(places.block(), Some(Need::Thread));
+            assert_eq!(places.started(), Next::Run(work));
+        }
+        places.resume();
+        places.resume();
+        assert_eq!(places.done(), Next::Spare);
+        assert_eq!(places.done(), Next::End);
         assert_eq!(places.done(), Next::Wait);
     }
 
