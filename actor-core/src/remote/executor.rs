@@ -256,16 +256,16 @@ mod tests {
         }
     }
 
-    /// Work that waits for a moment without its place, and then tells its thread.
-    struct Waits {
-        executor: Executor<Waits>,
-        /// Held by the test until the work behind has begun.
+    /// Work that tells its thread, and waits without its place.
+    struct GivesPlace {
+        executor: Executor<GivesPlace>,
+        /// Opened by the test when the work behind has begun.
         gate: mpsc::Receiver<()>,
         begun: mpsc::Sender<ThreadId>,
         ended: mpsc::Sender<()>,
     }
 
-    impl Work for Waits {
+    impl Work for GivesPlace {
         fn run(self) {
             self.begun.send(thread::current().id()).unwrap();
             self.executor.block().unwrap();
@@ -289,7 +289,7 @@ mod tests {
             let (ended, ends) = mpsc::channel();
             let open = |_| {
                 let (gate, waits) = mpsc::channel();
-                executor.submit(Waits {
+                executor.submit(GivesPlace {
                     executor: executor.clone(),
                     gate: waits,
                     begun: begun.clone(),
