@@ -151,6 +151,9 @@ impl<W> ThreadPlaces<W> {
     /// The system refused a thread. Returns the step that has other threads do its work, or all work if there are none.
     pub(crate) fn not_started(&mut self) -> Result<Need, Vec<W>> {
         self.starting -= 1;
+        if self.spare > 0 {
+            return Ok(self.another());
+        }
         if self.taken() == 0 {
             return Err(self.queue.drain(..).collect());
         }
@@ -378,6 +381,29 @@ mod tests {
         assert_eq!(places.submit(3), Ok(Need::Thread));
         assert_eq!(places.not_started(), Ok(Need::Nothing));
         assert_eq!(places.done(), Next::Run(3));
+    }
+
+    #[test]
+    fn a_spare_thread_does_what_a_refused_thread_was_to_do() {
+        let mut places = places(1);
+        assert_eq!(places.submit(1), Ok(Need::Thread));
+        assert_eq!(places.started(), Next::Run(1));
+        assert_eq!(places.block(), Some(Need::Nothing));
+        assert_eq!(places.submit(2), Ok(Need::Thread));
+        places.resume();
+        assert_eq!(
+            places.done(),
+            Next::Run(2),
+            "it is sooner than the thread that starts"
+        );
+        assert_eq!(places.done(), Next::Spare);
+        assert_eq!(
+            places.submit(3),
+            Ok(Need::Nothing),
+            "the thread that starts does it"
+        );
+        assert_eq!(places.not_started(), Ok(Need::Rouse));
+        assert_eq!(places.started(), Next::Run(3));
     }
 
     #[test]
