@@ -151,7 +151,7 @@ impl Switchboard {
         }
     }
 
-    /// Forgets a stream.
+    /// Forgets a stream. The dialer that has begun it gets no other one.
     pub(super) fn remove(&self, stream: &RoutedStream) {
         let peer = stream.peer();
         let mut lines = self.lines();
