@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::wait::doorbell::Doorbell;
+use crate::wait::spin_permit;
 use crate::wait::waiting::Waiting;
 
 /// The largest learned budget, whatever the last waits took: an idle waiter parks soon.
@@ -32,7 +33,10 @@ pub struct SpinBudget {
 
 impl SpinBudget {
     /// Makes a budget that begins with the strategy `waiting`.
-    pub const fn new(waiting: Waiting) -> Self {
+    pub fn new(waiting: Waiting) -> Self {
+        if matches!(waiting, Waiting::SpinThenPark(_)) {
+            spin_permit::prepare();
+        }
         SpinBudget {
             waiting,
             learned_ns: AtomicU64::new(0),

@@ -174,6 +174,12 @@ fn permits() -> &'static [CorePermit] {
     PERMITS.get_or_init(|| crate::platform::user_memory::core_permits().unwrap_or_default())
 }
 
+/// Opens the memory of the permits, which takes files and allocations, so that no wait has to.
+#[cfg(not(loom))]
+pub(crate) fn prepare() {
+    permits();
+}
+
 /// Whether this thread may spin on: it holds the permit of its core, or takes it. For a thread that has looked for a moment already.
 #[cfg(not(loom))]
 #[doc(hidden)] // for the crates above this one
@@ -208,6 +214,9 @@ pub fn spinning_cores() -> usize {
     let now = now_ns();
     permits().iter().filter(|permit| permit.is_held(now)).count()
 }
+
+#[cfg(loom)]
+pub(crate) fn prepare() {}
 
 #[cfg(loom)]
 pub(crate) fn may_spin(_: std::time::Instant) -> bool {
