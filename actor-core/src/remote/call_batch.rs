@@ -30,11 +30,11 @@ use crate::remote::function::{
 };
 use crate::remote::job::fault;
 use crate::remote::message::Fault;
+use crate::remote::parameter::Parameter;
 use crate::remote::remote_call::RemoteCall;
 use crate::remote::request::EncodedArguments;
 use crate::remote::turns::Turn;
 use crate::runtime::Runtime;
-use crate::waiting::Unanswered;
 
 /// The bytes of the arguments of a batch at most; a batch of one call may have more.
 const BATCH_BYTES_MAX: usize = 256 << 20;
@@ -96,6 +96,12 @@ struct Calls {
     bytes: Vec<u8>,
 }
 
+/// The calls of a batch whose turn has come: the argument that [`run`] takes.
+struct CallsInTurn {
+    calls: Calls,
+    turn: Turn,
+}
+
 /// The outcomes of a batch, in the order of the calls. After an error that stops it, the rest is missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Values {
@@ -111,14 +117,14 @@ pub(crate) struct Values {
 #[allow(non_camel_case_types)]
 struct run;
 
-static RUN: TypedEntry<(Calls,), (Argument<Calls>,)> =
+static RUN: TypedEntry<(CallsInTurn,), (Argument<Calls>,)> =
     TypedEntry::of::<run>(concat!(module_path!(), "::run"), "(Calls) -> Values", "", || None);
 
 #[distributed_slice(FUNCTIONS)]
 static RUN_REGISTERED: &'static FunctionEntry = RUN.entry();
 
 impl RemoteBody for run {
-    type Arguments = (Calls,);
+    type Arguments = (CallsInTurn,);
     type Output = Values;
     const IS_ASYNC: bool = false;
 
@@ -126,8 +132,18 @@ impl RemoteBody for run {
         const { &Traits::WIRE }
     }
 
-    fn start((calls,): (Calls,)) -> Begun<Values> {
+    fn start((CallsInTurn { calls, turn: _turn },): (CallsInTurn,)) -> Begun<Values> {
         Begun::Done(calls.run())
+    }
+}
+
+impl Parameter for CallsInTurn {
+    type Passed = Argument<Calls>;
+
+    async fn resolved(calls: Argument<Calls>) -> Result<Self, Failure> {
+        let calls = Calls::resolved(calls).await?;
+        let turn = Turn::of(calls.map).await;
+        Ok(CallsInTurn { calls, turn })
     }
 }
 
@@ -139,10 +155,6 @@ impl Calls {
         let function =
             function.ok_or_else(|| Failure::Internal("a batch of an unknown function".to_owned()))?;
         let wanted = cancellation();
-        let _turn = Turn::of(self.map).map_err(|reason| match reason {
-            Unanswered::Cancelled => Failure::Interrupted,
-            other => Failure::from_error(RemoteError::from(other)),
-        })?;
         let (bytes, mut values) = (Bytes::from(self.bytes), Values::default());
         for range in ranges(&self.ends, bytes.len())? {
             if wanted.is_cancelled() {

@@ -1,14 +1,13 @@
 //! Turns: the batches of one map that are in one process run one after the other. So a batch can be there before the one before it has
-//! ended, and the process need not wait for its caller in between.
+//! ended, and the process need not wait for its caller in between. A batch that waits for its turn holds no thread: its turn is one of
+//! the arguments that the call of the batch waits for.
 
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use selvedge_cluster::id_map::IdMap;
 
 use crate::promise::{Answer, Promise, promise};
-use crate::waiting::{Unanswered, WaitPermit, wait_for};
 
 /// The batches that run or wait in this process.
 static TURNS: LazyLock<Mutex<TurnTable>> = LazyLock::new(Mutex::default);
@@ -28,11 +27,8 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Waits until all batches of a map have ended that came before this one. Other calls may have the thread's place meanwhile.
-    ///
-    /// # Errors
-    /// The call of the batch was cancelled, or it must not wait.
-    pub(super) fn of(map: u64) -> Result<Self, Unanswered> {
+    /// Waits until all batches of a map have ended that came before this one.
+    pub(super) async fn of(map: u64) -> Self {
         let (promise, end) = promise();
         let (number, before) = {
             let mut table = TURNS.lock();
@@ -45,16 +41,11 @@ impl Turn {
             number,
             _end: promise,
         };
-        if let Some((_, mut before)) = before {
-            match wait_for(&mut before, Duration::MAX) {
-                // The batch before has a thread of its own, so it ends although this one keeps its place.
-                Err(Unanswered::Refused(_)) => {
-                    let _ = WaitPermit::in_place(Duration::MAX).wait_for(&mut before)?;
-                }
-                waited => drop(waited?),
-            }
+        if let Some((_, before)) = before {
+            // The batch before gives no answer: its promise is broken when it ends.
+            let _ = before.await;
         }
-        Ok(turn)
+        turn
     }
 }
 
@@ -73,38 +64,48 @@ impl Drop for Turn {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-    use std::thread;
+    use std::future::Future;
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
 
     use super::*;
 
+    fn look(turn: Pin<&mut impl Future<Output = Turn>>) -> Option<Turn> {
+        match turn.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(turn) => Some(turn),
+            Poll::Pending => None,
+        }
+    }
+
+    fn is_known(map: u64) -> bool {
+        TURNS.lock().ends.get(&map).is_some()
+    }
+
     #[test]
     fn batches_of_one_map_take_turns_and_others_do_not_wait() {
-        let first = Turn::of(7).unwrap();
-        let other = Turn::of(8).unwrap();
-        let (sender, order) = mpsc::channel();
-        let second = thread::spawn({
-            let sender = sender.clone();
-            move || {
-                let turn = Turn::of(7).unwrap();
-                sender.send("second").unwrap();
-                drop(turn);
-            }
-        });
-        while TURNS
-            .lock()
-            .ends
-            .get(&7)
-            .is_none_or(|(number, _)| *number == first.number)
-        {
-            thread::yield_now();
-        }
-        sender.send("first").unwrap();
+        let (mut second, mut third) = (pin!(Turn::of(7)), pin!(Turn::of(7)));
+        let first = look(pin!(Turn::of(7))).unwrap();
+        let other = look(pin!(Turn::of(8))).unwrap();
+        assert!(look(second.as_mut()).is_none() && look(third.as_mut()).is_none());
         drop(first);
-        second.join().unwrap();
-        assert_eq!(order.try_iter().collect::<Vec<_>>(), ["first", "second"]);
+        assert!(look(third.as_mut()).is_none(), "its turn is after the second's");
+        let second = look(second).unwrap();
+        drop(second);
+        drop(look(third).unwrap());
+        assert!(!is_known(7) && is_known(8));
         drop(other);
-        let table = TURNS.lock();
-        assert!(table.ends.get(&7).is_none() && table.ends.get(&8).is_none());
+        assert!(!is_known(8));
+    }
+
+    #[test]
+    fn a_batch_that_is_withdrawn_while_it_waits_is_not_waited_for() {
+        let first = look(pin!(Turn::of(9))).unwrap();
+        let mut second = Box::pin(Turn::of(9));
+        let mut third = pin!(Turn::of(9));
+        assert!(look(second.as_mut()).is_none() && look(third.as_mut()).is_none());
+        drop(second);
+        drop(look(third).unwrap());
+        drop(first);
+        assert!(!is_known(9));
     }
 }
