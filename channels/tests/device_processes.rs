@@ -25,7 +25,8 @@ use selvedge_channels::device::{
 use selvedge_channels::{ChannelError, Culprit, DType, End, Fault, Waiting};
 
 use driver::{
-    LONG, census, census_returns_to, gpu, is_alone, len, no_violations, passes_alone, simulator, tensor,
+    LONG, SpinKernel, census, census_returns_to, gpu, is_alone, len, no_violations, passes_alone, simulator,
+    tensor,
 };
 
 const SIGNALS: [Signals; 2] = [Signals::Events, Signals::Values];
@@ -106,7 +107,7 @@ fn child() {
         }
         // Publishes a message that the device never writes, and waits to be killed.
         ("hangs", number) => {
-            simulator().unwrap().spin(&stream, number);
+            SpinKernel::load(&gpu).spin(&stream, number);
             let mut writer = channel.writer().unwrap();
             let layout = TensorLayout::new(DType::U8, [16]).unwrap();
             writer.reserve(&stream, &[layout]).unwrap().publish().unwrap();
@@ -116,7 +117,7 @@ fn child() {
         // Reads on a stream that never ends, and waits to be killed.
         ("dawdles", number) => {
             let mut reader = channel.reader(0).unwrap();
-            simulator().unwrap().spin(&stream, number);
+            SpinKernel::load(&gpu).spin(&stream, number);
             drop(reader.recv(&stream).unwrap().unwrap());
             let never = stream.wait(LONG);
             panic!("{never:?}");
@@ -137,7 +138,7 @@ fn maker() {
     let gpu = Gpu::open(0).unwrap();
     let channel = options().signals(signals).shared(&gpu).unwrap();
     let stream = Stream::compute(&gpu).unwrap();
-    simulator().unwrap().spin(&stream, 1);
+    SpinKernel::load(&gpu).spin(&stream, 1);
     let mut writer = channel.writer().unwrap();
     let layout = TensorLayout::new(DType::U8, [16]).unwrap();
     writer.reserve(&stream, &[layout]).unwrap().publish().unwrap();
@@ -148,7 +149,7 @@ fn maker() {
 
 #[test]
 fn chan_25_a_maker_that_dies_is_named_at_once() {
-    if simulator().is_some() {
+    if gpu().is_some() {
         passes_alone("the_maker_dies", &[]);
     }
 }
@@ -208,7 +209,7 @@ fn creator_without_endpoint() {
 
 #[test]
 fn chan_25_a_channel_with_values_goes_on_without_a_creator_that_has_no_endpoint() {
-    if simulator().is_some() {
+    if gpu().is_some() {
         passes_alone("the_creator_without_endpoint_dies", &[]);
     }
 }
@@ -380,7 +381,7 @@ fn expect_poisoned(error: &DeviceChannelError, expected: Culprit) {
 
 #[test]
 fn chan_25_a_writer_that_dies_before_its_device_wrote_is_named_at_once() {
-    if simulator().is_some() {
+    if gpu().is_some() {
         passes_alone("the_writer_hangs", &[]);
     }
 }
@@ -431,7 +432,7 @@ fn the_writer_hangs_with(gpu: &Gpu, signals: Signals) {
 
 #[test]
 fn chan_25_a_reader_that_dies_before_its_device_read_is_named_at_once() {
-    if simulator().is_some() {
+    if gpu().is_some() {
         passes_alone("the_reader_dawdles", &[]);
     }
 }

@@ -39,9 +39,19 @@ pub(crate) struct Simulator(Library);
 
 /// Opens the simulated driver. Returns `None` for a real driver, and without a driver.
 pub(crate) fn simulator() -> Option<Simulator> {
-    let library = Library::open("the driver", "SELVEDGE_CUDA_LIB", &["libcuda.so.1", "libcuda.so"]).ok()?;
+    let library = driver()?;
     library.has(&["selvedge_sim_violations"]).ok()?;
     Some(Simulator(library))
+}
+
+fn driver() -> Option<Library> {
+    Library::open("the driver", "SELVEDGE_CUDA_LIB", &["libcuda.so.1", "libcuda.so"]).ok()
+}
+
+/// The free memory of a device after what was dropped is freed; zero for a real driver, which keeps some of it.
+pub(crate) fn free_bytes(gpu: &Gpu) -> usize {
+    reclaim();
+    simulator().map_or(0, |_| gpu.memory_bytes().unwrap().0)
 }
 
 impl Simulator {
@@ -60,14 +70,82 @@ impl Simulator {
         self.function::<extern "C" fn() -> u64>("selvedge_sim_events")()
     }
 
-    /// Ends all calls of [`spin`](Self::spin) up to this number.
-    pub(crate) fn release(&self, upto: u64) {
-        self.function::<extern "C" fn(u64)>("selvedge_sim_release")(upto);
-    }
-
     /// Waits until no operation can advance any more. Returns true if all operations are done.
     pub(crate) fn settle(&self) -> bool {
         self.function::<extern "C" fn() -> c_int>("selvedge_sim_settle")() == 1
+    }
+}
+
+/// A kernel that keeps streams busy: one of the simulator, or on a real device the one below.
+pub(crate) struct SpinKernel {
+    library: Library,
+    gpu: Gpu,
+    kernel: *mut c_void,
+    /// The number up to which the kernels of a real device are released, in memory of the host that the device reads.
+    released: *mut u64,
+}
+
+/// Spins until the number at `released` is `number` or more, and for a minute at most.
+const SPIN: &CStr = c"
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry selvedge_spin(.param .u64 number, .param .u64 released)
+{
+    .reg .u64 %number, %at, %found, %begun, %now;
+    .reg .pred %goes_on, %in_time;
+    ld.param.u64 %number, [number];
+    ld.param.u64 %at, [released];
+    mov.u64 %begun, %globaltimer;
+again:
+    ld.volatile.global.u64 %found, [%at];
+    mov.u64 %now, %globaltimer;
+    sub.u64 %now, %now, %begun;
+    setp.lt.u64 %goes_on, %found, %number;
+    setp.lt.u64 %in_time, %now, 60000000000;
+    and.pred %goes_on, %goes_on, %in_time;
+    @%goes_on bra again;
+    ret;
+}
+";
+
+impl SpinKernel {
+    pub(crate) fn load(gpu: &Gpu) -> Self {
+        type Load = unsafe extern "C" fn(*mut *mut c_void, *const c_void) -> c_int;
+        type Get = unsafe extern "C" fn(*mut *mut c_void, *mut c_void, *const i8) -> c_int;
+        type Allocate = unsafe extern "C" fn(*mut *mut c_void, usize, c_uint) -> c_int;
+        let library = driver().unwrap();
+        let (mut module, mut kernel, mut released) = (null_mut(), null_mut(), null_mut());
+        gpu.bind().unwrap();
+        // SAFETY: the types are those of `cuda.h`, and the image is PTX with an end.
+        let code = unsafe {
+            let load = library.function::<Load>("cuModuleLoadData").unwrap();
+            load(&raw mut module, SPIN.as_ptr().cast())
+        };
+        assert_eq!(code, 0);
+        // SAFETY: as above; the module has the kernel.
+        let code = unsafe {
+            let get = library.function::<Get>("cuModuleGetFunction").unwrap();
+            get(&raw mut kernel, module, c"selvedge_spin".as_ptr())
+        };
+        assert_eq!(code, 0);
+        if simulator().is_none() {
+            const PORTABLE_AND_MAPPED: c_uint = 3;
+            // SAFETY: as above.
+            let code = unsafe {
+                let allocate = library.function::<Allocate>("cuMemHostAlloc").unwrap();
+                allocate(&raw mut released, size_of::<u64>(), PORTABLE_AND_MAPPED)
+            };
+            assert_eq!(code, 0);
+            // SAFETY: the memory is fresh, and no kernel reads it yet.
+            unsafe { released.cast::<u64>().write(0) };
+        }
+        SpinKernel {
+            library,
+            gpu: gpu.clone(),
+            kernel,
+            released: released.cast(),
+        }
     }
 
     /// Keeps a stream busy until the release of this number.
@@ -85,26 +163,41 @@ impl Simulator {
             *mut *mut c_void,
             *mut *mut c_void,
         ) -> c_int;
-        type Load = unsafe extern "C" fn(*mut *mut c_void, *const c_void) -> c_int;
-        type Get = unsafe extern "C" fn(*mut *mut c_void, *mut c_void, *const i8) -> c_int;
-        let load: Load = self.function("cuModuleLoadData");
-        let get: Get = self.function("cuModuleGetFunction");
-        let launch: Launch = self.function("cuLaunchKernel");
-        stream.gpu().bind().unwrap();
-        let (mut module, mut kernel) = (null_mut(), null_mut());
-        let name: &CStr = c"selvedge_spin";
-        // SAFETY: the types are those of `cuda.h`; the simulator does not read the image.
-        let code = unsafe { load(&raw mut module, c".version 8.0".as_ptr().cast()) };
+        self.gpu.bind().unwrap();
+        let (mut number, mut released) = (number, self.released);
+        // The simulator's has one parameter.
+        let mut arguments = [(&raw mut number).cast::<c_void>(), (&raw mut released).cast()];
+        // SAFETY: the type is that of `cuda.h`, and the arguments are those of the kernel.
+        let code = unsafe {
+            let launch = self.library.function::<Launch>("cuLaunchKernel").unwrap();
+            let to = arguments.as_mut_ptr();
+            launch(self.kernel, 1, 1, 1, 1, 1, 1, 0, stream.as_raw(), to, null_mut())
+        };
         assert_eq!(code, 0);
-        // SAFETY: as above.
-        let code = unsafe { get(&raw mut kernel, module, name.as_ptr()) };
-        assert_eq!(code, 0);
-        let mut until = number;
-        let mut arguments = [(&raw mut until).cast::<c_void>()];
-        let to = arguments.as_mut_ptr();
-        // SAFETY: as above, with one argument.
-        let code = unsafe { launch(kernel, 1, 1, 1, 1, 1, 1, 0, stream.as_raw(), to, null_mut()) };
-        assert_eq!(code, 0);
+    }
+
+    /// Ends all calls of [`spin`](Self::spin) up to this number.
+    pub(crate) fn release(&self, upto: u64) {
+        match simulator() {
+            Some(simulator) => simulator.function::<extern "C" fn(u64)>("selvedge_sim_release")(upto),
+            // SAFETY: the memory is never freed. The kernels read it meanwhile, as a volatile value.
+            None => unsafe { self.released.write_volatile(upto) },
+        }
+    }
+
+    /// Waits until no operation can advance any more. Returns true if all operations are done.
+    pub(crate) fn settle(&self) -> bool {
+        if let Some(simulator) = simulator() {
+            return simulator.settle();
+        }
+        self.gpu.bind().unwrap();
+        // SAFETY: the type is that of `cuda.h`.
+        unsafe {
+            let synchronize = self
+                .library
+                .function::<unsafe extern "C" fn() -> c_int>("cuCtxSynchronize");
+            synchronize.unwrap()() == 0
+        }
     }
 }
 
