@@ -18,7 +18,9 @@ struct Behind(String);
 impl ClusterManager for Behind {
     fn launch(&self, out: &mut dyn FnMut(WorkerConfig)) -> Result<()> {
         let program = std::env::current_exe()?;
-        let command = WorkerCommand::new("sh").argument("-c").argument(&self.0);
+        // A shell cannot catch what it was started to ignore, as commands in the background of a script are.
+        let command = WorkerCommand::new("env").argument("--default-signal=QUIT");
+        let command = command.argument("sh").argument("-c").argument(&self.0);
         let command = command.argument(program.to_str().unwrap());
         out(WorkerConfig::default()
             .ident("behind")
