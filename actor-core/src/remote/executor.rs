@@ -148,8 +148,9 @@ impl<W: Work> Executor<W> {
         let mut next = places.started();
         loop {
             next = match next {
-                Next::Run(work) => {
+                Next::Run(work, need) => {
                     drop(places);
+                    self.serve(need);
                     // A panic here is a bug of ours; it must not take the place with it.
                     dispose(catch_unwind(AssertUnwindSafe(|| work.run())));
                     places = self.0.places.lock();
@@ -160,7 +161,7 @@ impl<W: Work> Executor<W> {
                     Some(leading) => self.lead(leading, &mut places),
                     None => {
                         self.0.work.wait(&mut places);
-                        places.woken()
+                        places.started()
                     }
                 },
                 Next::Spare => {

@@ -4,6 +4,9 @@
 //! At most one of the threads without work leads: it reads letters while it waits for work, and does the first piece itself
 //! that it finds in them.
 //!
+//! One thread at a time is on its way to work. If it leaves work to others, it has the next one woken, so many short pieces that
+//! come at once wake few threads.
+//!
 //! A place is the right of one thread to run functions. A function that waits gives its place back and takes it again
 //! afterwards at once, so there may be more threads than places for a time. After their work some of those above are spare until
 //! the next function waits; others end.
@@ -20,7 +23,7 @@ pub(crate) struct ThreadPlaces<W> {
     queue: VecDeque<W>,
     /// Threads that run work, and do not wait.
     active: usize,
-    /// Threads that have no work, apart from the one that leads.
+    /// Threads that have no work and were not woken, apart from the one that leads.
     idle: usize,
     /// Whether a thread that has no work leads.
     is_led: bool,
@@ -28,7 +31,7 @@ pub(crate) struct ThreadPlaces<W> {
     spare: usize,
     /// Threads whose function waits.
     blocked: usize,
-    /// Threads that are about to look for work: they start, they were spare, or they read letters.
+    /// Threads that are about to look for work: they start, they were woken, or they read letters.
     starting: usize,
     is_stopped: bool,
 }
@@ -64,7 +67,8 @@ pub(crate) enum Need {
 /// The next step of a thread.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next<W> {
-    Run(W),
+    /// Runs work, after the step that other work needs.
+    Run(W, Need),
     Wait,
     /// Waits as a spare thread, which does not lead.
     Spare,
@@ -110,39 +114,38 @@ impl<W> ThreadPlaces<W> {
     }
 
     fn need(&mut self) -> Need {
-        if self.queue.len() <= self.starting {
-            return Need::Nothing;
+        // Whoever is about to look takes care of what it leaves.
+        let is_looked_for = self.queue.is_empty() || self.starting > 0;
+        match is_looked_for || self.active >= self.limits.places {
+            true => Need::Nothing,
+            false => self.another().unwrap_or_else(|| {
+                self.starting += 1;
+                Need::Thread
+            }),
         }
-        if self.queue.len() <= self.idle + self.starting {
-            return Need::Wake;
+    }
+
+    /// Has one more of the threads that are there look for work.
+    fn another(&mut self) -> Option<Need> {
+        if self.idle > 0 {
+            self.idle -= 1;
+            self.starting += 1;
+            return Some(Need::Wake);
         }
         if self.is_led {
             self.looks();
-            return Need::Nudge;
+            return Some(Need::Nudge);
         }
-        if self.taken() < self.limits.places {
-            return self.another();
-        }
-        if self.idle > 0 { Need::Wake } else { Need::Nothing }
-    }
-
-    /// Has one more thread take a place.
-    fn another(&mut self) -> Need {
+        self.spare = self.spare.checked_sub(1)?;
         self.starting += 1;
-        match self.spare.checked_sub(1) {
-            Some(others) => {
-                self.spare = others;
-                Need::Rouse
-            }
-            None => Need::Thread,
-        }
+        Some(Need::Rouse)
     }
 
     fn taken(&self) -> usize {
         self.active + self.idle + self.starting + usize::from(self.is_led)
     }
 
-    /// A thread has started, was spare, or has ended to lead, and looks for work.
+    /// A thread has started, was woken, or has ended to lead, and looks for work.
     pub(crate) fn started(&mut self) -> Next<W> {
         self.starting -= 1;
         self.next()
@@ -151,29 +154,16 @@ impl<W> ThreadPlaces<W> {
     /// The system refused a thread. Returns the step that has other threads do its work, or all work if there are none.
     pub(crate) fn not_started(&mut self) -> Result<Need, Vec<W>> {
         self.starting -= 1;
-        if self.spare > 0 {
-            return Ok(self.another());
+        match self.another() {
+            Some(need) => Ok(need),
+            None if self.taken() == 0 => Err(self.queue.drain(..).collect()),
+            None => Ok(Need::Nothing),
         }
-        if self.taken() == 0 {
-            return Err(self.queue.drain(..).collect());
-        }
-        if self.idle > 0 {
-            return Ok(Need::Wake);
-        }
-        let is_led = self.is_led;
-        self.looks();
-        Ok(if is_led { Need::Nudge } else { Need::Nothing })
     }
 
     /// A thread has ended its work.
     pub(crate) fn done(&mut self) -> Next<W> {
         self.active -= 1;
-        self.next()
-    }
-
-    /// An idle thread was woken.
-    pub(crate) fn woken(&mut self) -> Next<W> {
-        self.idle -= 1;
         self.next()
     }
 
@@ -204,7 +194,7 @@ impl<W> ThreadPlaces<W> {
             && let Some(work) = self.queue.pop_front()
         {
             self.active += 1;
-            return Next::Run(work);
+            return Next::Run(work, self.need());
         }
         if self.taken() < self.limits.places {
             self.idle += 1;
@@ -236,8 +226,8 @@ impl<W> ThreadPlaces<W> {
     /// Ends all threads after their present work; returns the work that will not be done.
     pub(crate) fn stop(&mut self) -> Vec<W> {
         self.is_stopped = true;
-        // The spare ones are woken too.
-        self.starting += std::mem::take(&mut self.spare);
+        // All that wait are woken.
+        self.starting += std::mem::take(&mut self.idle) + std::mem::take(&mut self.spare);
         self.queue.drain(..).collect()
     }
 }
@@ -255,37 +245,66 @@ mod tests {
         })
     }
 
+    /// Runs work, and no other work needs anything.
+    fn runs(work: u8) -> Next<u8> {
+        Next::Run(work, Need::Nothing)
+    }
+
     #[test]
     fn threads_start_on_demand_up_to_the_places_and_work_beyond_waits() {
         let mut places = places(2);
         assert_eq!(places.submit(1), Ok(Need::Thread));
-        assert_eq!(places.submit(2), Ok(Need::Thread));
+        assert_eq!(places.submit(2), Ok(Need::Nothing), "the first one starts");
         assert_eq!(places.submit(3), Ok(Need::Nothing));
         assert_eq!(places.submit(4), Err((4, Refused::Full)));
-        assert_eq!(places.started(), Next::Run(1));
-        assert_eq!(places.done(), Next::Run(2));
-        assert_eq!(places.started(), Next::Run(3));
+        assert_eq!(places.started(), Next::Run(1, Need::Thread));
+        assert_eq!(places.done(), runs(2));
+        assert_eq!(places.started(), runs(3));
         assert_eq!(places.done(), Next::Wait);
         assert_eq!(places.submit(5), Ok(Need::Wake));
-        assert_eq!(
-            places.submit(6),
-            Ok(Need::Wake),
-            "the place that is taken is soon free"
-        );
-        assert_eq!(places.woken(), Next::Run(5));
+        assert_eq!(places.submit(6), Ok(Need::Nothing), "one is on its way");
+        assert_eq!(places.started(), runs(5));
         assert_eq!(places.stop(), [6]);
         assert_eq!(places.done(), Next::End);
         assert_eq!(places.submit(7), Err((7, Refused::Stopped)));
     }
 
     #[test]
+    fn one_thread_at_a_time_is_woken_and_has_the_next_one_woken_for_what_it_leaves() {
+        let mut places = ThreadPlaces::new(Limits {
+            places: 4,
+            blocked: 1,
+            spare: 1,
+            queued: 9,
+        });
+        for work in 0..4 {
+            assert_eq!(places.submit(work), Ok(Need::Thread));
+            assert_eq!(places.started(), runs(work));
+        }
+        for _ in 0..4 {
+            assert_eq!(places.done(), Next::Wait);
+        }
+        assert_eq!(places.submit(4), Ok(Need::Wake));
+        for work in 5..9 {
+            assert_eq!(places.submit(work), Ok(Need::Nothing));
+        }
+        assert_eq!(places.started(), Next::Run(4, Need::Wake));
+        assert_eq!(places.done(), runs(5), "it is sooner than the one that was woken");
+        assert_eq!(places.started(), Next::Run(6, Need::Wake));
+        assert_eq!(places.done(), runs(7));
+        assert_eq!(places.done(), runs(8));
+        assert_eq!(places.started(), Next::Wait, "nothing is left for the third");
+        assert_eq!(places.submit(9), Ok(Need::Wake));
+    }
+
+    #[test]
     fn p11_a_function_that_waits_gives_its_place_back_and_goes_on_at_once() {
         let mut places = places(1);
         assert_eq!(places.submit(1), Ok(Need::Thread));
-        assert_eq!(places.started(), Next::Run(1));
+        assert_eq!(places.started(), runs(1));
         assert_eq!(places.submit(2), Ok(Need::Nothing));
         assert_eq!(places.block(), Some(Need::Thread));
-        assert_eq!(places.started(), Next::Run(2));
+        assert_eq!(places.started(), runs(2));
         assert_eq!(places.block(), None, "one function may wait");
         places.resume();
         assert_eq!(places.done(), Next::Spare, "one thread too many");
@@ -296,21 +315,21 @@ mod tests {
     fn a_spare_thread_takes_the_place_of_the_next_function_that_waits() {
         let mut places = places(1);
         assert_eq!(places.submit(1), Ok(Need::Thread));
-        assert_eq!(places.started(), Next::Run(1));
+        assert_eq!(places.started(), runs(1));
         assert_eq!(places.block(), Some(Need::Nothing));
         assert_eq!(places.submit(2), Ok(Need::Thread));
-        assert_eq!(places.started(), Next::Run(2));
+        assert_eq!(places.started(), runs(2));
         places.resume();
         assert_eq!(places.done(), Next::Spare);
         for work in 3..100 {
             assert_eq!(places.submit(work), Ok(Need::Nothing), "the place is taken");
             assert_eq!(places.block(), Some(Need::Rouse), "no thread is started");
-            assert_eq!(places.started(), Next::Run(work));
+            assert_eq!(places.started(), runs(work));
             places.resume();
             assert_eq!(places.done(), Next::Spare);
         }
         assert_eq!(places.submit(100), Ok(Need::Nothing));
-        assert_eq!(places.done(), Next::Run(100));
+        assert_eq!(places.done(), runs(100));
         assert!(places.stop().is_empty());
         assert_eq!(places.started(), Next::End, "the spare one");
         assert_eq!(places.done(), Next::End);
@@ -325,11 +344,11 @@ mod tests {
             queued: 9,
         });
         assert_eq!(places.submit(0), Ok(Need::Thread));
-        assert_eq!(places.started(), Next::Run(0));
+        assert_eq!(places.started(), runs(0));
         for work in 1..3 {
             assert_eq!(places.submit(work), Ok(Need::Nothing));
             assert_eq!(places.block(), Some(Need::Thread));
-            assert_eq!(places.started(), Next::Run(work));
+            assert_eq!(places.started(), runs(work));
         }
         places.resume();
         places.resume();
@@ -342,7 +361,7 @@ mod tests {
     fn led() -> ThreadPlaces<u8> {
         let mut places = places(2);
         assert_eq!(places.submit(1), Ok(Need::Thread));
-        assert_eq!(places.started(), Next::Run(1));
+        assert_eq!(places.started(), runs(1));
         assert_eq!(places.done(), Next::Wait);
         places.lead();
         places
@@ -353,22 +372,22 @@ mod tests {
         let mut places = led();
         places.looks();
         assert_eq!(places.submit(2), Ok(Need::Nothing), "it looks itself");
-        assert_eq!(places.submit(3), Ok(Need::Thread));
+        assert_eq!(places.submit(3), Ok(Need::Nothing));
         assert!(places.has_news());
-        assert_eq!(places.started(), Next::Run(2));
-        assert_eq!(places.started(), Next::Run(3));
+        assert_eq!(places.started(), Next::Run(2, Need::Thread));
+        assert_eq!(places.started(), runs(3));
     }
 
     #[test]
     fn the_thread_that_leads_is_woken_once_for_work_that_others_bring() {
         let mut places = led();
         assert_eq!(places.submit(2), Ok(Need::Nudge));
-        assert_eq!(places.submit(3), Ok(Need::Thread));
+        assert_eq!(places.submit(3), Ok(Need::Nothing));
         assert_eq!(places.submit(4), Ok(Need::Nothing));
         places.looks();
-        assert_eq!(places.started(), Next::Run(2));
-        assert_eq!(places.started(), Next::Run(3));
-        assert_eq!(places.done(), Next::Run(4));
+        assert_eq!(places.started(), Next::Run(2, Need::Thread));
+        assert_eq!(places.started(), runs(3));
+        assert_eq!(places.done(), runs(4));
     }
 
     #[test]
@@ -377,25 +396,21 @@ mod tests {
         assert_eq!(places.submit(1), Ok(Need::Thread));
         assert_eq!(places.not_started(), Err(vec![1]));
         assert_eq!(places.submit(2), Ok(Need::Thread));
-        assert_eq!(places.started(), Next::Run(2));
+        assert_eq!(places.started(), runs(2));
         assert_eq!(places.submit(3), Ok(Need::Thread));
         assert_eq!(places.not_started(), Ok(Need::Nothing));
-        assert_eq!(places.done(), Next::Run(3));
+        assert_eq!(places.done(), runs(3));
     }
 
     #[test]
     fn a_spare_thread_does_what_a_refused_thread_was_to_do() {
         let mut places = places(1);
         assert_eq!(places.submit(1), Ok(Need::Thread));
-        assert_eq!(places.started(), Next::Run(1));
+        assert_eq!(places.started(), runs(1));
         assert_eq!(places.block(), Some(Need::Nothing));
         assert_eq!(places.submit(2), Ok(Need::Thread));
         places.resume();
-        assert_eq!(
-            places.done(),
-            Next::Run(2),
-            "it is sooner than the thread that starts"
-        );
+        assert_eq!(places.done(), runs(2), "it is sooner than the thread that starts");
         assert_eq!(places.done(), Next::Spare);
         assert_eq!(
             places.submit(3),
@@ -403,7 +418,7 @@ mod tests {
             "the thread that starts does it"
         );
         assert_eq!(places.not_started(), Ok(Need::Rouse));
-        assert_eq!(places.started(), Next::Run(3));
+        assert_eq!(places.started(), runs(3));
     }
 
     #[test]
@@ -411,9 +426,9 @@ mod tests {
         for leads in [false, true] {
             let mut places = places(2);
             assert_eq!(places.submit(1), Ok(Need::Thread));
-            assert_eq!(places.started(), Next::Run(1));
+            assert_eq!(places.started(), runs(1));
             assert_eq!(places.submit(2), Ok(Need::Thread));
-            assert_eq!(places.done(), Next::Run(2));
+            assert_eq!(places.done(), runs(2));
             assert_eq!(places.done(), Next::Wait);
             if leads {
                 places.lead();
@@ -427,8 +442,7 @@ mod tests {
                 places.not_started(),
                 Ok(if leads { Need::Nudge } else { Need::Wake })
             );
-            let next = if leads { places.started() } else { places.woken() };
-            assert_eq!(next, Next::Run(3));
+            assert_eq!(places.started(), runs(3));
         }
     }
 
@@ -437,11 +451,11 @@ mod tests {
         for leads in [false, true] {
             let mut places = places(2);
             assert_eq!(places.submit(1), Ok(Need::Thread));
-            assert_eq!(places.started(), Next::Run(1));
+            assert_eq!(places.started(), runs(1));
             assert_eq!(places.block(), Some(Need::Nothing));
             for work in [2, 3] {
                 assert_eq!(places.submit(work), Ok(Need::Thread));
-                assert_eq!(places.started(), Next::Run(work));
+                assert_eq!(places.started(), runs(work));
             }
             assert_eq!(places.done(), Next::Wait);
             assert_eq!(places.done(), Next::Wait);
@@ -450,11 +464,11 @@ mod tests {
                 places.resume();
                 places.looks();
                 assert_eq!(places.submit(4), Ok(Need::Nothing), "it looks itself");
-                assert_eq!(places.started(), Next::Run(4));
+                assert_eq!(places.started(), runs(4));
             } else {
                 places.resume();
                 assert_eq!(places.submit(4), Ok(Need::Wake));
-                assert_eq!(places.woken(), Next::Run(4));
+                assert_eq!(places.started(), runs(4));
             }
         }
     }
