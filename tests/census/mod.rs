@@ -14,6 +14,16 @@ pub struct Census {
 }
 
 impl Census {
+    /// A census without the threads that run remote functions: how many of them there are while a runtime works, up to one for each
+    /// core and some more, is a matter of time.
+    pub fn beside_functions() -> Census {
+        let all = Census::take();
+        Census {
+            threads: all.threads.saturating_sub(executor_threads()),
+            ..all
+        }
+    }
+
     pub fn take() -> Census {
         let count = |path: &str| fs::read_dir(path).map(Iterator::count).unwrap_or(0);
         let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
@@ -28,6 +38,13 @@ impl Census {
                 .count(),
         }
     }
+}
+
+/// The number of threads of this process that run remote functions.
+fn executor_threads() -> usize {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| name.trim_end() == "selvedge-remote").count()
 }
 
 /// Children of a process, zombies included.

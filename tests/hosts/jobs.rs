@@ -1,11 +1,13 @@
 //! Jobs: other processes of this program join a running runtime, and leave it again.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use selvedge::hosts::{ConnectError, Cookie, CookieSource, DialIn, HandshakeError, LinkCause};
 use selvedge::prelude::*;
 use selvedge::{NotAllowed, RemoteError, SpawnError};
@@ -209,7 +211,10 @@ fn rinit_03_a_runtime_has_no_address_and_a_door_without_jobs_lets_none_in() -> R
     let door = DialIn::listen("127.0.0.1:0")?;
     let file = Invited::to(&runtime, &door);
     let cookie = CookieSource::File(file.0.clone());
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    // The socket has the port, and does not listen.
+    let deaf = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    bind(&deaf, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
+    let nobody = SocketAddr::try_from(getsockname(&deaf)?)?;
     let error = Runtime::connect(&nobody.to_string(), &cookie).unwrap_err();
     let ConnectError::Refused { error, .. } = error else {
         panic!("{error}")

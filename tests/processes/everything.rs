@@ -281,7 +281,7 @@ impl Tables {
         let objects = yard.runtime.objects();
         Tables {
             of_workers: of_workers.collect(),
-            census: Census::take(),
+            census: Census::beside_functions(),
             references: yard.runtime.references(),
             calls: yard.runtime.calls(),
             objects: (objects.objects.len(), objects.used_bytes, objects.waiting),

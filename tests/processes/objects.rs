@@ -157,7 +157,7 @@ fn a_store_is_made_by_the_first_large_value_and_leaves_nothing() -> Result<()> {
                 let there = runtime.call(reads::remote(&put).on(&worker)).wait()?;
                 assert_eq!(there, bytes as u64);
             }
-            Ok(settled(Census::take))
+            Ok(settled(Census::beside_functions))
         };
         work(100)?;
         let before = settled(Census::take);
