@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::io;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,9 @@ thread_local! {
     /// The lead that this thread has.
     static LED: Cell<*const Lead> = const { Cell::new(ptr::null()) };
 }
+
+/// The time after which a thread that has led is not expected to lead again soon: it has more to do than to send some hundred letters.
+const LATELY: Duration = Duration::from_millis(1);
 
 /// A link as the thread that leads sees it.
 pub(super) trait LedLink: Send + Sync {
@@ -62,6 +65,8 @@ pub(crate) struct Lead {
     /// Made with the first link.
     poll: OnceLock<LeadPoll>,
     is_taken: AtomicBool,
+    /// The number of times that a thread has taken the lead.
+    taken: AtomicU64,
     /// Whether the thread that leads sleeps in the system, or is about to.
     is_asleep: AtomicBool,
     /// Whether somebody has nudged since the last wait.
@@ -73,6 +78,10 @@ pub(crate) struct Lead {
 pub(super) struct LeadPlace {
     lead: Arc<Lead>,
     name: u64,
+    /// The number of times that the lead had been taken at the last look.
+    seen: u64,
+    /// The moment until which a thread has led lately.
+    until: Instant,
 }
 
 /// The right to lead. The drop gives it back.
@@ -110,7 +119,18 @@ impl Lead {
     pub(super) fn list(self: &Arc<Self>, link: Arc<dyn LedLink>) -> (LeadPlace, u64) {
         let name = self.links.lock().list(link);
         let lead = Arc::clone(self);
-        (LeadPlace { lead, name }, name)
+        // Relaxed: as in `LeadPlace::was_led_lately`.
+        let seen = lead.taken.load(Ordering::Relaxed);
+        let until = Instant::now();
+        (
+            LeadPlace {
+                lead,
+                name,
+                seen,
+                until,
+            },
+            name,
+        )
     }
 
     /// Sets the number of processes that may wait for each other. The thread that leads looks for bytes for a while before it sleeps,
@@ -131,6 +151,8 @@ impl Lead {
         if self.is_taken.swap(true, Ordering::Acquire) {
             return None;
         }
+        // Relaxed: `LeadPlace::was_led_lately` is a hint.
+        self.taken.fetch_add(1, Ordering::Relaxed);
         LED.set(ptr::from_ref(self));
         Some(Leading {
             lead: self,
@@ -295,6 +317,18 @@ impl Drop for Leading<'_> {
         LED.set(ptr::null());
         // Release: this thread has ended its wait.
         self.lead.is_taken.store(self.is_broken.get(), Ordering::Release);
+    }
+}
+
+impl LeadPlace {
+    /// Whether a thread has led a moment ago, as far as the calls of this can tell.
+    pub(super) fn was_led_lately(&mut self) -> bool {
+        // Relaxed: a hint.
+        let (taken, now) = (self.lead.taken.load(Ordering::Relaxed), Instant::now());
+        if std::mem::replace(&mut self.seen, taken) != taken {
+            self.until = now + LATELY;
+        }
+        now < self.until
     }
 }
 

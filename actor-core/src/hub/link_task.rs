@@ -21,7 +21,7 @@ pub(super) struct LinkTask {
     source: PeerSource,
     on_end: Option<OnLinkEnd>,
     /// The link's place in the list of the thread that leads.
-    _listed: LeadPlace,
+    listed: LeadPlace,
 }
 
 /// The timer of the task.
@@ -41,7 +41,7 @@ impl LinkTask {
             reader,
             source,
             on_end: Some(on_end),
-            _listed: listed,
+            listed,
         }
     }
 
@@ -65,7 +65,7 @@ impl LinkTask {
             }
             tokio::select! {
                 event = self.source.next(wait.for_room) => match event {
-                    Ok(SourceEvent::Bytes) => read(&self.reader).await,
+                    Ok(SourceEvent::Bytes) => read(&self.reader, &mut self.listed).await,
                     Ok(SourceEvent::Room) => link.has_room(),
                     Err(error) => drop(link.close(error.into())),
                 },
@@ -73,7 +73,7 @@ impl LinkTask {
                 () = timer.end(wait.until) => link.tick(),
                 () = link.woken() => {
                     if self.reader.take_left() {
-                        read(&self.reader).await;
+                        read(&self.reader, &mut self.listed).await;
                     }
                 }
             }
@@ -88,7 +88,11 @@ impl LinkTask {
 }
 
 /// Reads until nothing is left, not even the end of the stream. The thread's other tasks get their turn meanwhile.
-async fn read(reader: &PeerReader) {
+async fn read(reader: &PeerReader, listed: &mut LeadPlace) {
+    if listed.was_led_lately() {
+        // Whoever has led reads when it waits again. Without this, the task would take its core from it for each few letters.
+        thread::yield_now();
+    }
     if !reader.begin() {
         return;
     }
