@@ -119,6 +119,9 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
     let worker = runtime.worker("calls")?;
     let sleepy = Runtime::new().spin_limit(Duration::ZERO);
     let sleeper = sleepy.worker("sleeps")?;
+    // The servers are processes too, and would count among those that need a core.
+    let alone = Runtime::new();
+    let only = alone.worker("many")?;
     let folder = Folder::new()?;
     // A server occupies its worker.
     let serve = |name: &str, bytes| -> anyhow::Result<Blocking<UnixStream>> {
@@ -147,6 +150,11 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
     let parked_calls = Calls {
         runtime: &sleepy,
         worker: &sleeper,
+        ..calls
+    };
+    let many_calls = Calls {
+        runtime: &alone,
+        worker: &only,
         ..calls
     };
     let mut number = 0;
@@ -179,7 +187,7 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         limit_apart.push(measure_apart(budget, PAUSE, || small.ask())?);
         tokio_apart.push(measure_apart(budget, PAUSE, &mut ask_tokio)?);
         one_apart.push(measure_apart(budget, PAUSE, || calls.one())?);
-        in_flight.push(calls.many()?);
+        in_flight.push(many_calls.many()?);
     }
     for (mode, wait, found, limit) in [
         ("one", Wait::Auto, &one, &limit),
