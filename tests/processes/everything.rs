@@ -21,8 +21,9 @@ const WORKERS: usize = 3;
 const MIB: usize = 1 << 20;
 /// Less than what is put at a time, so that objects are spilled.
 const STORE_BYTES: u64 = 16 << 20;
-/// The memory that may come after the first quarter: caches of the allocator and of the kernel.
-const MORE_BYTES: u64 = 48 << 20;
+/// The memory that may come after the first quarter: what a process keeps for the next long bodies, 128 MiB at most, and caches of the allocator
+/// and of the kernel.
+const MORE_BYTES: u64 = (128 + 48) << 20;
 
 fn number_of(name: &str, default: u64) -> u64 {
     let given = std::env::var(name).ok();
