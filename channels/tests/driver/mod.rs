@@ -3,7 +3,7 @@
 //! `LD_LIBRARY_PATH=$(scripts/simulated-driver) cargo test -p selvedge-channels --features cuda`
 //!
 //! A test that finds no driver reports that and passes; with `REQUIRE_GPU=1` it fails.
-#![allow(dead_code, unsafe_code)] // each test binary uses only a part; the simulator is called by name
+#![allow(dead_code, unsafe_code, clippy::multiple_unsafe_ops_per_block)] // each test binary uses only a part; the driver is called by name
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::fs;
