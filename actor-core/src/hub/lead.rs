@@ -321,7 +321,7 @@ impl Drop for Leading<'_> {
 }
 
 impl LeadPlace {
-    /// Whether a thread has led a moment ago, as far as the calls of this can tell.
+    /// Whether a thread has taken the lead since the last call of this, or had done so at a call within the last millisecond.
     pub(super) fn was_led_lately(&mut self) -> bool {
         // Relaxed: a hint.
         let (taken, now) = (self.lead.taken.load(Ordering::Relaxed), Instant::now());
