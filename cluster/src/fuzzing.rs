@@ -168,8 +168,8 @@ pub fn hellos(bytes: &[u8]) {
         class: Class::Ordered,
         sequence: 0,
         acknowledged: 0,
-        head: bytes.to_vec(),
-        parts: Vec::new(),
+        head: bytes.into(),
+        parts: Vec::new().into(),
     };
     if let Ok(prefix) = frame.prefix(&FrameLimits::default()) {
         strangers(&[prefix.clone(), prefix].concat());
@@ -222,8 +222,8 @@ mod tests {
             class,
             sequence: numbers.1,
             acknowledged: numbers.2,
-            head,
-            parts,
+            head: head.into(),
+            parts: parts.into(),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Tests of the state of a link.
 
-use selvedge_cluster::frame::{Frame, HEADER_BYTES};
+use selvedge_cluster::frame::{Frame, HEADER_BYTES, Parts};
 
 use super::super::queue::CHUNK_BYTES_MAX;
 use super::super::tests::{SERVICE, letter, narrow, peer};
@@ -20,8 +20,8 @@ fn arriving(sequence: u64) -> ArrivedFrame {
         class: Class::Ordered,
         sequence,
         acknowledged: 0,
-        head: vec![1],
-        parts: Vec::new(),
+        head: [1][..].into(),
+        parts: Parts::new(),
     };
     ArrivedFrame::new(frame, 0)
 }

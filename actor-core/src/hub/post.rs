@@ -4,8 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use selvedge_cluster::frame::{Class, Service};
+use selvedge_cluster::frame::{Class, Head, Service};
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_cluster::session::Outcome;
 use serde::Serialize;
@@ -26,7 +25,7 @@ pub(crate) struct Letter {
     /// Letters of a service with the same stream keep their order even if one of them is long; others may overtake it.
     /// A letter that has arrived has none.
     pub(crate) stream: u64,
-    pub(crate) head: Bytes,
+    pub(crate) head: Head,
     pub(crate) body: Body,
 }
 
@@ -43,11 +42,11 @@ impl Letter {
     }
 }
 
-/// Encodes a head, mostly without memory but that of the result.
-fn encoded(head: &impl Serialize) -> Bytes {
+/// Encodes a head, mostly without memory of its own.
+fn encoded(head: &impl Serialize) -> Head {
     let mut space = [0; 128];
     match postcard::to_slice(head, &mut space) {
-        Ok(short) => Bytes::copy_from_slice(short),
+        Ok(short) => Head::from_slice(short),
         Err(_) => postcard::to_allocvec(head).unwrap_or_default().into(),
     }
 }

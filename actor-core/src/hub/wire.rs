@@ -119,7 +119,7 @@ impl ArrivedFrame {
             service,
             class: frame.class,
             stream: 0,
-            head: frame.head.into(),
+            head: frame.head,
             body: Bytes::from(body).into(),
         });
         let content = match frame.class {
@@ -175,7 +175,7 @@ mod tests {
                 service: Service(16),
                 class: Class::Ordered,
                 stream: 0,
-                head: head.into(),
+                head: head.as_bytes().into(),
                 body: body.into(),
             });
             let packet = Packet {

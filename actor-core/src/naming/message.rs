@@ -153,7 +153,7 @@ mod tests {
         assert!(!is_one(hold(), &[]) && !is_one(hold(), &[lent, lent]) && !is_one(hold(), &[keep]));
         assert!(!is_one(NameMessage::Recall, &[lent]));
         let mut cut = hold().letter(vec![lent]);
-        cut.head = cut.head.slice(..cut.head.len() - 1);
+        cut.head.pop();
         assert_eq!(NameMessage::of(&cut), None);
     }
 

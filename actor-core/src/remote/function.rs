@@ -5,7 +5,7 @@
 
 use std::future::Future;
 use std::marker::PhantomData;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
@@ -71,6 +71,8 @@ pub struct FunctionEntry {
     pub error: fn() -> Option<&'static ErrorCodec>,
     /// The facts that `#[remote(..)]` tells.
     pub facts: FunctionFacts,
+    /// The function's number, once somebody has asked for it.
+    id: OnceLock<FunctionId>,
     is_async: bool,
     encode: fn(&Arguments) -> Result<Body, Failure>,
     store: fn(Arguments, &mut ArgumentStore<'_>) -> Result<Arguments, Failure>,
@@ -196,6 +198,7 @@ impl<A: ArgumentTuple<Passed = P>, P: Wire> TypedEntry<A, P> {
             place,
             error,
             facts: FunctionFacts::NONE,
+            id: OnceLock::new(),
             is_async: F::IS_ASYNC,
             encode: |arguments| arguments.encoded::<P>(const { &Traits::WIRE }),
             store: |arguments, store| {
@@ -289,9 +292,7 @@ impl FunctionEntry {
 
     /// The function's number.
     pub(crate) fn id(&self) -> FunctionId {
-        let table = table();
-        let known = table.numbers.get(&std::ptr::from_ref(self).addr());
-        known.copied().unwrap_or_else(|| number(&self.key()))
+        *self.id.get_or_init(|| number(&self.key()))
     }
 }
 
@@ -307,6 +308,7 @@ fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Runni
         Ok(passed) => passed,
         Err(failure) => return Running::Done(Err(FunctionFault::Arguments(failure))),
     };
+    let are_there = F::Arguments::are_there(&passed);
     let resolved = F::Arguments::resolved(passed);
     let begun = async move {
         let resolved = resolved.await;
@@ -325,16 +327,26 @@ fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Runni
             returned::<F>(result, kind, wants)
         }));
     }
-    let mut ended = Box::pin(async move {
+    let ended = async move {
         let result = match begun.await? {
             Ok(Begun::Done(result)) => result,
             Ok(Begun::Future(_)) => Err(Failure::Internal("a future of a function that blocks".to_owned())),
             Err(failure) => Err(failure),
         };
         returned::<F>(result, kind, wants)
-    });
-    // Most arguments are there already. Whoever waits for the others polls again, with a waker.
-    match ended.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    };
+    let mut context = Context::from_waker(Waker::noop());
+    if are_there {
+        return Running::Done(match pin!(ended).poll(&mut context) {
+            Poll::Ready(ended) => ended,
+            Poll::Pending => Err(FunctionFault::Failed(Failure::Internal(
+                "a function that blocks waits for arguments that are there".to_owned(),
+            ))),
+        });
+    }
+    // Whoever waits for the others polls again, with a waker.
+    let mut ended = Box::pin(ended);
+    match ended.as_mut().poll(&mut context) {
         Poll::Ready(ended) => Running::Done(ended),
         Poll::Pending => Running::Resolving(ended),
     }
@@ -353,32 +365,14 @@ fn returned<F: RemoteBody>(result: Result<F::Output, Failure>, kind: ArgumentsKi
     returned.map_err(FunctionFault::Failed)
 }
 
-/// The functions by number, and the numbers by the address of the entry.
-struct Table {
-    functions: IdMap<FunctionId, &'static FunctionEntry>,
-    numbers: IdMap<usize, FunctionId>,
-}
-
-fn table() -> &'static Table {
-    static TABLE: OnceLock<Table> = OnceLock::new();
-    TABLE.get_or_init(|| {
-        let numbered = || {
-            FUNCTIONS
-                .iter()
-                .map(|function| (number(&function.key()), *function))
-        };
-        Table {
-            functions: numbered().collect(),
-            numbers: numbered()
-                .map(|(id, function)| (std::ptr::from_ref(function).addr(), id))
-                .collect(),
-        }
-    })
-}
-
 /// Finds a function of this program.
 pub(crate) fn find_function(id: FunctionId) -> Option<&'static FunctionEntry> {
-    table().functions.get(&id).copied()
+    static FUNCTIONS_BY_ID: OnceLock<IdMap<FunctionId, &'static FunctionEntry>> = OnceLock::new();
+    let functions = FUNCTIONS_BY_ID.get_or_init(|| {
+        let numbered = FUNCTIONS.iter().map(|function| (function.id(), *function));
+        numbered.collect()
+    });
+    functions.get(&id).copied()
 }
 
 /// The largest number of names that a process tells of its functions.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use crossbeam_channel::Sender;
 use parking_lot::Mutex;
-use selvedge_cluster::frame::{Class, Service};
+use selvedge_cluster::frame::{Class, Head, Service};
 use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_cluster::session::Outcome;
@@ -47,7 +47,7 @@ pub(crate) fn letter(is_sign_of_life: bool, head: &[u8], body: impl Into<Body>) 
         service: WORDS,
         class: Class::Ordered,
         stream: if is_sign_of_life { SIGNS_OF_LIFE } else { ORDINARY },
-        head: Bytes::copy_from_slice(head),
+        head: Head::from_slice(head),
         body: body.into(),
     }
 }

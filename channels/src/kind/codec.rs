@@ -7,7 +7,7 @@ use super::record::{RecordsIn, RecordsOut};
 use super::recorded::{RecordReader, RecordWriter};
 use crate::error::{ChannelError, DecodeError, EncodeError};
 use crate::payload::{
-    EncodedSegment, Seen, Wire, decode, decode_in_place, decode_kept, encode, has_records, survey, way_of,
+    EncodedSegments, Seen, Wire, decode, decode_in_place, decode_kept, encode, has_records, survey, way_of,
 };
 use crate::shared::SharedWriter;
 
@@ -16,7 +16,7 @@ pub struct Codec<T> {
     /// Encodes a value into bytes of its own.
     pub encode: fn(&T) -> Result<Vec<u8>, EncodeError>,
     /// Encodes a value into segments, which share the bytes of its long tensors.
-    pub encode_segments: fn(&T) -> Result<Vec<EncodedSegment>, EncodeError>,
+    pub encode_segments: fn(&T) -> Result<EncodedSegments, EncodeError>,
     /// Decodes a value.
     pub decode: fn(&[u8]) -> Result<T, DecodeError>,
     /// Decodes a value whose long tensors are views of the bytes, as [`decode_kept`] does.

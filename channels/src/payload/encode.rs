@@ -4,6 +4,8 @@ use std::any::{Any, type_name};
 use std::mem::needs_drop;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::bytes64::Bytes64;
 use super::codec::{
     ByteSink, LEVELS_MAX, SerdeError, Shape, Stop, ValueWriter, Way, arrives, say_named, way_of,
@@ -35,6 +37,9 @@ enum Parts<'a> {
 
 /// The minimum length of bytes that an [`EncodedSegment`] shares, in bytes: fewer are copied in less time.
 const SHARED_MIN: usize = 16 << 10;
+
+/// The segments of an encoded value, in order. Most values have one.
+pub type EncodedSegments = SmallVec<[EncodedSegment; 1]>;
 
 /// A stretch of an encoded value: bytes of its own, or those of a tensor, which are shared.
 pub struct EncodedSegment(Stretch);
@@ -367,10 +372,10 @@ impl<'a> Encoded<'a> {
     ///
     /// # Errors
     /// [`EncodeError::TooLarge`] when the head is too long for the payload format.
-    pub fn into_segments(mut self) -> Result<Vec<EncodedSegment>, EncodeError> {
+    pub fn into_segments(mut self) -> Result<EncodedSegments, EncodeError> {
         let (head_len, count) = (self.head.as_slice().len(), self.count());
         let prefix = prefix(head_len, count, self.form).ok_or(EncodeError::TooLarge)?;
-        let mut segments = Vec::new();
+        let mut segments = EncodedSegments::new();
         let before = length_at(count) + head_len + PART_ALIGN;
         let mut own = Vec::with_capacity(self.len_bytes().min(before.max(SHARED_MIN)));
         own.extend_from_slice(&prefix);

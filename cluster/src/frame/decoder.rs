@@ -1,9 +1,9 @@
 //! The incremental decoder of frames.
 
-use smallvec::SmallVec;
+use smallvec::{Array, SmallVec};
 
 use super::header::word;
-use super::{Frame, FrameError, FrameLimits, HEADER_BYTES, Header};
+use super::{Frame, FrameError, FrameLimits, HEADER_BYTES, Head, Header, Parts};
 
 /// The memory of a part that is being read.
 pub trait PartMemory: Sized {
@@ -62,7 +62,7 @@ pub struct Decoder<P = Vec<u8>> {
     /// The section that is being read.
     section: Section<P>,
     /// The bytes of the header or the table so far.
-    bytes: Vec<u8>,
+    bytes: SmallVec<[u8; HEADER_BYTES]>,
     /// The frame so far.
     frame: Option<Frame<P>>,
     /// The error that ended the stream.
@@ -77,7 +77,7 @@ type Lengths = SmallVec<[u64; 2]>;
 enum Section<P> {
     Header,
     /// With the bytes of the head so far.
-    Head(Header, Vec<u8>),
+    Head(Header, Head),
     Table(Header),
     /// Lengths of the parts that have not begun.
     Parts(Lengths),
@@ -91,7 +91,7 @@ impl<P: PartMemory> Decoder<P> {
         Decoder {
             limits,
             section: Section::Header,
-            bytes: Vec::new(),
+            bytes: SmallVec::new(),
             frame: None,
             failed: None,
         }
@@ -158,15 +158,15 @@ impl<P: PartMemory> Decoder<P> {
     pub fn held_bytes(&self) -> usize {
         let frame = self.frame.as_ref().map_or(0, |frame| {
             let parts: usize = frame.parts.iter().map(P::held_bytes).sum();
-            frame.head.capacity() + parts + frame.parts.capacity() * size_of::<P>()
+            held(&frame.head) + parts + held(&frame.parts)
         });
         let parts = match &self.section {
             Section::Parts(lengths) => held(lengths),
             Section::Part(part, _, lengths) => part.held_bytes() + held(lengths),
-            Section::Head(_, head) => head.capacity(),
+            Section::Head(_, head) => held(head),
             Section::Header | Section::Table(_) => 0,
         };
-        self.bytes.capacity() + frame + parts
+        held(&self.bytes) + frame + parts
     }
 
     fn advance(
@@ -179,7 +179,7 @@ impl<P: PartMemory> Decoder<P> {
                 return Ok(None);
             }
             self.section = match std::mem::replace(&mut self.section, Section::Header) {
-                Section::Header => Section::Head(self.header()?, Vec::new()),
+                Section::Header => Section::Head(self.header()?, Head::new()),
                 Section::Head(header, head) => {
                     if let Some(frame) = &mut self.frame {
                         frame.head = head;
@@ -218,34 +218,38 @@ impl<P: PartMemory> Decoder<P> {
             class: header.class,
             sequence: header.sequence,
             acknowledged: header.acknowledged,
-            head: Vec::new(),
-            parts: Vec::new(),
+            head: Head::new(),
+            parts: Parts::new(),
         });
         Ok(header)
     }
 
     /// Takes bytes of the section that is being read. Returns whether the section is complete.
     fn fill(&mut self, input: &mut &[u8]) -> bool {
-        let (bytes, length) = match &mut self.section {
-            Section::Header => (&mut self.bytes, HEADER_BYTES),
-            Section::Head(header, head) => (head, header.head_bytes as usize),
-            Section::Table(header) => (&mut self.bytes, 8 * header.parts as usize),
-            Section::Parts(_) => return true,
+        match &mut self.section {
+            Section::Header => gather(&mut self.bytes, HEADER_BYTES, input),
+            Section::Head(header, head) => gather(head, header.head_bytes as usize, input),
+            Section::Table(header) => gather(&mut self.bytes, 8 * header.parts as usize, input),
+            Section::Parts(_) => true,
             Section::Part(part, missing, _) => {
                 let taken = take(input, *missing);
                 part.put(taken);
                 *missing -= taken.len();
-                return *missing == 0;
+                *missing == 0
             }
-        };
-        let taken = take(input, length - bytes.len());
-        if bytes.is_empty() {
-            // Mostly the section is there as a whole.
-            bytes.reserve_exact(taken.len());
         }
-        bytes.extend_from_slice(taken);
-        bytes.len() == length
     }
+}
+
+/// Takes bytes until there are `length`; returns whether there are.
+fn gather<A: Array<Item = u8>>(bytes: &mut SmallVec<A>, length: usize, input: &mut &[u8]) -> bool {
+    let taken = take(input, length - bytes.len());
+    match bytes.is_empty() {
+        // Mostly the section is there as a whole.
+        true => *bytes = SmallVec::from_slice(taken),
+        false => bytes.extend_from_slice(taken),
+    }
+    bytes.len() == length
 }
 
 /// Takes up to `most` bytes from the front of `input`.
@@ -255,10 +259,10 @@ fn take<'a>(input: &mut &'a [u8], most: usize) -> &'a [u8] {
     taken
 }
 
-/// The bytes of memory that lengths take beside the decoder.
-fn held(lengths: &Lengths) -> usize {
-    match lengths.spilled() {
-        true => lengths.capacity() * size_of::<u64>(),
+/// The bytes of memory that a vector takes beside the decoder.
+fn held<A: Array>(vector: &SmallVec<A>) -> usize {
+    match vector.spilled() {
+        true => vector.capacity() * size_of::<A::Item>(),
         false => 0,
     }
 }

@@ -230,8 +230,8 @@ mod tests {
             class: Class::Chunk,
             sequence,
             acknowledged: 0,
-            head,
-            parts: vec![body.to_vec()],
+            head: head.into(),
+            parts: [body.to_vec()].into(),
         }
     }
 

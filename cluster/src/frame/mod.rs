@@ -30,10 +30,18 @@ mod error;
 mod header;
 mod joiner;
 
+use smallvec::SmallVec;
+
 pub use decoder::{Decoder, PartMemory};
 pub use error::FrameError;
 pub use header::{Class, HEADER_BYTES, Header, Service};
 pub use joiner::{CHUNK_HEAD_BYTES, Joiner, LongMessage, chunk_head};
+
+/// The encoded part of a frame. A short one needs no memory of its own.
+pub type Head = SmallVec<[u8; 24]>;
+
+/// The raw parts of a frame. Most frames have one.
+pub type Parts<P> = SmallVec<[P; 1]>;
 
 /// The limits of a frame. A frame above a limit is refused by the writer and by the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,12 +81,12 @@ impl Default for FrameLimits {
 /// # fn main() -> Result<(), selvedge_cluster::frame::FrameError> {
 /// let frame = Frame {
 ///     service: Service(7), class: Class::Ordered, sequence: 1, acknowledged: 0,
-///     head: vec![1, 2], parts: vec![&b"part"[..]],
+///     head: [1, 2][..].into(), parts: [&b"part"[..]].into_iter().collect(),
 /// };
 /// let mut bytes = frame.prefix(&FrameLimits::default())?;
 /// bytes.extend_from_slice(frame.parts[0]); // or one vectored write
 /// let read = Decoder::<Vec<u8>>::new(FrameLimits::default()).decode(&mut &bytes[..])?;
-/// assert_eq!(read.map(|read| read.parts), Some(vec![b"part".to_vec()]));
+/// assert_eq!(read.map(|read| read.parts.to_vec()), Some(vec![b"part".to_vec()]));
 /// # Ok(())
 /// # }
 /// ```
@@ -93,9 +101,9 @@ pub struct Frame<P = Vec<u8>> {
     /// The last sequence number that the writer has delivered.
     pub acknowledged: u64,
     /// The encoded part.
-    pub head: Vec<u8>,
+    pub head: Head,
     /// The raw parts.
-    pub parts: Vec<P>,
+    pub parts: Parts<P>,
 }
 
 impl<P: AsRef<[u8]>> Frame<P> {

@@ -48,7 +48,7 @@ pub(crate) use cookie_text::wipe;
 pub use error::HandshakeError;
 pub use message::{Hello, Role, Welcome};
 
-use crate::frame::{Class, Decoder, Frame, FrameLimits, HEADER_BYTES, Service};
+use crate::frame::{Class, Decoder, Frame, FrameLimits, HEADER_BYTES, Parts, Service};
 use cookie::Side;
 use message::Message;
 
@@ -163,7 +163,7 @@ impl Handshake {
         }
         let message = postcard::from_bytes(&frame.head).map_err(|_| HandshakeError::Unexpected)?;
         match (std::mem::replace(&mut self.expected, Expected::Nothing), message) {
-            (Expected::Hello, Message::Hello(hello)) => self.hear_hello(hello, frame.head),
+            (Expected::Hello, Message::Hello(hello)) => self.hear_hello(hello, frame.head.into_vec()),
             (Expected::Proof(hello), Message::Proof(proof)) => {
                 self.verify(Side::Dialer, &[], &proof)?;
                 self.identity.hello.check(&hello)?;
@@ -263,8 +263,8 @@ fn encode(message: &Message) -> Result<(Vec<u8>, Vec<u8>), HandshakeError> {
         class: Class::Ordered,
         sequence: 0,
         acknowledged: 0,
-        head,
-        parts: Vec::new(),
+        head: head.into(),
+        parts: Parts::new(),
     };
     let limits = FrameLimits {
         head_bytes_max: match message {
@@ -274,7 +274,7 @@ fn encode(message: &Message) -> Result<(Vec<u8>, Vec<u8>), HandshakeError> {
         },
         ..FrameLimits::HANDSHAKE
     };
-    Ok((frame.prefix(&limits)?, frame.head))
+    Ok((frame.prefix(&limits)?, frame.head.into_vec()))
 }
 
 #[cfg(test)]

@@ -160,8 +160,8 @@ fn more_than_4_kib_are_not_read_of_a_stranger() {
             class: Class::Ordered,
             sequence: 0,
             acknowledged: 0,
-            head: postcard::to_stdvec(message).unwrap(),
-            parts: Vec::new(),
+            head: postcard::to_stdvec(message).unwrap().into(),
+            parts: Parts::new(),
         };
         frame.prefix(&FrameLimits::HANDSHAKE).unwrap()
     };

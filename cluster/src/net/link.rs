@@ -51,7 +51,7 @@ impl Link {
     /// tokio::spawn(writer.run());
     /// let frame = Frame {
     ///     service: Service(7), class: Class::Ordered, sequence: 1, acknowledged: 0,
-    ///     head: vec![1], parts: vec![b"part".to_vec()],
+    ///     head: [1][..].into(), parts: [b"part".to_vec()].into(),
     /// };
     /// sender.try_send(frame.clone())?;
     /// let (_, mut reader, _writer) = far?.frames::<Vec<u8>>(FrameSettings::default());

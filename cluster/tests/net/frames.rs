@@ -142,7 +142,7 @@ fn a_frame_above_a_limit_is_given_back() {
     run(async {
         let ((sender, _reader, _writer), _far) = frames(7, 1000).await;
         let long = Frame {
-            head: vec![0; 2 << 20],
+            head: vec![0; 2 << 20].into(),
             ..frame(1, vec![])
         };
         let refused = sender.send(long.clone()).await.unwrap_err();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use selvedge_cluster::frame::{Class, Frame, FrameError, FrameLimits, HEADER_BYTES, Service};
+use selvedge_cluster::frame::{Class, Frame, FrameError, FrameLimits, HEADER_BYTES, Parts, Service};
 use selvedge_cluster::handshake::{BYTES_MAX, Handshake, HandshakeError, Role, Step, TIME_MAX};
 use selvedge_cluster::net::{Bridge, Halves, LinkCause, Listener, Tcp, Transport, dial};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -38,8 +38,8 @@ async fn said(transport: &dyn Transport, bytes: &[u8]) -> LinkCause {
 /// A frame of the handshake with this head.
 fn of_handshake(head: Vec<u8>) -> Vec<u8> {
     let (service, class) = (Service::HANDSHAKE, Class::Ordered);
-    let (sequence, acknowledged, parts) = (0, 0, Vec::<Vec<u8>>::new());
-    let frame = Frame {
+    let (sequence, acknowledged, head, parts) = (0, 0, head.into(), Parts::new());
+    let frame = Frame::<Vec<u8>> {
         service,
         class,
         sequence,

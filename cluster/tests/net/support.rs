@@ -110,8 +110,8 @@ pub(crate) fn frame(number: u64, part: Vec<u8>) -> Frame {
         class: Class::Ordered,
         sequence: number,
         acknowledged: 0,
-        head: vec![1, 2],
-        parts: vec![part],
+        head: [1, 2][..].into(),
+        parts: [part].into(),
     }
 }
 

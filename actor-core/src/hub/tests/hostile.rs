@@ -115,8 +115,8 @@ fn chunk(sequence: u64, head: Vec<u8>, body: &[u8]) -> Vec<u8> {
         class: Class::Chunk,
         sequence,
         acknowledged: 0,
-        head,
-        parts: vec![body],
+        head: head.into(),
+        parts: [body].into(),
     };
     let prefix = frame.prefix(&FrameLimits::default()).unwrap();
     [&prefix, body].concat()

@@ -20,8 +20,8 @@ pub(super) fn frame(sender: u16, number: u64, head: Vec<u8>, parts: Vec<Vec<u8>>
         class: Class::Ordered,
         sequence: number,
         acknowledged: 0,
-        head,
-        parts,
+        head: head.into(),
+        parts: parts.into(),
     }
 }
 
@@ -100,7 +100,7 @@ pub fn frames_of_concurrent_senders_do_not_mix<T: Transport>(make: &impl Fn() ->
             let number = usize::from(read.service.0);
             assert_eq!(read.sequence, next[number], "the order of sender {number}");
             next[number] += 1;
-            assert_eq!(read.head, read.sequence.to_le_bytes());
+            assert_eq!(read.head[..], read.sequence.to_le_bytes());
             assert_eq!(read.parts[0].len(), (read.sequence as usize * 97 + number) % 9000);
             assert!(read.parts[0].iter().all(|byte| usize::from(*byte) == number));
         }

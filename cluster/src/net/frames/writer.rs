@@ -8,6 +8,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::end::SharedEnd;
+use crate::frame::Parts;
 use crate::net::error::{LinkCause, LinkError};
 use crate::net::transport::WriteHalf;
 
@@ -18,12 +19,12 @@ const SLICES_MAX: usize = 64;
 /// A frame on its way out, with the room that it takes in the queue.
 pub(super) struct QueuedFrame<P> {
     prefix: Vec<u8>,
-    parts: Vec<P>,
+    parts: Parts<P>,
     _room: OwnedSemaphorePermit,
 }
 
 impl<P> QueuedFrame<P> {
-    pub(super) fn new(prefix: Vec<u8>, parts: Vec<P>, room: OwnedSemaphorePermit) -> Self {
+    pub(super) fn new(prefix: Vec<u8>, parts: Parts<P>, room: OwnedSemaphorePermit) -> Self {
         QueuedFrame {
             prefix,
             parts,
@@ -31,7 +32,7 @@ impl<P> QueuedFrame<P> {
         }
     }
 
-    pub(super) fn into_parts(self) -> Vec<P> {
+    pub(super) fn into_parts(self) -> Parts<P> {
         self.parts
     }
 }

@@ -134,8 +134,8 @@ fn numbered(number: u64, bytes: usize) -> Frame {
         class: Class::Ordered,
         sequence: number,
         acknowledged: 0,
-        head: number.to_le_bytes().to_vec(),
-        parts: vec![part.collect()],
+        head: number.to_le_bytes()[..].into(),
+        parts: [part.collect()].into_iter().collect(),
     }
 }
 

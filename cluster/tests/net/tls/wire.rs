@@ -78,7 +78,7 @@ async fn exchange(link: Link, content: &[u8; 32], expected: &[u8; 32]) {
     drop(sender);
     let (written, read) = join!(writer.run(), reader.next());
     written.unwrap();
-    assert_eq!(read.unwrap().unwrap().parts, [expected.to_vec()]);
+    assert_eq!(read.unwrap().unwrap().parts[..], [expected.to_vec()]);
     assert_eq!(reader.next().await.unwrap(), None);
 }
 
