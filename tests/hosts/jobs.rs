@@ -421,10 +421,10 @@ fn rinit_04_jobs_that_come_and_go_leave_nothing() -> Result<()> {
 /// Does some work again and again, and looks whether each time leaves nothing.
 pub(crate) fn leaves_nothing(work: impl Fn() -> Result<()>) -> Result<()> {
     work()?;
-    let before = settled(Census::take);
+    let before = settled(Census::beside_functions);
     for _ in 0..5 {
         work()?;
     }
-    assert_eq!(wait_until(&before, Census::take), before);
+    assert_eq!(wait_until(&before, Census::beside_functions), before);
     Ok(())
 }
