@@ -12,6 +12,12 @@ const ENV_ALONE: &str = "SELVEDGE_TEST_ALONE";
 /// function of that test, because the name of its type tells the name of the test.
 pub fn alone<T: FnOnce() -> Result<()>>(body: T) -> Result<()> {
     if std::env::var_os(ENV_ALONE).is_some() {
+        // In a build with tokio's signals, the first runtime makes two descriptors that stay as long as the process.
+        drop(
+            tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?,
+        );
         return body();
     }
     let (_, path) = type_name::<T>().split_once("::").expect("a path in this crate");
