@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::frame::{Class, Decoder, Frame, FrameLimits, Joiner, Service};
+use crate::frame::{Class, Decoder, Frame, FrameLimits, Joiner, Parts, Service};
 use crate::handshake::{Cookie, Handshake, Hello, Identity, Role};
 use crate::peer::{Incarnation, Peer, ProcessId};
 use crate::session::{Content, Output, Packet, Session, SessionSettings};
@@ -169,7 +169,7 @@ pub fn hellos(bytes: &[u8]) {
         sequence: 0,
         acknowledged: 0,
         head: bytes.into(),
-        parts: Vec::new().into(),
+        parts: Parts::new(),
     };
     if let Ok(prefix) = frame.prefix(&FrameLimits::default()) {
         strangers(&[prefix.clone(), prefix].concat());

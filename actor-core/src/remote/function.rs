@@ -5,7 +5,7 @@
 
 use std::future::Future;
 use std::marker::PhantomData;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
@@ -308,7 +308,6 @@ fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Runni
         Ok(passed) => passed,
         Err(failure) => return Running::Done(Err(FunctionFault::Arguments(failure))),
     };
-    let are_there = F::Arguments::are_there(&passed);
     let resolved = F::Arguments::resolved(passed);
     let begun = async move {
         let resolved = resolved.await;
@@ -327,26 +326,16 @@ fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Runni
             returned::<F>(result, kind, wants)
         }));
     }
-    let ended = async move {
+    let mut ended = Box::pin(async move {
         let result = match begun.await? {
             Ok(Begun::Done(result)) => result,
             Ok(Begun::Future(_)) => Err(Failure::Internal("a future of a function that blocks".to_owned())),
             Err(failure) => Err(failure),
         };
         returned::<F>(result, kind, wants)
-    };
-    let mut context = Context::from_waker(Waker::noop());
-    if are_there {
-        return Running::Done(match pin!(ended).poll(&mut context) {
-            Poll::Ready(ended) => ended,
-            Poll::Pending => Err(FunctionFault::Failed(Failure::Internal(
-                "a function that blocks waits for arguments that are there".to_owned(),
-            ))),
-        });
-    }
-    // Whoever waits for the others polls again, with a waker.
-    let mut ended = Box::pin(ended);
-    match ended.as_mut().poll(&mut context) {
+    });
+    // Most arguments are there already. Whoever waits for the others polls again, with a waker.
+    match ended.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(ended) => Running::Done(ended),
         Poll::Pending => Running::Resolving(ended),
     }

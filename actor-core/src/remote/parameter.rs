@@ -27,11 +27,6 @@ pub trait Parameter: Send + Sized + 'static {
     /// The argument on its way.
     type Passed: Wire;
 
-    /// Whether the argument is there, so that nobody waits for it.
-    fn is_there(_: &Self::Passed) -> bool {
-        false
-    }
-
     /// The argument, as soon as it is there.
     fn resolved(passed: Self::Passed) -> impl Future<Output = Result<Self, Failure>> + Send + 'static;
 
@@ -54,10 +49,6 @@ pub trait Parameter: Send + Sized + 'static {
 #[diagnostic::do_not_recommend]
 impl<T: Wire> Parameter for T {
     type Passed = Argument<T>;
-
-    fn is_there(passed: &Argument<T>) -> bool {
-        matches!(passed, Argument::Value(_))
-    }
 
     async fn resolved(passed: Argument<T>) -> Result<T, Failure> {
         match passed {
@@ -121,9 +112,6 @@ pub trait ArgumentTuple: Send + Sized {
     /// The arguments on their way.
     type Passed: Wire;
 
-    /// Whether all arguments are there, so that nobody waits for them.
-    fn are_there(passed: &Self::Passed) -> bool;
-
     /// The arguments, as soon as all of them are there.
     ///
     /// # Errors
@@ -146,10 +134,6 @@ macro_rules! tuples {
         #[allow(non_snake_case, reason = "a name for the type and for the value")]
         impl<$($name: Parameter),*> ArgumentTuple for ($($name,)*) {
             type Passed = ($($name::Passed,)*);
-
-            fn are_there(($($name,)*): &Self::Passed) -> bool {
-                true $(&& $name::is_there($name))*
-            }
 
             async fn resolved(($($name,)*): Self::Passed) -> Result<Self, Failure> {
                 Ok(($($name::resolved($name).await?,)*))

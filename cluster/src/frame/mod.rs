@@ -81,7 +81,7 @@ impl Default for FrameLimits {
 /// # fn main() -> Result<(), selvedge_cluster::frame::FrameError> {
 /// let frame = Frame {
 ///     service: Service(7), class: Class::Ordered, sequence: 1, acknowledged: 0,
-///     head: [1, 2][..].into(), parts: [&b"part"[..]].into_iter().collect(),
+///     head: [1, 2][..].into(), parts: [&b"part"[..]].into(),
 /// };
 /// let mut bytes = frame.prefix(&FrameLimits::default())?;
 /// bytes.extend_from_slice(frame.parts[0]); // or one vectored write

@@ -135,7 +135,7 @@ fn numbered(number: u64, bytes: usize) -> Frame {
         sequence: number,
         acknowledged: 0,
         head: number.to_le_bytes()[..].into(),
-        parts: [part.collect()].into_iter().collect(),
+        parts: [part.collect::<Vec<u8>>()].into(),
     }
 }
 
