@@ -20,9 +20,12 @@
     doc = "[`device`]: memory, streams and events of NVIDIA's devices, and channels of tensors that stay there."
 )]
 
-// loom has no shared memory: its models run the ring, the doorbell and the waits on the heap.
+// loom has no shared memory: its models run the ring, the doorbell, the waits and the words of arrays on the heap.
 #[cfg(not(loom))]
 pub mod array;
+#[cfg(loom)]
+#[path = "array/in_use.rs"]
+pub mod array_in_use;
 #[cfg(not(loom))]
 pub mod byte_ring;
 #[cfg(not(loom))]

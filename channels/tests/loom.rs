@@ -11,9 +11,13 @@
     clippy::indexing_slicing
 )] // a test may panic
 
+use std::convert::Infallible;
+
+use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
+use selvedge_channels::array_in_use::{Slots, UseWords, begin_part, begin_view, end_part, end_view};
 use selvedge_channels::{CorePermit, Doorbell, OnBehalf, Summons, Waiting, ring};
 
 fn model(scenario: impl Fn() + Send + Sync + 'static) {
@@ -412,4 +416,101 @@ fn permit_03_who_died_with_a_permit_or_lost_it_does_not_disturb_the_next_holder(
         assert_eq!(taken.iter().flatten().count(), 1);
         assert!(permit.is_held(held));
     });
+}
+
+/// The words of an array of two slots, and one of its elements.
+struct Array {
+    words: [(AtomicU64, AtomicU64); 2],
+    element: UnsafeCell<()>,
+}
+
+impl Slots for Array {
+    type Error = Infallible;
+
+    fn count(&self) -> usize {
+        self.words.len()
+    }
+
+    fn words(&self, slot: usize) -> Result<UseWords<'_>, Infallible> {
+        let (views, claim) = &self.words[slot];
+        Ok(UseWords { views, claim })
+    }
+
+    fn living(&self, slot: usize) -> Result<Option<u32>, Infallible> {
+        Ok(Some(slot as u32))
+    }
+}
+
+impl Array {
+    /// Writes the element as the owner of a part does, unless that is refused.
+    fn write(&self, slot: usize) {
+        if begin_part(self, slot).is_ok() {
+            // Loom reports an access beside another one.
+            self.element.with_mut(|_| ());
+            end_part(self, slot);
+        }
+    }
+
+    /// Reads the element as a view does, unless that is refused. Views read and write by atomics, which may meet.
+    fn view(&self, slot: usize) {
+        if begin_view(self, slot).is_ok() {
+            self.element.with(|_| ());
+            end_view(self, slot);
+        }
+    }
+}
+
+/// Lets all of them use one array at a time, the first one in this thread. Loom reports an element that is written while another thread
+/// looks at it, or after a use that does not happen before.
+fn uses(preemptions: usize, uses: &'static [fn(&Array)]) {
+    model_bounded(preemptions, move || {
+        let array = Arc::new(Array {
+            words: Default::default(),
+            element: UnsafeCell::new(()),
+        });
+        let [here, others @ ..] = uses else { return };
+        let threads: Vec<_> = others
+            .iter()
+            .map(|used| {
+                let array = Arc::clone(&array);
+                thread::spawn(move || used(&array))
+            })
+            .collect();
+        here(&array);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let free = |(views, claim): &(AtomicU64, AtomicU64)| {
+            (views.load(Ordering::Relaxed), claim.load(Ordering::Relaxed)) == (0, 0)
+        };
+        assert!(
+            array.words.iter().all(free),
+            "a use that was refused or ended is counted"
+        );
+    });
+}
+
+#[test]
+fn arr_02_a_part_is_never_claimed_beside_a_view() {
+    uses(3, &[|array| array.write(0), |array| array.view(1)]);
+}
+
+#[test]
+fn arr_02_a_process_has_no_view_beside_its_own_part() {
+    uses(3, &[|array| array.write(0), |array| array.view(0)]);
+}
+
+#[test]
+fn arr_02_a_part_waits_for_the_last_of_two_views() {
+    uses(
+        2,
+        &[
+            |array| array.write(0),
+            |array| array.view(1),
+            |array| array.view(1),
+        ],
+    );
+}
+
+#[test]
+fn arr_03_two_threads_of_a_process_claim_its_part_one_after_the_other() {
+    uses(3, &[|array| array.write(0), |array| array.write(0)]);
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::error::ArrayError;
+use super::in_use::{self, Refusal, Slots, UseWords};
 use super::memory::ArraySpec;
 use crate::error::SegmentError;
 use crate::memory::claim::Claim;
@@ -97,75 +98,52 @@ impl Control {
             })
     }
 
-    /// The process of a slot, if it has a word there that is not zero, and has not ended (`ARR-4`).
-    fn process_with(&self, slot: usize, word: usize) -> Result<Option<u32>, SegmentError> {
-        // SYNC array-use: SeqCst, for the one order of ARR-2; as an Acquire it sees what the view or the part has written before it was
-        // given up.
-        if self.word(slot, word)?.load(Ordering::SeqCst) == 0 {
-            return Ok(None);
-        }
-        let holder = Claim::at(&self.region, LINE * (slot + 1))?.holder();
-        let living = holder.filter(|holder| !holder.process.is_ending());
-        Ok(living.map(|holder| holder.process.pid))
-    }
-
-    fn find(&self, word: usize) -> Result<Option<u32>, SegmentError> {
-        for slot in 0..self.slots {
-            if let Some(pid) = self.process_with(slot, word)? {
-                return Ok(Some(pid));
-            }
-        }
-        Ok(None)
-    }
-
     /// Counts a view of this process, unless a part is claimed.
     pub(super) fn begin_view(&self, slot: usize) -> Result<(), ArrayError> {
-        // First without a count, which would refuse the claims that other processes make beside the one that is found.
-        if let Some(pid) = self.find(CLAIM)? {
-            return Err(ArrayError::Claimed { pid });
-        }
-        // SYNC array-use: SeqCst, for the one order of ARR-2.
-        self.word(slot, VIEWS)?.fetch_add(1, Ordering::SeqCst);
-        match self.find(CLAIM) {
-            Ok(None) => Ok(()),
-            claimed => {
-                self.end_view(slot);
-                let pid = claimed?.unwrap_or_default();
-                Err(ArrayError::Claimed { pid })
-            }
-        }
+        Ok(in_use::begin_view(self, slot)?)
     }
 
     pub(super) fn end_view(&self, slot: usize) {
-        if let Ok(views) = self.word(slot, VIEWS) {
-            // SYNC array-use: the Release publishes what was written through the view, for whoever claims a part.
-            views.fetch_sub(1, Ordering::Release);
-        }
+        in_use::end_view(self, slot);
     }
 
     /// Claims the part of this process, unless it is claimed, or a view is open.
     pub(super) fn begin_part(&self, slot: usize) -> Result<(), ArrayError> {
-        let word = self.word(slot, CLAIM)?;
-        // SYNC array-use: SeqCst, for the one order of ARR-2, also where it fails, which is cheaper to think of.
-        let claimed = word.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst);
-        if claimed.is_err() {
-            let pid = std::process::id();
-            return Err(ArrayError::Claimed { pid });
-        }
-        match self.find(VIEWS) {
-            Ok(None) => Ok(()),
-            in_use => {
-                self.end_part(slot);
-                let pid = in_use?.unwrap_or_default();
-                Err(ArrayError::InUse { pid })
-            }
-        }
+        Ok(in_use::begin_part(self, slot)?)
     }
 
     pub(super) fn end_part(&self, slot: usize) {
-        if let Ok(word) = self.word(slot, CLAIM) {
-            // SYNC array-use: the Release publishes what was written to the part, for whoever opens a view.
-            word.store(0, Ordering::Release);
+        in_use::end_part(self, slot);
+    }
+}
+
+impl Slots for Control {
+    type Error = SegmentError;
+
+    fn count(&self) -> usize {
+        self.slots
+    }
+
+    fn words(&self, slot: usize) -> Result<UseWords<'_>, SegmentError> {
+        Ok(UseWords {
+            views: self.word(slot, VIEWS)?,
+            claim: self.word(slot, CLAIM)?,
+        })
+    }
+
+    fn living(&self, slot: usize) -> Result<Option<u32>, SegmentError> {
+        let holder = Claim::at(&self.region, LINE * (slot + 1))?.holder();
+        let living = holder.filter(|holder| !holder.process.is_ending());
+        Ok(living.map(|holder| holder.process.pid))
+    }
+}
+
+impl From<Refusal<SegmentError>> for ArrayError {
+    fn from(refusal: Refusal<SegmentError>) -> Self {
+        match refusal {
+            Refusal::Claimed(pid) => ArrayError::Claimed { pid },
+            Refusal::Viewed(pid) => ArrayError::InUse { pid },
+            Refusal::Slot(error) => error.into(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Arrays of numbers that several processes of one host map: each sees all elements, and each has a part of its own.
 //!
 //! - `memory`: the mapping of one process, [`ArrayMemory`], and the name by which others open it, [`ArrayMemoryId`];
-//! - `control`: the words that say who looks at the elements, and who has claimed a part;
+//! - `in_use`: the words that keep views and parts apart; `control`: these words in the memory of an array, and its description;
 //! - `split`: the part of each process;
 //! - `view`: all elements, one by one, [`ArrayView`]; `part`: the own part as a slice, [`ArrayPart`];
 //! - `untyped`: work at the own part for code that does not know the type of the elements;
@@ -13,7 +13,7 @@
 //! - `ARR-1` an element is read and written by atomics of its own width, through a view, or plainly, through the part that contains
 //!   it.
 //! - `ARR-2` a view is counted in its process's slot before it looks for claims, and a claim is set before it looks for views.
-//!   These four operations have one order (`SeqCst`), so of a view and a claim at most one goes on.
+//!   A `SeqCst` fence lies between, so of a view and a claim at most one goes on.
 //! - `ARR-3` the parts are disjoint, and a part is claimed by the process of its slot alone.
 //! - `ARR-4` the words of a process that has ended count as zero: it uses nothing any more.
 //! - `ARR-5` the type, the length and the numbers of parts and slots stand in the memory. Whoever opens it reads each once, and
@@ -25,6 +25,8 @@
 mod control;
 mod elements;
 mod error;
+#[doc(hidden)] // for its model
+pub mod in_use;
 mod memory;
 mod part;
 mod split;
