@@ -23,9 +23,6 @@
 // loom has no shared memory: its models run the ring, the doorbell, the waits and the words of arrays on the heap.
 #[cfg(not(loom))]
 pub mod array;
-#[cfg(loom)]
-#[path = "array/in_use.rs"]
-pub mod array_in_use;
 #[cfg(not(loom))]
 pub mod byte_ring;
 #[cfg(not(loom))]
@@ -53,6 +50,8 @@ pub mod fault_point;
 #[cfg(all(not(loom), any(test, fuzzing)))]
 #[path = "../tests/support/fuzzing.rs"]
 pub mod fuzzing;
+#[doc(hidden)] // for its model
+pub mod in_use;
 #[doc(hidden)] // for the crates above this one
 pub mod platform;
 #[cfg(not(loom))]

@@ -17,7 +17,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
-use selvedge_channels::array_in_use::{Slots, UseWords, begin_part, begin_view, end_part, end_view};
+use selvedge_channels::in_use::{Slots, UseWords, begin_part, begin_view, end_part, end_view};
 use selvedge_channels::{CorePermit, Doorbell, OnBehalf, Summons, Waiting, ring};
 
 fn model(scenario: impl Fn() + Send + Sync + 'static) {

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::error::ArrayError;
-use super::in_use::{self, Refusal, Slots, UseWords};
 use super::memory::ArraySpec;
 use crate::error::SegmentError;
+use crate::in_use::{self, Refusal, Slots, UseWords};
 use crate::memory::claim::Claim;
 use crate::memory::process::Process;
 use crate::memory::region::Region;

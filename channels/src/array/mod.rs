@@ -1,7 +1,7 @@
 //! Arrays of numbers that several processes of one host map: each sees all elements, and each has a part of its own.
 //!
 //! - `memory`: the mapping of one process, [`ArrayMemory`], and the name by which others open it, [`ArrayMemoryId`];
-//! - `in_use`: the words that keep views and parts apart; `control`: these words in the memory of an array, and its description;
+//! - `control`: the words that say who looks at the elements, and who has claimed a part (how these keep apart: `../in_use.rs`);
 //! - `split`: the part of each process;
 //! - `view`: all elements, one by one, [`ArrayView`]; `part`: the own part as a slice, [`ArrayPart`];
 //! - `untyped`: work at the own part for code that does not know the type of the elements;
@@ -25,8 +25,6 @@
 mod control;
 mod elements;
 mod error;
-#[doc(hidden)] // for its model
-pub mod in_use;
 mod memory;
 mod part;
 mod split;

@@ -1,4 +1,4 @@
-//! The words that keep views and parts apart (`ARR-2`), wherever they lie.
+//! The words that keep the views and the parts of an array apart (`ARR-2`), wherever they lie.
 //!
 //! Whoever opens a view counts it in its own slot, executes a fence, and looks for claims; whoever claims a part sets its claim,
 //! executes a fence, and looks for views (Dekker's pattern). The one whose fence comes second in the single order of SeqCst
@@ -39,11 +39,11 @@ pub trait Slots {
 /// A view or a part that was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal<E> {
-    /// This process has claimed a part.
+    /// A process, whose pid this is, has claimed its part.
     Claimed(u32),
-    /// This process has a view.
+    /// A process, whose pid this is, has a view.
     Viewed(u32),
-    /// There is no such slot.
+    /// No slot has this number.
     Slot(E),
 }
 
@@ -71,7 +71,7 @@ pub fn end_view<S: Slots>(slots: &S, slot: usize) {
 /// Claims the part of a slot, unless it is claimed, or a view is open.
 ///
 /// # Errors
-/// [`Refusal::Claimed`] by this process, or [`Refusal::Viewed`]: the part is as before.
+/// [`Refusal::Claimed`], by this process, or [`Refusal::Viewed`]: the part is as before.
 pub fn begin_part<S: Slots>(slots: &S, slot: usize) -> Result<(), Refusal<S::Error>> {
     let claim = slots.words(slot)?.claim;
     // Relaxed: the fence orders it, and acquires what the last owner of the part has written. SYNC array-use.
