@@ -52,6 +52,7 @@ mod short_name;
 mod sleeper;
 mod spawn;
 mod spawn_error;
+mod sync;
 #[cfg_attr(
     not(feature = "hosts"),
     allow(dead_code, unreachable_pub, reason = "only managers choose one")

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
 use selvedge_channels::Berth;
 
 use crate::hub::lead::{Lead, Leading};
 use crate::looking::Looking;
+use crate::sync::{Condvar, Mutex};
 
 /// A thread that waits. Whoever changes what it waits for wakes it afterwards.
 pub(crate) struct Sleeper {

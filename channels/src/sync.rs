@@ -7,7 +7,7 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
 };
 
-#[cfg(shuttle)]
+#[cfg(all(loom, shuttle))]
 pub(crate) use shuttle::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},

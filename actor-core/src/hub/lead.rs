@@ -6,15 +6,13 @@
 use std::cell::Cell;
 use std::io;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
 
 use super::lookout::{LedLinks, Lookout};
 use crate::looking::Looking;
 use crate::platform::lead_poll::{ARRIVALS_MAX, LeadPoll};
+use crate::sync::{AtomicBool, AtomicU64, Doorbell, Mutex, Ordering, thread_local};
 
 thread_local! {
     /// The lead that this thread has.
@@ -60,15 +58,14 @@ pub(super) enum LinkLook {
 }
 
 /// The lead of a process.
-#[derive(Default)]
 pub(crate) struct Lead {
     /// Made with the first link.
     poll: OnceLock<LeadPoll>,
     is_taken: AtomicBool,
     /// The number of times that a thread has taken the lead.
     taken: AtomicU64,
-    /// Whether the thread that leads sleeps in the system, or is about to.
-    is_asleep: AtomicBool,
+    /// The doorbell of the thread that leads, which sleeps in the system.
+    bell: Doorbell,
     /// Whether somebody has nudged since the last wait.
     is_nudged: AtomicBool,
     links: Mutex<LedLinks>,
@@ -103,6 +100,19 @@ pub(crate) struct Arrivals {
     count: usize,
     /// Whether there may be more.
     is_full: bool,
+}
+
+impl Default for Lead {
+    fn default() -> Self {
+        Lead {
+            poll: OnceLock::new(),
+            is_taken: AtomicBool::new(false),
+            taken: AtomicU64::new(0),
+            bell: Doorbell::heap(),
+            is_nudged: AtomicBool::new(false),
+            links: Mutex::default(),
+        }
+    }
 }
 
 impl Lead {
@@ -153,7 +163,7 @@ impl Lead {
         }
         // Relaxed: `LeadPlace::was_led_lately` is a hint.
         self.taken.fetch_add(1, Ordering::Relaxed);
-        LED.set(ptr::from_ref(self));
+        LED.with(|led| led.set(ptr::from_ref(self)));
         Some(Leading {
             lead: self,
             poll,
@@ -172,13 +182,13 @@ impl Lead {
 
     /// Ends the present wait of the thread that leads, or its next one; nothing happens if that is the calling thread.
     pub(crate) fn nudge(&self) {
-        if LED.get() != ptr::from_ref(self)
+        if LED.with(Cell::get) != ptr::from_ref(self)
             && let Some(poll) = self.poll.get()
         {
-            // SYNC lead-nudged: SeqCst, as are the accesses in `sleep`. The one that comes second in their single order sees the
-            // store of the other.
-            self.is_nudged.store(true, Ordering::SeqCst);
-            if self.is_asleep.load(Ordering::SeqCst) {
+            // SYNC lead-nudged: the Release pairs with the swaps of the thread that leads. The doorbell has the order between the store
+            // and the sleep (BELL-1).
+            self.is_nudged.store(true, Ordering::Release);
+            if self.bell.claim() {
                 poll.ring();
             }
         }
@@ -254,23 +264,22 @@ impl Leading<'_> {
 
     /// Sleeps in the system.
     fn sleep(&self, until: Option<Instant>) -> Option<Arrivals> {
-        // SYNC lead-nudged: see `Lead::nudge`.
-        self.lead.is_asleep.store(true, Ordering::SeqCst);
-        let is_nudged = self.lead.is_nudged.swap(false, Ordering::SeqCst);
+        self.lead.bell.announce();
+        let is_nudged = self.take_nudge();
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let arrivals = match is_nudged {
             true => self.arrivals(Some(Duration::ZERO)),
             false => self.arrivals(left),
         };
-        // Relaxed: a nudge too many does no harm.
-        self.lead.is_asleep.store(false, Ordering::Relaxed);
+        self.lead.bell.retract();
         self.take_nudge();
         arrivals
     }
 
-    fn take_nudge(&self) {
+    /// Returns whether somebody has nudged since the last call.
+    fn take_nudge(&self) -> bool {
         // SYNC lead-nudged, acquire: what the one who nudged has changed is seen from here on, be it under a lock or not.
-        self.lead.is_nudged.swap(false, Ordering::AcqRel);
+        self.lead.is_nudged.swap(false, Ordering::AcqRel)
     }
 
     fn arrivals(&self, timeout: Option<Duration>) -> Option<Arrivals> {
@@ -314,7 +323,7 @@ impl Leading<'_> {
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
         self.lookout.end(|_, link| link.leave_rest());
-        LED.set(ptr::null());
+        LED.with(|led| led.set(ptr::null()));
         // Release: this thread has ended its wait.
         self.lead.is_taken.store(self.is_broken.get(), Ordering::Release);
     }

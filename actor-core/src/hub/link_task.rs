@@ -10,11 +10,11 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::lead::LeadPlace;
 use super::link_end::LinkEnd;
-use super::peer_reader::{PeerReader, ReadResult};
+use super::peer_stream::{PeerReader, PeerStream};
 use crate::platform::peer_socket::{PeerSource, SourceEvent};
 
 /// Is called once, at the end of the task or when its reactor ends.
-pub(super) type OnLinkEnd = Box<dyn FnOnce(&PeerReader, LinkEnd) + Send>;
+pub(super) type OnLinkEnd = Box<dyn FnOnce(&PeerStream, LinkEnd) + Send>;
 
 pub(super) struct LinkTask {
     reader: Arc<PeerReader>,
@@ -51,13 +51,13 @@ impl LinkTask {
     }
 
     async fn live(&mut self) -> LinkEnd {
-        let link = Arc::clone(self.reader.link());
+        let link = Arc::clone(self.reader.stream().link());
         let mut timer = Timer::new();
         loop {
             let wait = link.task_wait();
             if let Some(end) = wait.closing {
                 if self.reader.begin_last() {
-                    let worse = end.drains().then(|| self.reader.drain()).flatten();
+                    let worse = end.drains().then(|| self.reader.stream().drain()).flatten();
                     return worse.unwrap_or(end);
                 }
                 link.woken().await;
@@ -82,7 +82,7 @@ impl LinkTask {
 
     fn end(&mut self, end: LinkEnd) {
         if let Some(on_end) = self.on_end.take() {
-            on_end(&self.reader, end);
+            on_end(self.reader.stream(), end);
         }
     }
 }
@@ -96,15 +96,8 @@ async fn read(reader: &PeerReader, listed: &mut LeadPlace) {
     if !reader.begin() {
         return;
     }
-    loop {
-        let mut found = reader.read();
-        if found == ReadResult::Some {
-            found = reader.read();
-        }
-        if found == ReadResult::Nothing && !reader.end() {
-            return;
-        }
-        if reader.link().task_wait().for_room {
+    while reader.read_rest() {
+        if reader.stream().link().task_wait().for_room {
             // The task looks for room first, and reads on when it is woken.
             return reader.leave();
         }

@@ -9,7 +9,7 @@
 //! - `wire`, `tap`: letters as frames, and the counts of frames.
 //! - `queue`: the letters to a peer that wait, and the chunks of long ones.
 //! - `link_state`, `peer_link`: a link: its state, its lock and socket.
-//! - `read_turn`, `peer_reader`, `lead`, `lookout`, `link_task`: how a link is read, by the thread that leads or by the link's task.
+//! - `read_turn`, `turn_reader`, `peer_stream`, `lead`, `lookout`, `link_task`: how a link is read, by the thread that leads or by the link's task.
 //! - `connection`, `resume`: how a link between hosts goes on over another connection.
 //! - `delivering`: the mark of the thread that calls a service.
 //! - `posting`: the hub as services see it.
@@ -35,8 +35,9 @@ pub(crate) mod delivering;
 pub(crate) mod lead;
 mod link_task;
 mod lookout;
-mod peer_reader;
+mod peer_stream;
 mod read_turn;
+mod turn_reader;
 
 #[cfg_attr(
     not(any(test, feature = "hosts")),
@@ -77,7 +78,7 @@ use lead::Lead;
 use link_end::LinkEnd;
 use link_task::LinkTask;
 use peer_link::PeerLink;
-use peer_reader::PeerReader;
+use peer_stream::PeerStream;
 use peer_table::{PeerStatus, PeerTable};
 #[cfg(feature = "hosts")]
 use post::Letter;
@@ -288,9 +289,9 @@ impl Hub {
         reactor: &Handle,
     ) {
         let Some(hub) = self.myself.upgrade() else { return };
-        let on_end = Box::new(move |reader: &PeerReader, end| hub.connection_ended(reader, end));
+        let on_end = Box::new(move |stream: &PeerStream, end| hub.connection_ended(stream, end));
         let services = Arc::clone(&self.services);
-        let reader = PeerReader::new(Arc::clone(link), socket, services, self.settings, beyond);
+        let reader = PeerStream::in_turns(Arc::clone(link), socket, services, self.settings, beyond);
         let (listed, name) = self.lead.list(reader.clone());
         if let Err(error) = self.lead.poll().and_then(|poll| source.begin(poll, name)) {
             link.close(error.into());

@@ -1,4 +1,4 @@
-//! The turn to read a link, which one thread has at a time. Plain data; [`PeerReader`](super::peer_reader::PeerReader) holds
+//! The turn to read a link, which one thread has at a time. Plain data; [`TurnReader`](super::turn_reader::TurnReader) holds
 //! it under a lock.
 //!
 //! - `TURN-1`: whoever finds bytes while another thread has the turn makes it look again, so no bytes are left unread.
@@ -25,6 +25,17 @@ enum TurnState {
     TakenLast,
     /// The last turn.
     Over,
+}
+
+/// The result of one read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub(super) enum ReadResult {
+    /// No bytes are left, and the stream goes on.
+    Nothing,
+    /// Fewer bytes than could be read. No more are left, but the end of the stream may be.
+    Some,
+    /// All the bytes that could be read.
+    Full,
 }
 
 /// The step that follows a turn.

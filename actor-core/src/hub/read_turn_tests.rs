@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::hub::peer_reader::ReadResult;
 
 /// The frames that a read takes at most; after so many there may be more.
 const READ_MAX: u8 = 2;

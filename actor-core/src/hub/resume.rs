@@ -11,7 +11,7 @@ use super::Hub;
 use super::connection::{Connection, DIAL_TIMEOUT, Redial, Resume, dial_until};
 use super::link_end::LinkEnd;
 use super::peer_link::PeerLink;
-use super::peer_reader::PeerReader;
+use super::peer_stream::PeerStream;
 use crate::platform::peer_socket::PeerEnd;
 
 /// The connections in a row that may break before a frame arrives.
@@ -19,11 +19,11 @@ const BREAKS_MAX: u32 = 10;
 
 impl Hub {
     /// The connection of a link has ended. The link goes on over another one, or ends too.
-    pub(super) fn connection_ended(&self, reader: &PeerReader, why: LinkEnd) {
-        let link = reader.link();
+    pub(super) fn connection_ended(&self, stream: &PeerStream, why: LinkEnd) {
+        let link = stream.link();
         if link.is_resumable() && why.is_of_connection() {
             // Before another thread can begin to read the next connection.
-            reader.hand_over();
+            stream.hand_over();
         }
         let Some(broken) = link.disconnect(&why) else {
             return self.finish(link, why);

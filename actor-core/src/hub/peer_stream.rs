@@ -1,4 +1,4 @@
-//! How a link is read, by whoever has the turn: the thread that leads, or the link's task.
+//! The stream of a link, as whoever has the turn reads it: bytes, frames, letters.
 
 use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,13 +8,13 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_cluster::frame::{Class, Decoder, Frame, FrameLimits, Joiner, Service};
 
-use super::lead::{LedLink, LinkLook};
 use super::link_end::LinkEnd;
 use super::peer_link::PeerLink;
 use super::post::Letter;
-use super::read_turn::{AfterTurn, ReadTurn};
+use super::read_turn::ReadResult;
 use super::services::Services;
 use super::settings::LinkSettings;
+use super::turn_reader::{TurnReader, TurnStream};
 use super::wire::ArrivedFrame;
 use crate::body::{BodyMemory, BodyRoom};
 use crate::failure::panic_message;
@@ -27,15 +27,14 @@ const READ_BYTES: usize = 64 << 10;
 /// The number of reads at the end of a link: more than a socket or a ring holds.
 const LAST_READS_MAX: usize = 1024;
 
-/// The number of reads in a row by the thread that leads: those of a long body.
-const READS_MAX: usize = 4096;
+/// The stream of a link with the turn to read it.
+pub(super) type PeerReader = TurnReader<PeerStream>;
 
-/// The reader of a link, shared by all threads that may have the turn.
-pub(super) struct PeerReader {
+/// The stream of a link.
+pub(super) struct PeerStream {
     link: Arc<PeerLink>,
     socket: Arc<PeerSocket>,
     services: Arc<Services>,
-    turn: Mutex<ReadTurn>,
     /// Locked by whoever has the turn, so nobody waits for this lock.
     reading: Mutex<ReadState>,
 }
@@ -52,33 +51,21 @@ struct ReadState {
     is_broken: bool,
 }
 
-/// The result of one read.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
-pub(super) enum ReadResult {
-    /// No bytes are left, and the stream goes on.
-    Nothing,
-    /// Fewer bytes than could be read. No more are left, but the end of the stream may be.
-    Some,
-    /// All the bytes that could be read.
-    Full,
-}
-
-impl PeerReader {
-    /// The reader of a link. `beyond` are bytes of the stream that were read before.
-    pub(super) fn new(
+impl PeerStream {
+    /// The stream of a link, in turns. `beyond` are bytes of it that were read before.
+    pub(super) fn in_turns(
         link: Arc<PeerLink>,
         socket: Arc<PeerSocket>,
         services: Arc<Services>,
         settings: LinkSettings,
         beyond: Vec<u8>,
-    ) -> Arc<Self> {
+    ) -> Arc<PeerReader> {
         let is_begun = !beyond.is_empty();
         let joiner = link.take_joiner();
-        let reader = PeerReader {
+        let stream = PeerStream {
             link,
             socket,
             services,
-            turn: Mutex::default(),
             reading: Mutex::new(ReadState {
                 settings: settings.frame(),
                 decoder: Decoder::new(settings.frame()),
@@ -88,6 +75,7 @@ impl PeerReader {
                 is_broken: false,
             }),
         };
+        let reader = TurnReader::new(stream);
         if is_begun {
             // The socket may have no event for the bytes that are here.
             reader.leave();
@@ -97,54 +85,6 @@ impl PeerReader {
 
     pub(super) fn link(&self) -> &Arc<PeerLink> {
         &self.link
-    }
-
-    /// Takes the turn; `false` if another thread has it, which then looks again.
-    pub(super) fn begin(&self) -> bool {
-        self.turn.lock().take()
-    }
-
-    /// Ends the turn; returns whether it goes on, because bytes have arrived meanwhile.
-    pub(super) fn end(&self) -> bool {
-        let after = self.turn.lock().end();
-        if after == AfterTurn::Wake {
-            self.link.wake();
-        }
-        after == AfterTurn::Again
-    }
-
-    /// Ends the turn, and leaves what may be there to the link's task.
-    pub(super) fn leave(&self) {
-        self.turn.lock().leave();
-        self.link.wake();
-    }
-
-    /// Whether bytes were left to the link's task.
-    pub(super) fn take_left(&self) -> bool {
-        self.turn.lock().take_left()
-    }
-
-    /// Begins the last turn, for the link's task. `false` if another thread has a turn, which wakes the task at its end.
-    pub(super) fn begin_last(&self) -> bool {
-        self.turn.lock().begin_last()
-    }
-
-    /// Reads once, within the turn.
-    pub(super) fn read(&self) -> ReadResult {
-        let read = caught(|| {
-            let found = self.deliver()?;
-            // A socket at which there is nothing tells of no room either.
-            let is_idle = found == ReadResult::Nothing && !self.socket.has_rings();
-            Ok((found, is_idle || self.link.delivered()))
-        });
-        match read {
-            Ok((found, true)) => return found,
-            Ok((_, false)) => {}
-            Err(end) => drop(self.link.close(end)),
-        }
-        // From now on only the link's task reads.
-        self.turn.lock().begin_last();
-        ReadResult::Nothing
     }
 
     /// Delivers what the peer has sent before the end. Returns the fault of the peer or of a service that this reveals, which is
@@ -276,58 +216,30 @@ impl PeerReader {
     }
 }
 
-impl LedLink for PeerReader {
-    fn read_on(&self, goes_on: &dyn Fn() -> bool) {
-        if !self.begin() {
-            return;
-        }
-        let mut is_enough = ReadResult::Some;
-        // A peer that writes as fast as this thread reads does not keep it from the other links.
-        for _ in 0..READS_MAX {
-            if self.read() <= is_enough {
-                if !self.end() {
-                    return;
-                }
-                // Another thread was told, perhaps of the end of the stream.
-                is_enough = ReadResult::Nothing;
-            }
-            if !goes_on() {
-                break;
-            }
-        }
-        self.leave();
+impl TurnStream for PeerStream {
+    fn read(&self) -> Option<ReadResult> {
+        let read = caught(|| {
+            let found = self.deliver()?;
+            // A socket at which there is nothing tells of no room either.
+            let is_idle = found == ReadResult::Nothing && !self.socket.has_rings();
+            Ok((is_idle || self.link.delivered()).then_some(found))
+        });
+        read.unwrap_or_else(|end| {
+            self.link.close(end);
+            None
+        })
     }
 
-    fn leave(&self, poll: &LeadPoll) {
-        self.socket.leave(poll);
+    fn wake_task(&self) {
+        self.link.wake();
     }
 
     fn is_watchable(&self) -> bool {
         self.socket.has_rings()
     }
 
-    fn look(&self) -> LinkLook {
-        // Those of a link that another thread reads are not for the leader.
-        if self.socket.has_rings() {
-            return match self.socket.has_bytes() && self.turn.lock().is_free() {
-                true => LinkLook::Bytes,
-                false => LinkLook::Nothing,
-            };
-        }
-        let mut turn = self.turn.lock();
-        if !(turn.is_free() && turn.take()) {
-            return LinkLook::Nothing;
-        }
-        drop(turn);
-        let found = self.read();
-        if self.end() {
-            // Another thread was told, perhaps of the end of the stream.
-            self.leave();
-        }
-        match found {
-            ReadResult::Nothing => LinkLook::Nothing,
-            ReadResult::Some | ReadResult::Full => LinkLook::Read,
-        }
+    fn has_bytes(&self) -> bool {
+        self.socket.has_bytes()
     }
 
     fn watch(&self) {
@@ -335,30 +247,16 @@ impl LedLink for PeerReader {
     }
 
     fn unwatch(&self) -> bool {
-        match self.socket.unwatch() {
-            Ok(true) => {}
-            Ok(false) => return false,
-            Err(error) => {
-                // Else the link would be deaf. The link's task delivers what is there, and the link goes on over another connection,
-                // or ends.
-                self.link.close(error.into());
-                return false;
-            }
-        }
-        let mut turn = self.turn.lock();
-        let is_free = turn.is_free();
-        if !is_free {
-            // Whoever has the turn looks again.
-            turn.take();
-        }
-        is_free
+        self.socket.unwatch().unwrap_or_else(|error| {
+            // Else the link would be deaf. The link's task delivers what is there, and the link goes on over another connection, or
+            // ends.
+            self.link.close(error.into());
+            false
+        })
     }
 
-    fn leave_rest(&self) {
-        // Whoever has the turn looks again.
-        if self.begin() {
-            PeerReader::leave(self);
-        }
+    fn leave(&self, poll: &LeadPoll) {
+        self.socket.leave(poll);
     }
 }
 
