@@ -1,10 +1,9 @@
 //! A link that is read in turns, by the thread that leads and by the link's task.
 
-use crate::platform::lead_poll::LeadPoll;
-use crate::sync::Mutex;
-
 use super::lead::{LedLink, LinkLook};
 use super::read_turn::{AfterTurn, ReadResult, ReadTurn};
+use crate::platform::lead_poll::LeadPoll;
+use crate::sync::Mutex;
 
 /// The number of reads in a row by the thread that leads: those of a long body.
 const READS_MAX: usize = 4096;

@@ -1,5 +1,6 @@
 //! A model of a link's stream: a socket, which tells of each arrival, or a byte ring, which tells whoever has announced that nobody
-//! looks. Each byte is the number of a caller, whose answer it is.
+//! looks. A socket of the model tells of arrivals also while a thread looks at it; the library's does not. Each byte is the number of a
+//! caller, whose answer it is.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -177,10 +178,10 @@ impl TurnStream for Stream {
     }
 
     fn unwatch(&self) -> bool {
-        let mut content = self.content.lock();
         if !self.is_ring {
             return false;
         }
+        let mut content = self.content.lock();
         content.is_watched = false;
         content.is_announced = content.bytes.is_empty();
         !content.is_announced
