@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use selvedge_test_hosts::{Hosts, HostsError};
 
 use super::say;
@@ -47,8 +49,7 @@ pub(crate) fn come_and_go() -> anyhow::Result<()> {
         let meanwhile = Possessions::count()?;
         ensure!(meanwhile.threads == before.threads + 3 && meanwhile.descendants >= before.descendants + 2);
         drop(hosts);
-        let after = Possessions::count()?;
-        ensure!(after == before, "before: {before:?}\nafter: {after:?}");
+        before.wait_to_return()?;
     }
     say("nothing left");
     Ok(())
@@ -81,6 +82,19 @@ struct Possessions {
 }
 
 impl Possessions {
+    /// Waits until this process has what it had, for a minute at most: the system lists a joined thread for a moment more.
+    fn wait_to_return(&self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            // An error may mean that a thread was removed while it was looked at.
+            match Possessions::count() {
+                Ok(now) if now == *self => return Ok(()),
+                Ok(_) | Err(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
+                now => bail!("before: {self:?}\nafter: {:?}", now?),
+            }
+        }
+    }
+
     fn count() -> anyhow::Result<Self> {
         let mut threads = 0;
         let mut namespaces = BTreeSet::new();
