@@ -380,7 +380,7 @@ fn nothing_is_left_of_workers_that_dialled_in() {
     round();
     round();
     assert_eq!(wait_until(&listeners, || ports::listeners(me).len()), listeners);
-    assert_eq!(settled(Census::take), before);
+    assert_eq!(wait_until(&before, Census::take), before);
 }
 
 #[test]

@@ -204,7 +204,7 @@ fn nothing_is_left_of_workers_under_tls_and_they_end_in_order() {
     let before = settled(Census::take);
     round();
     round();
-    assert_eq!(settled(Census::take), before);
+    assert_eq!(wait_until(&before, Census::take), before);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use selvedge::Worker;
 use selvedge::hosts::{ClusterManager, WorkerCommand, WorkerConfig};
 use selvedge::prelude::*;
 
-use crate::census::{Census, settled};
+use crate::census::{Census, settled, wait_until};
 use crate::{Elsewhere, alone, beside_others, local, pid};
 
 #[remote]
@@ -139,7 +139,7 @@ fn nothing_is_left_of_workers_that_were_added() {
     let before = settled(Census::take);
     round();
     round();
-    assert_eq!(settled(Census::take), before);
+    assert_eq!(wait_until(&before, Census::take), before);
 }
 
 #[test]
