@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::frame::{Class, Decoder, Frame, FrameLimits, Joiner, Parts, Service};
 use crate::handshake::{Cookie, Handshake, Hello, Identity, Role};
 use crate::peer::{Incarnation, Peer, ProcessId};
-use crate::session::{Content, Output, Packet, Session, SessionSettings};
+use crate::session::{Content, Packet, Session, SessionSettings};
 
 const NOW: Duration = Duration::ZERO;
 
@@ -147,10 +147,10 @@ impl Receiver {
     /// Receives a packet. Returns the numbers of the messages that are delivered.
     fn receive(&mut self, packet: Packet<u64>, bytes: usize) -> Vec<u64> {
         let _own = self.session.send(NOW, 0, 1);
-        let outputs = self.session.received(NOW, packet, bytes);
+        let received = self.session.received(NOW, packet, bytes);
         let mut numbers = Vec::new();
-        for output in outputs.unwrap_or_default() {
-            if let Output::Deliver(number @ 1..) = output {
+        for number in received.map(|it| it.messages).unwrap_or_default() {
+            if number > 0 {
                 self.delivered += 1;
                 assert_eq!(number, self.delivered, "SESSION-1");
                 numbers.push(number);

@@ -24,7 +24,7 @@
 //! ```
 //! use std::time::Duration;
 //! use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
-//! use selvedge_cluster::session::{Output, Session, SessionSettings};
+//! use selvedge_cluster::session::{Session, SessionSettings};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let head = Peer { process: ProcessId::HEAD, incarnation: Incarnation(1) };
@@ -36,12 +36,9 @@
 //! let now = Duration::ZERO;
 //! here.connected(now, worker)?;
 //! there.connected(now, head)?;
-//! let (_, outputs) = here.send(now, "hello", 5).map_err(|_| "the window is full")?;
-//! for output in outputs {
-//!     if let Output::Transmit(packet) = output {
-//!         assert_eq!(there.received(now, packet, 5)?[..], [Output::Deliver("hello")]);
-//!     }
-//! }
+//! let (_, packet) = here.send(now, "hello", 5).map_err(|_| "the window is full")?;
+//! let received = there.received(now, packet.ok_or("there is a link")?, 5)?;
+//! assert_eq!(received.messages[..], ["hello"]);
 //! # Ok(())
 //! # }
 //! ```

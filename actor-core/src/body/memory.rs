@@ -1,7 +1,7 @@
 //! The memory of a body that arrives.
 
 use bytes::{Buf, Bytes};
-use selvedge_channels::payload::PART_ALIGN;
+use selvedge_channels::payload::{PART_ALIGN, ShortBytes};
 use selvedge_cluster::frame::PartMemory;
 
 use super::pool::{self, POOLED_MIN};
@@ -22,6 +22,8 @@ pub trait LentMemory: Send {
 /// receiver of the body, and filled as they come.
 #[derive(Debug)]
 pub(crate) enum BodyMemory {
+    /// A body of a few bytes, without memory of its own.
+    Short(ShortBytes),
     Reserved(ReservedMemory),
     Lent(FilledMemory),
 }
@@ -57,6 +59,8 @@ impl BodyMemory {
     /// The place of the next bytes.
     pub(crate) fn room(&mut self) -> BodyRoom<'_> {
         match self {
+            // So few bytes are copied.
+            BodyMemory::Short(_) => BodyRoom::Slice(&mut []),
             BodyMemory::Reserved(reserved) => BodyRoom::Vector(&mut reserved.bytes),
             BodyMemory::Lent(lent) => BodyRoom::Slice(lent.rest()),
         }
@@ -84,17 +88,22 @@ impl std::fmt::Debug for FilledMemory {
 
 impl Default for BodyMemory {
     fn default() -> Self {
-        BodyMemory::Reserved(ReservedMemory::default())
+        BodyMemory::Short(ShortBytes::new())
     }
 }
 
 impl PartMemory for BodyMemory {
     fn announced(bytes: usize) -> Option<Self> {
-        ReservedMemory::announced(bytes).map(BodyMemory::Reserved)
+        let short = ShortBytes::new();
+        match bytes <= short.inline_size() {
+            true => Some(BodyMemory::Short(short)),
+            false => ReservedMemory::announced(bytes).map(BodyMemory::Reserved),
+        }
     }
 
     fn put(&mut self, bytes: &[u8]) {
         match self {
+            BodyMemory::Short(short) => short.extend_from_slice(bytes),
             BodyMemory::Reserved(reserved) => reserved.bytes.extend_from_slice(bytes),
             BodyMemory::Lent(lent) => {
                 // There is room for the length that was announced, beyond which a body does not go.
@@ -110,6 +119,7 @@ impl PartMemory for BodyMemory {
 
     fn len(&self) -> usize {
         match self {
+            BodyMemory::Short(short) => short.len(),
             BodyMemory::Reserved(reserved) => reserved.bytes.len() - reserved.skipped,
             BodyMemory::Lent(lent) => lent.filled,
         }
@@ -117,6 +127,7 @@ impl PartMemory for BodyMemory {
 
     fn truncate(&mut self, bytes: usize) {
         match self {
+            BodyMemory::Short(short) => short.truncate(bytes),
             BodyMemory::Reserved(reserved) => reserved.bytes.truncate(reserved.skipped + bytes),
             BodyMemory::Lent(lent) => lent.filled = lent.filled.min(bytes),
         }
@@ -124,6 +135,8 @@ impl PartMemory for BodyMemory {
 
     fn held_bytes(&self) -> usize {
         match self {
+            BodyMemory::Short(short) if short.spilled() => short.capacity(),
+            BodyMemory::Short(_) => 0,
             BodyMemory::Reserved(reserved) => reserved.bytes.capacity(),
             BodyMemory::Lent(lent) => lent.lent.bytes().len(),
         }
@@ -173,6 +186,7 @@ impl AsRef<[u8]> for FilledMemory {
 impl From<BodyMemory> for Bytes {
     fn from(memory: BodyMemory) -> Self {
         let reserved = match memory {
+            BodyMemory::Short(short) => return Bytes::from(short.into_vec()),
             BodyMemory::Reserved(reserved) => reserved,
             BodyMemory::Lent(lent) => return Bytes::from_owner(lent),
         };
@@ -192,7 +206,7 @@ mod tests {
 
     #[test]
     fn long_bodies_begin_on_a_boundary_and_stay_where_they_are() {
-        for bytes in [0, 10, ALIGNED_MIN, 1 << 20, POOLED_MIN + 1, POOLED_MIN] {
+        for bytes in [100, ALIGNED_MIN, 1 << 20, POOLED_MIN + 1, POOLED_MIN] {
             let mut memory = BodyMemory::announced(bytes).unwrap();
             let BodyRoom::Vector(vector) = memory.room() else {
                 panic!("it is reserved")
@@ -209,6 +223,18 @@ mod tests {
             assert!(whole[bytes / 2..].iter().all(|byte| *byte == 8));
         }
         assert!(BodyMemory::announced(usize::MAX).is_none());
+    }
+
+    #[test]
+    fn a_body_of_a_few_bytes_takes_no_memory_of_its_own() {
+        for bytes in [0, 10, ShortBytes::new().inline_size()] {
+            let mut memory = BodyMemory::announced(bytes).unwrap();
+            memory.put(&vec![7; bytes + 5][5..]);
+            assert_eq!((memory.len(), memory.held_bytes()), (bytes, 0));
+            assert!(matches!(memory.room(), BodyRoom::Slice([])));
+            memory.truncate(bytes / 2);
+            assert_eq!(Bytes::from(memory), vec![7; bytes / 2]);
+        }
     }
 
     struct Drawer(Vec<u8>);

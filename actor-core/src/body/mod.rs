@@ -1,7 +1,8 @@
 //! Bodies: encoded values on their way, as segments that are shared and never copied.
 //!
 //! A body that is sent has the encoded head of a value in one segment, and each long tensor in a segment of its own, where
-//! the tensor lies. A body that has arrived is one segment, [`BodyMemory`], of which long tensors become views.
+//! the tensor lies. A body that has arrived is one segment, [`BodyMemory`], of which long tensors become views. A short body
+//! is within the `Body` itself.
 
 mod memory;
 mod pool;
@@ -11,7 +12,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use selvedge_channels::Traits;
-use selvedge_channels::payload::EncodedSegment;
+use selvedge_channels::payload::{EncodedSegment, ShortBytes};
 use selvedge_cluster::frame::PartMemory;
 
 pub use memory::LentMemory;
@@ -19,12 +20,14 @@ pub(crate) use memory::{BodyMemory, BodyRoom};
 
 use crate::failure::Failure;
 
-/// Bytes in shared segments. A clone shares them.
+/// Bytes in shared segments. A clone shares them, or copies a few.
 #[derive(Clone, Debug)]
 pub struct Body(Segments);
 
 #[derive(Clone, Debug)]
 enum Segments {
+    /// A few bytes, without memory of their own.
+    Short(ShortBytes),
     One(Bytes),
     /// None of them is empty.
     Many(VecDeque<Bytes>),
@@ -42,7 +45,7 @@ impl Body {
         let segments = (traits.codec()?.encode_segments)(value);
         let mut segments = segments.map_err(|error| Failure::Channel(error.into()))?;
         Ok(Body(match segments.len() {
-            0 | 1 => Segments::One(segments.pop().map_or_else(Bytes::new, in_bytes)),
+            0 | 1 => segments.pop().map_or(Body::EMPTY.0, in_one),
             _ => Segments::Many(segments.into_iter().map(in_bytes).collect()),
         }))
     }
@@ -53,6 +56,9 @@ impl Body {
     /// [`Failure::Channel`]: the bytes do not decode to a `T`.
     pub(crate) fn decoded<T>(&self, traits: &Traits<T>) -> Result<T, Failure> {
         match &self.0 {
+            Segments::Short(short) => {
+                (traits.codec()?.decode)(short).map_err(|error| Failure::Channel(error.into()))
+            }
             Segments::One(one) => decoded(one, traits),
             Segments::Many(_) => decoded(&self.to_bytes(), traits),
         }
@@ -61,6 +67,7 @@ impl Body {
     /// The number of bytes.
     pub(crate) fn len(&self) -> usize {
         match &self.0 {
+            Segments::Short(short) => short.len(),
             Segments::One(one) => one.len(),
             Segments::Many(many) => many.iter().map(Bytes::len).sum(),
         }
@@ -68,16 +75,18 @@ impl Body {
 
     /// Whether there are no bytes.
     pub(crate) fn is_empty(&self) -> bool {
-        self.segments().all(Bytes::is_empty)
+        self.segments().all(<[u8]>::is_empty)
     }
 
     /// The segments, in order.
-    pub(crate) fn segments(&self) -> impl Iterator<Item = &Bytes> {
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &[u8]> {
         let (one, many) = match &self.0 {
-            Segments::One(one) => (Some(one), None),
+            Segments::Short(short) => (Some(short.as_slice()), None),
+            Segments::One(one) => (Some(one.as_ref()), None),
             Segments::Many(many) => (None, Some(many)),
         };
-        one.into_iter().chain(many.into_iter().flatten())
+        one.into_iter()
+            .chain(many.into_iter().flatten().map(Bytes::as_ref))
     }
 
     /// Copies the bytes, as far as there is room.
@@ -93,6 +102,12 @@ impl Body {
     /// Cuts off the first bytes, at most `most` of them.
     pub(crate) fn split_to(&mut self, most: usize) -> Body {
         match &mut self.0 {
+            Segments::Short(short) => {
+                let rest = ShortBytes::from_slice(short.get(most..).unwrap_or_default());
+                let mut cut = std::mem::replace(short, rest);
+                cut.truncate(most);
+                Body(Segments::Short(cut))
+            }
             Segments::One(one) => Body(Segments::One(one.split_to(most.min(one.len())))),
             Segments::Many(many) => {
                 let (mut cut, mut room) = (VecDeque::new(), most);
@@ -109,17 +124,18 @@ impl Body {
         }
     }
 
-    /// The bytes in one piece, which nobody else keeps. They are copied if there are several segments.
+    /// The bytes in one piece, which nobody else keeps. They are copied if they are few, or if there are several segments.
     pub(crate) fn into_bytes(self) -> Bytes {
         match self.0 {
             Segments::One(one) => one,
-            Segments::Many(_) => self.to_bytes(),
+            Segments::Short(_) | Segments::Many(_) => self.to_bytes(),
         }
     }
 
-    /// The bytes in one piece. They are copied if there are several segments.
+    /// The bytes in one piece. They are copied if they are few, or if there are several segments.
     pub(crate) fn to_bytes(&self) -> Bytes {
         match &self.0 {
+            Segments::Short(short) => Bytes::copy_from_slice(short),
             Segments::One(one) => one.clone(),
             Segments::Many(many) => {
                 // Without memory the process ends, as for any vector.
@@ -130,17 +146,27 @@ impl Body {
         }
     }
 
-    /// The bytes as a vector. They are copied if there are several segments, or if others share them.
+    /// The bytes as a vector. They are copied if they are few, if there are several segments, or if others share them.
     pub(crate) fn into_vec(self) -> Vec<u8> {
         match self.0 {
+            Segments::Short(short) => short.into_vec(),
             Segments::One(one) => one.into(),
             Segments::Many(many) => many.into_iter().flatten().collect(),
         }
     }
 }
 
+fn in_one(segment: EncodedSegment) -> Segments {
+    match segment.into_own() {
+        Ok(short) if !short.spilled() => Segments::Short(short),
+        Ok(long) => Segments::One(long.into_vec().into()),
+        Err(shared) => Segments::One(Bytes::from_owner(shared)),
+    }
+}
+
 fn in_bytes(segment: EncodedSegment) -> Bytes {
-    segment.into_own().map_or_else(Bytes::from_owner, Bytes::from)
+    let own = segment.into_own().map(ShortBytes::into_vec);
+    own.map_or_else(Bytes::from_owner, Bytes::from)
 }
 
 /// Decodes a value. Long tensors are views of the bytes.
@@ -165,6 +191,15 @@ impl Default for Body {
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
         Body(Segments::One(bytes))
+    }
+}
+
+impl From<BodyMemory> for Body {
+    fn from(memory: BodyMemory) -> Self {
+        match memory {
+            BodyMemory::Short(short) => Body(Segments::Short(short)),
+            long => Bytes::from(long).into(),
+        }
     }
 }
 
@@ -235,7 +270,20 @@ mod tests {
     fn small_values_are_one_segment() {
         let body = Body::encoded(&("text".to_owned(), 7_u8), &Traits::WIRE).unwrap();
         assert_eq!(body.segments().count(), 1);
+        assert!(matches!(body.0, Segments::Short(_)));
         assert_eq!(Body::from(body.clone().into_vec()), body);
+        assert_eq!(
+            body.decoded::<(String, u8)>(&Traits::WIRE).unwrap(),
+            ("text".to_owned(), 7)
+        );
+        for most in 0..body.len() + 2 {
+            let mut rest = body.clone();
+            let cut = rest.split_to(most);
+            assert_eq!(
+                [cut.into_vec(), rest.into_vec()].concat(),
+                body.clone().into_vec()
+            );
+        }
         assert_eq!((Body::EMPTY.len(), Body::default()), (0, Body::EMPTY));
         let failed = Body::from("no number").decoded::<u64>(&Traits::WIRE);
         assert!(matches!(failed, Err(Failure::Channel(_))));

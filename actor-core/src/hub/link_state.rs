@@ -2,17 +2,16 @@
 //! Plain data without input or output; [`PeerLink`](super::peer_link::PeerLink) holds it under a lock.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_cluster::frame::{Class, Service};
 use selvedge_cluster::peer::Peer;
-use selvedge_cluster::session::{Outcome, Output, Outputs, Session};
+use selvedge_cluster::session::{Outcome, Packet, Received, Session};
 use smallvec::SmallVec;
 
 use super::link_end::LinkEnd;
 use super::post::{Letter, PostError};
-use super::queue::LetterQueue;
+use super::queue::{LetterQueue, NextLetter};
 use super::settings::LinkSettings;
 use super::tap::{ServiceTraffic, Tap};
 use super::wire::{ArrivedFrame, OutgoingFrame};
@@ -25,12 +24,12 @@ const OUTBOX_BYTES_MAX: usize = 256 << 10;
 pub(super) type Fates = Vec<(u64, Outcome)>;
 
 /// The letters and chunks that one frame lets arrive: mostly one.
-pub(super) type Arrived = SmallVec<[Arc<Letter>; 1]>;
+pub(super) type Arrived = SmallVec<[Letter; 1]>;
 
 pub(super) struct LinkState {
     settings: LinkSettings,
     /// The session; `None` once the link has ended.
-    session: Option<Session<Arc<Letter>>>,
+    session: Option<Session<Letter>>,
     /// Whether a socket carries the link.
     is_linked: bool,
     /// Whether the driver was asked for one.
@@ -145,12 +144,12 @@ impl LinkState {
         let Some(session) = &mut self.session else {
             return false;
         };
-        let Ok(outputs) = session.connected(now, session.remote()) else {
+        let Ok(packets) = session.connected(now, session.remote()) else {
             return false;
         };
         self.is_linked = true;
         self.connection += 1;
-        self.transmit(outputs);
+        self.transmit(packets);
         true
     }
 
@@ -254,17 +253,12 @@ impl LinkState {
         };
         self.breaks = 0;
         self.tap.note_received(frame.service, frame.bytes);
-        let outputs = session.received(now, frame.packet, frame.bytes)?;
-        let mut letters = Arrived::new();
-        for output in outputs {
-            match output {
-                Output::Deliver(letter) => letters.push(letter),
-                Output::Settled(sequences, _) => sequences.for_each(|_| {
-                    self.window.pop_front();
-                }),
-                Output::Transmit(_) => {}
-            }
-        }
+        let Received {
+            settled,
+            messages: letters,
+        } = session.received(now, frame.packet, frame.bytes)?;
+        let settled = settled.count().min(self.window.len());
+        self.window.drain(..settled);
         if !letters.is_empty() {
             self.unacknowledged.0 += letters.len() as u64;
             self.unacknowledged.1 += frame.bytes;
@@ -343,22 +337,33 @@ impl LinkState {
             return;
         }
         while self.has_room() {
-            let (Some(session), Some(next)) = (&mut self.session, self.backlog.next()) else {
+            let Some(session) = &mut self.session else { return };
+            let Some(NextLetter {
+                letter,
+                number,
+                bytes,
+            }) = self.backlog.pop()
+            else {
                 return;
             };
-            let letter = Arc::clone(&next.letter);
-            let outputs = match letter.class {
-                Class::Ordered | Class::Chunk => match session.send(now, letter, next.bytes) {
-                    Ok((_, outputs)) => {
-                        self.window.push_back(next.number);
-                        outputs
+            let packet = match letter.class {
+                Class::Ordered | Class::Chunk => match session.send(now, letter, bytes) {
+                    Ok((_, packet)) => {
+                        self.window.push_back(number);
+                        packet
                     }
-                    Err(_) => return,
+                    Err(full) => {
+                        let letter = full.message;
+                        return self.backlog.put_back(NextLetter {
+                            letter,
+                            number,
+                            bytes,
+                        });
+                    }
                 },
                 Class::Loose | Class::Acknowledgement => session.send_loose(letter),
             };
-            self.backlog.take();
-            self.transmit(outputs);
+            self.transmit(packet);
         }
     }
 
@@ -370,26 +375,30 @@ impl LinkState {
         let is_half = letters >= window.frames_max.div_ceil(2) || bytes >= window.bytes_max / 2;
         let has_room = self.has_room();
         let session = self.session.as_mut().filter(|_| has_room);
-        let outputs = session.map(|session| match is_half {
-            true => session.acknowledge(),
-            false => session.tick(now),
-        });
-        self.transmit(outputs.unwrap_or_default());
+        match session {
+            Some(session) if is_half => {
+                let packet = session.acknowledge();
+                self.transmit(packet);
+            }
+            Some(session) => {
+                let packets = session.tick(now);
+                self.transmit(packets);
+            }
+            None => {}
+        }
     }
 
     fn has_room(&self) -> bool {
         self.outbox.len() < OUTBOX_FRAMES_MAX && self.outbox_bytes < OUTBOX_BYTES_MAX
     }
 
-    fn transmit(&mut self, outputs: Outputs<Arc<Letter>>) {
-        for output in outputs {
-            if let Output::Transmit(packet) = output {
-                let frame = OutgoingFrame::new(&packet);
-                self.tap.note_sent(frame.service, frame.len());
-                self.outbox_bytes += frame.len();
-                self.outbox.push_back(frame);
-                self.unacknowledged = (0, 0);
-            }
+    fn transmit(&mut self, packets: impl IntoIterator<Item = Packet<Letter>>) {
+        for packet in packets {
+            let frame = OutgoingFrame::new(packet);
+            self.tap.note_sent(frame.service, frame.len());
+            self.outbox_bytes += frame.len();
+            self.outbox.push_back(frame);
+            self.unacknowledged = (0, 0);
         }
     }
 }

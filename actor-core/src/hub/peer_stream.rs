@@ -4,7 +4,6 @@ use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_cluster::frame::{Class, Decoder, Frame, FrameLimits, Joiner, Service};
 
@@ -207,7 +206,6 @@ impl PeerStream {
             };
             let body_bytes = joiner.store(&mut frame);
             for letter in self.link.arrived(now, ArrivedFrame::new(frame, body_bytes))? {
-                let letter = Arc::try_unwrap(letter).unwrap_or_else(|letter| Letter::clone(&letter));
                 if let Some(letter) = joined(joiner, letter)? {
                     self.services.deliver(self.link.peer(), letter)?;
                 }
@@ -280,7 +278,7 @@ fn joined(joiner: &mut Joiner<BodyMemory>, letter: Letter) -> Result<Option<Lett
             Ok(message.map(|message| Letter {
                 class: Class::Ordered,
                 head: message.head.into(),
-                body: Bytes::from(message.body).into(),
+                body: message.body.into(),
                 ..letter
             }))
         }

@@ -9,7 +9,6 @@
 //!   short letters have gone since the last chunk.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use selvedge_cluster::frame::{CHUNK_HEAD_BYTES, Class, Service, chunk_head};
 use selvedge_cluster::id_map::IdMap;
@@ -35,8 +34,8 @@ pub(super) struct LetterQueue {
     released: VecDeque<Queued>,
     /// The bytes of short letters since the last chunk.
     since_chunk: usize,
-    /// The next frame's letter, until it is taken.
-    next: Option<NextLetter>,
+    /// A letter that was removed and could not be sent.
+    put_back: Option<NextLetter>,
     /// The bytes that wait: of short letters, and of the bodies of long ones.
     short_bytes: usize,
     long_bytes: usize,
@@ -54,7 +53,7 @@ struct Queued {
 /// A letter that fits into a frame: a short one, or a chunk of a long one.
 #[derive(Clone, Debug)]
 pub(super) struct NextLetter {
-    pub(super) letter: Arc<Letter>,
+    pub(super) letter: Letter,
     /// The number of the letter, of which this is all or the end; 0 for a chunk with others behind it, and for a loose letter.
     pub(super) number: u64,
     pub(super) bytes: usize,
@@ -82,26 +81,25 @@ impl LetterQueue {
 
     /// Whether no letter waits. Those behind a long one of their stream do so while that one waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.next.is_none()
+        self.put_back.is_none()
             && [&self.accepted, &self.long, &self.released]
                 .iter()
                 .all(|it| it.is_empty())
     }
 
-    /// The letter of the next frame.
-    pub(super) fn next(&mut self) -> Option<&NextLetter> {
-        if self.next.is_none() {
-            self.next = self.short().or_else(|| self.chunk());
-        }
-        self.next.as_ref()
+    /// Removes the letter of the next frame.
+    pub(super) fn pop(&mut self) -> Option<NextLetter> {
+        let next = self.put_back.take();
+        let next = next.or_else(|| self.short()).or_else(|| self.chunk())?;
+        let bytes = self.bytes_beside(&next.letter);
+        *bytes = bytes.saturating_sub(weight(&next.letter));
+        Some(next)
     }
 
-    /// Removes the letter of the next frame, which was sent.
-    pub(super) fn take(&mut self) {
-        if let Some(next) = self.next.take() {
-            let bytes = self.bytes_beside(&next.letter);
-            *bytes = bytes.saturating_sub(weight(&next.letter));
-        }
+    /// Takes back the letter that was removed last, because it could not be sent.
+    pub(super) fn put_back(&mut self, next: NextLetter) {
+        *self.bytes_beside(&next.letter) += weight(&next.letter);
+        self.put_back = Some(next);
     }
 
     /// Removes everything. Returns the numbers of the ordered letters that were not sent to their end.
@@ -111,13 +109,13 @@ impl LetterQueue {
             long,
             behind,
             released,
-            next,
+            put_back,
             ..
         } = std::mem::take(self);
         let behind = behind.into_values().flatten();
         let queued = released.into_iter().chain(long).chain(behind).chain(accepted);
-        let next = next.map(|next| next.number);
-        let numbers = next.into_iter().chain(queued.map(|queued| queued.number));
+        let put_back = put_back.map(|next| next.number);
+        let numbers = put_back.into_iter().chain(queued.map(|queued| queued.number));
         numbers.filter(|number| *number > 0).collect()
     }
 
@@ -230,7 +228,7 @@ impl NextLetter {
     fn of(letter: Letter, number: u64) -> Self {
         NextLetter {
             bytes: letter_bytes(&letter),
-            letter: Arc::new(letter),
+            letter,
             number,
         }
     }

@@ -19,9 +19,8 @@ fn letter(number: u64, stream: u64, body: usize) -> Letter {
 /// Takes everything. Returns the numbers in the order of their ends, 0 for a chunk before the last.
 fn drained(queue: &mut LetterQueue) -> Vec<u64> {
     let mut numbers = Vec::new();
-    while let Some(next) = queue.next() {
+    while let Some(next) = queue.pop() {
         numbers.push(next.number);
-        queue.take();
     }
     assert_eq!((queue.short_bytes, queue.long_bytes), (0, 0));
     assert!(
@@ -38,13 +37,16 @@ fn a_short_letter_waits_for_one_chunk_of_a_long_one_and_not_for_its_own_stream()
     queue.push(letter(2, 2, 2 * CHUNK_BYTES_MAX), 2);
     queue.push(letter(3, 1, 10), 3);
     queue.push(letter(4, 3, 10), 4);
-    assert_eq!(queue.next().unwrap().number, 4);
-    queue.take();
-    assert_eq!(queue.next().unwrap().number, 0);
+    assert_eq!(queue.pop().unwrap().number, 4);
+    let chunk = queue.pop().unwrap();
+    assert_eq!(chunk.number, 0);
+    queue.put_back(chunk);
     queue.push(letter(5, 3, 10), 5);
-    assert_eq!(queue.next().unwrap().number, 0, "its frame is chosen already");
-    queue.take();
-    assert_eq!(queue.next().unwrap().number, 5);
+    assert_eq!(
+        queue.pop().unwrap().number,
+        0,
+        "what could not be sent goes first"
+    );
     assert_eq!(drained(&mut queue), [5, 0, 0, 0, 1, 3, 0, 2]);
 }
 
@@ -88,11 +90,11 @@ fn what_is_not_sent_to_its_end_is_told() {
     let mut queue = LetterQueue::default();
     queue.push(letter(1, 1, 2 * CHUNK_BYTES_MAX), 1);
     queue.push(letter(2, 1, 10), 2);
-    assert_eq!(queue.next().unwrap().number, 0);
-    queue.take();
+    assert_eq!(queue.pop().unwrap().number, 0);
     assert_eq!(queue.clear(), [1, 2]);
     queue.push(letter(3, 1, 10), 3);
-    assert_eq!(queue.next().unwrap().number, 3);
+    let unsent = queue.pop().unwrap();
+    queue.put_back(unsent);
     assert_eq!(queue.clear(), [3]);
     assert!(drained(&mut queue).is_empty());
 }
@@ -117,8 +119,7 @@ proptest! {
         let (mut queue, mut waiting) = (LetterQueue::default(), UnsentLetters::new());
         let (mut since_chunk, mut begun) = (0, (0, 0));
         let mut take = |queue: &mut LetterQueue, waiting: &mut UnsentLetters| {
-            let Some(next) = queue.next().cloned() else { return Ok(false) };
-            queue.take();
+            let Some(next) = queue.pop() else { return Ok(false) };
             let is_chunk = next.letter.class == Class::Chunk;
             if is_chunk {
                 let is_turn = since_chunk >= CHUNK_BYTES_MAX || !is_short_free(waiting);

@@ -2,16 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IoSlice};
-use std::sync::Arc;
 
-use bytes::Bytes;
-use selvedge_cluster::frame::{Class, Frame, HEADER_BYTES, Header, Service};
+use selvedge_cluster::frame::{Class, Frame, HEADER_BYTES, Head, Header, Service};
 use selvedge_cluster::session::{Content, Packet};
 use smallvec::SmallVec;
 
 use super::link_end::LinkEnd;
 use super::post::Letter;
-use crate::body::BodyMemory;
+use crate::body::{Body, BodyMemory};
 use crate::platform::peer_socket::PeerSocket;
 
 /// The bytes before the body that need no memory of their own: those of a call without references.
@@ -26,23 +24,24 @@ pub(super) struct OutgoingFrame {
     pub(super) service: Service,
     /// Header, head, and the table of parts.
     prefix: SmallVec<[u8; PREFIX_BYTES]>,
-    /// Has the body.
-    letter: Option<Arc<Letter>>,
+    body: Body,
     /// The bytes that are written already.
     written: usize,
     length: usize,
 }
 
 impl OutgoingFrame {
-    pub(super) fn new(packet: &Packet<Arc<Letter>>) -> Self {
-        let (class, sequence, letter) = match &packet.content {
-            Content::Ordered(sequence, letter) => (letter.class, *sequence, Some(letter)),
+    pub(super) fn new(packet: Packet<Letter>) -> Self {
+        let (class, sequence, letter) = match packet.content {
+            Content::Ordered(sequence, letter) => (letter.class, sequence, Some(letter)),
             Content::Loose(letter) => (Class::Loose, 0, Some(letter)),
             Content::Acknowledgement => (Class::Acknowledgement, 0, None),
         };
-        let service = letter.map_or(Service::SESSION, |letter| letter.service);
-        let head: &[u8] = letter.map_or(&[], |letter| &letter.head);
-        let body_bytes = letter.map_or(0, |letter| letter.body.len());
+        let (service, head, body) = match letter {
+            Some(letter) => (letter.service, letter.head, letter.body),
+            None => (Service::SESSION, Head::new(), Body::EMPTY),
+        };
+        let body_bytes = body.len();
         let header = Header {
             service,
             class,
@@ -55,7 +54,7 @@ impl OutgoingFrame {
         };
         let mut prefix = SmallVec::with_capacity(HEADER_BYTES + head.len() + 8);
         prefix.extend_from_slice(&header.encode());
-        prefix.extend_from_slice(head);
+        prefix.extend_from_slice(&head);
         if body_bytes > 0 {
             prefix.extend_from_slice(&header.body_bytes.to_le_bytes());
         }
@@ -63,7 +62,7 @@ impl OutgoingFrame {
             service,
             length: prefix.len() + body_bytes,
             prefix,
-            letter: letter.cloned(),
+            body,
             written: 0,
         }
     }
@@ -77,8 +76,7 @@ impl OutgoingFrame {
     pub(super) fn rest(&self) -> impl Iterator<Item = &[u8]> {
         let prefix = self.prefix.get(self.written..).unwrap_or_default();
         let mut skipped = self.written.saturating_sub(self.prefix.len());
-        let segments = self.letter.iter().flat_map(|letter| letter.body.segments());
-        let body = segments.map(move |segment| {
+        let body = self.body.segments().map(move |segment| {
             let from = skipped.min(segment.len());
             skipped -= from;
             segment.get(from..).unwrap_or_default()
@@ -102,7 +100,7 @@ impl OutgoingFrame {
 
 /// A frame that has arrived.
 pub(super) struct ArrivedFrame {
-    pub(super) packet: Packet<Arc<Letter>>,
+    pub(super) packet: Packet<Letter>,
     pub(super) service: Service,
     /// The length of the frame in bytes.
     pub(super) bytes: usize,
@@ -115,13 +113,13 @@ impl ArrivedFrame {
         let table = if body_bytes > 0 { 8 } else { 0 };
         let bytes = HEADER_BYTES + frame.head.len() + table + body_bytes;
         let body = frame.parts.into_iter().next().unwrap_or_default();
-        let letter = Arc::new(Letter {
+        let letter = Letter {
             service,
             class: frame.class,
             stream: 0,
             head: frame.head,
-            body: Bytes::from(body).into(),
-        });
+            body: body.into(),
+        };
         let content = match frame.class {
             Class::Ordered | Class::Chunk => Content::Ordered(frame.sequence, letter),
             Class::Loose => Content::Loose(letter),
@@ -171,18 +169,18 @@ mod tests {
     #[test]
     fn a_letter_arrives_as_it_was_sent_however_its_frame_is_cut() {
         for (head, body) in [("head", "a body"), ("", ""), ("head", ""), ("", "body")] {
-            let letter = Arc::new(Letter {
+            let letter = Letter {
                 service: Service(16),
                 class: Class::Ordered,
                 stream: 0,
                 head: head.as_bytes().into(),
                 body: body.into(),
-            });
+            };
             let packet = Packet {
                 acknowledged: 3,
-                content: Content::Ordered(7, Arc::clone(&letter)),
+                content: Content::Ordered(7, letter),
             };
-            let mut frame = OutgoingFrame::new(&packet);
+            let mut frame = OutgoingFrame::new(packet.clone());
             let mut decoder = Decoder::<BodyMemory>::new(FrameLimits::default());
             let mut arrived = None;
             let length = frame.len();

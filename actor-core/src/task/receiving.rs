@@ -89,7 +89,7 @@ fn digest(submission: &Submission, body: &Body, handles: &[Arc<Handle>], object:
     CallDigest::of(
         (CallDigest::PROGRAM, submission.call.0),
         (submission.function.0, submission.pinned),
-        body.segments().map(|segment| segment.as_ref()),
+        body.segments(),
         references.map(ReferenceName::Object),
     )
 }

@@ -261,7 +261,7 @@ fn digest(
     CallDigest::of(
         place,
         what,
-        body.segments().map(|segment| segment.as_ref()),
+        body.segments(),
         handles.iter().map(|handle| ReferenceName::Object(handle.id())),
     )
 }
@@ -274,7 +274,6 @@ fn nested(
 ) -> (NestedName, NamedReferences) {
     let names = outer.reference_names(arguments.handles.iter().map(|handle| handle.id()));
     let (segments, named) = (arguments.body.segments(), named(&names));
-    let segments = segments.map(|segment| segment.as_ref());
     let digest = CallDigest::of(outer.next_place(), what, segments, names.into_iter());
     (outer.nested(digest), named)
 }

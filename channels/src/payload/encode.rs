@@ -41,11 +41,14 @@ const SHARED_MIN: usize = 16 << 10;
 /// The segments of an encoded value, in order. Most values have one.
 pub type EncodedSegments = SmallVec<[EncodedSegment; 1]>;
 
+/// Encoded bytes. Up to 32 of them, such as those of a few numbers, need no memory of their own.
+pub type ShortBytes = SmallVec<[u8; 32]>;
+
 /// A stretch of an encoded value: bytes of its own, or those of a tensor, which are shared.
 pub struct EncodedSegment(Stretch);
 
 enum Stretch {
-    Own(Vec<u8>),
+    Own(ShortBytes),
     Tensor(Arc<Bytes64>),
 }
 
@@ -54,7 +57,7 @@ impl EncodedSegment {
     ///
     /// # Errors
     /// The segment itself: its bytes are shared.
-    pub fn into_own(self) -> Result<Vec<u8>, Self> {
+    pub fn into_own(self) -> Result<ShortBytes, Self> {
         match self.0 {
             Stretch::Own(bytes) => Ok(bytes),
             shared @ Stretch::Tensor(_) => Err(EncodedSegment(shared)),
@@ -377,7 +380,7 @@ impl<'a> Encoded<'a> {
         let prefix = prefix(head_len, count, self.form).ok_or(EncodeError::TooLarge)?;
         let mut segments = EncodedSegments::new();
         let before = length_at(count) + head_len + PART_ALIGN;
-        let mut own = Vec::with_capacity(self.len_bytes().min(before.max(SHARED_MIN)));
+        let mut own = ShortBytes::with_capacity(self.len_bytes().min(before.max(SHARED_MIN)));
         own.extend_from_slice(&prefix);
         for index in 0..count {
             own.extend_from_slice(&(self.part(index).len() as u64).to_le_bytes());
@@ -385,7 +388,7 @@ impl<'a> Encoded<'a> {
         if head_len < SHARED_MIN {
             own.extend_from_slice(self.head.as_slice());
         } else {
-            let own = std::mem::replace(&mut own, std::mem::take(&mut self.head.large));
+            let own = std::mem::replace(&mut own, std::mem::take(&mut self.head.large).into());
             segments.push(EncodedSegment(Stretch::Own(own)));
         }
         let mut end = length_at(count) + head_len;

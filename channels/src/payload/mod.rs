@@ -44,7 +44,7 @@ pub use decode::{decode, decode_kept, view_slice, view_str};
 pub(crate) use direct::{Whole, is_plain, write_short};
 pub use element::{DType, Element, bytes_of};
 pub(crate) use encode::encode_as;
-pub use encode::{Encoded, EncodedSegment, EncodedSegments, encode};
+pub use encode::{Encoded, EncodedSegment, EncodedSegments, ShortBytes, encode};
 pub use frame::PART_ALIGN;
 #[cfg(feature = "arrow")]
 pub use interop::arrow;

@@ -45,30 +45,27 @@ pub struct Packet<M> {
     pub content: Content<M>,
 }
 
-/// The fate of an ordered message.
+/// The fate of an ordered message that the peer has not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The peer's session has delivered the message. Its service may not have acted on it.
-    Delivered,
     /// The message was never handed to a link, so the peer has never seen it.
     NotSent,
     /// The message was handed to a link and not acknowledged: the peer may have seen it.
     Unknown,
 }
 
-/// An effect that the owner of a session has to perform, in the order given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output<M> {
-    /// Write the packet to the link; if that fails, drop the packet and report [`Session::disconnected`].
-    Transmit(Packet<M>),
-    /// Hand the message to its service.
-    Deliver(M),
-    /// The fate of the ordered messages of these sequence numbers is known.
-    Settled(RangeInclusive<u64>, Outcome),
-}
+/// Packets to write to the link: mostly one. If that fails, drop them and report [`Session::disconnected`].
+pub type Packets<M> = SmallVec<[Packet<M>; 1]>;
 
-/// The effects of one step: mostly one or two.
-pub type Outputs<M> = SmallVec<[Output<M>; 2]>;
+/// The effects of a packet that has arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received<M> {
+    /// The sequence numbers of ordered messages that the peer's session has delivered; often none. Their services may not have acted
+    /// on them.
+    pub settled: RangeInclusive<u64>,
+    /// The messages for their services, in order: mostly one.
+    pub messages: SmallVec<[M; 1]>,
+}
 
 /// One side of a session. `M` is a message; clones are kept for retransmission, so a message is best an `Arc`.
 ///
@@ -124,7 +121,7 @@ impl<M: Clone> Session<M> {
     /// # Errors
     /// [`SessionError::OtherPeer`]: the link leads to another incarnation. This session has to [end](Session::end), and
     /// another one begins.
-    pub fn connected(&mut self, now: Duration, remote: Peer) -> Result<Outputs<M>, SessionError> {
+    pub fn connected(&mut self, now: Duration, remote: Peer) -> Result<Packets<M>, SessionError> {
         if remote != self.remote {
             return Err(SessionError::OtherPeer {
                 expected: self.remote,
@@ -145,30 +142,31 @@ impl<M: Clone> Session<M> {
         self.outgoing.disconnected();
     }
 
-    /// Sends an ordered message of `bytes` bytes. Returns its sequence number, under which its outcome is reported.
+    /// Sends an ordered message of `bytes` bytes. Returns its sequence number, under which its outcome is reported, and the packet
+    /// if there is a link.
     ///
     /// # Errors
-    /// [`WindowFull`] with the message: too many messages are unacknowledged. Send again after an
-    /// [`Output::Settled`].
+    /// [`WindowFull`] with the message: too many messages are unacknowledged. Send again after some are
+    /// [settled](Received::settled).
     pub fn send(
         &mut self,
         now: Duration,
         message: M,
         bytes: usize,
-    ) -> Result<(u64, Outputs<M>), WindowFull<M>> {
+    ) -> Result<(u64, Option<Packet<M>>), WindowFull<M>> {
         let sequence = self.outgoing.push(message, bytes)?;
-        let outputs = match self.is_connected {
-            true => self.transmit(now, sequence).into_iter().collect(),
-            false => Outputs::new(),
+        let packet = match self.is_connected {
+            true => self.transmit(now, sequence),
+            false => None,
         };
-        Ok((sequence, outputs))
+        Ok((sequence, packet))
     }
 
     /// Sends a loose message: now, or never if there is no link.
-    pub fn send_loose(&mut self, message: M) -> Outputs<M> {
+    pub fn send_loose(&mut self, message: M) -> Option<Packet<M>> {
         match self.is_connected {
-            true => smallvec![self.packet(Content::Loose(message))],
-            false => Outputs::new(),
+            true => Some(self.packet(Content::Loose(message))),
+            false => None,
         }
     }
 
@@ -182,48 +180,43 @@ impl<M: Clone> Session<M> {
         now: Duration,
         packet: Packet<M>,
         bytes: usize,
-    ) -> Result<Outputs<M>, SessionError> {
+    ) -> Result<Received<M>, SessionError> {
         if let Content::Ordered(sequence, _) = &packet.content {
             self.incoming.check(*sequence)?;
         }
         let settled = self.outgoing.acknowledge(now, packet.acknowledged)?;
-        let mut outputs = Outputs::new();
-        if !settled.is_empty() {
-            outputs.push(Output::Settled(settled, Outcome::Delivered));
-        }
-        match packet.content {
+        let messages = match packet.content {
             Content::Ordered(sequence, message) => {
-                let messages = self.incoming.accept(now, sequence, message, bytes, self.mutant);
-                outputs.extend(messages.into_iter().map(Output::Deliver));
+                self.incoming.accept(now, sequence, message, bytes, self.mutant)
             }
-            Content::Loose(message) => outputs.push(Output::Deliver(message)),
-            Content::Acknowledgement => {}
-        }
-        Ok(outputs)
+            Content::Loose(message) => smallvec![message],
+            Content::Acknowledgement => SmallVec::new(),
+        };
+        Ok(Received { settled, messages })
     }
 
     /// Performs everything that is due at `now`. Call this at [`Session::deadline`], or earlier.
-    pub fn tick(&mut self, now: Duration) -> Outputs<M> {
+    pub fn tick(&mut self, now: Duration) -> Packets<M> {
+        let mut packets = Packets::new();
         if !self.is_connected {
-            return Outputs::new();
+            return packets;
         }
-        let mut outputs = Outputs::new();
         if self.outgoing.is_due(now) {
             self.outgoing.back_off();
-            outputs = self.resend(now, self.settings.resend_burst);
+            packets = self.resend(now, self.settings.resend_burst);
         }
         if self.incoming.is_due(now) {
-            outputs.push(self.packet(Content::Acknowledgement));
+            packets.push(self.packet(Content::Acknowledgement));
         }
-        outputs
+        packets
     }
 
     /// Sends the acknowledgement that is owed, if one is, before its time: a receiver that has taken half the window calls
     /// this, so that a sender with nothing to receive does not wait.
-    pub fn acknowledge(&mut self) -> Outputs<M> {
+    pub fn acknowledge(&mut self) -> Option<Packet<M>> {
         match self.is_connected && self.incoming.due().is_some() {
-            true => smallvec![self.packet(Content::Acknowledgement)],
-            false => Outputs::new(),
+            true => Some(self.packet(Content::Acknowledgement)),
+            false => None,
         }
     }
 
@@ -239,24 +232,24 @@ impl<M: Clone> Session<M> {
         self.outgoing.end(self.mutant)
     }
 
-    fn resend(&mut self, now: Duration, most: usize) -> Outputs<M> {
+    fn resend(&mut self, now: Duration, most: usize) -> Packets<M> {
         let sequences = self.outgoing.unacknowledged().take(most);
         sequences
             .filter_map(|sequence| self.transmit(now, sequence))
             .collect()
     }
 
-    fn transmit(&mut self, now: Duration, sequence: u64) -> Option<Output<M>> {
+    fn transmit(&mut self, now: Duration, sequence: u64) -> Option<Packet<M>> {
         let message = self.outgoing.hand_over(now, sequence)?;
         Some(self.packet(Content::Ordered(sequence, message)))
     }
 
     /// A packet with the acknowledgement that is owed.
-    fn packet(&mut self, content: Content<M>) -> Output<M> {
-        Output::Transmit(Packet {
+    fn packet(&mut self, content: Content<M>) -> Packet<M> {
+        Packet {
             acknowledged: self.incoming.acknowledge(self.mutant),
             content,
-        })
+        }
     }
 }
 
@@ -274,20 +267,17 @@ mod tests {
         let mut session = Session::new(me, me, SessionSettings::default());
         let now = Duration::ZERO;
         session.connected(now, me).unwrap();
-        assert_eq!(session.acknowledge()[..], [], "nothing is owed");
+        assert_eq!(session.acknowledge(), None, "nothing is owed");
         let packet = Packet {
             acknowledged: 0,
             content: Content::Ordered(1, "message"),
         };
         session.received(now, packet, 7).unwrap();
-        let acknowledgement = Output::Transmit(Packet {
+        let acknowledgement = Packet {
             acknowledged: 1,
             content: Content::Acknowledgement,
-        });
-        assert_eq!(session.acknowledge()[..], [acknowledgement]);
-        assert_eq!(
-            (session.acknowledge(), session.deadline()),
-            (Outputs::new(), None)
-        );
+        };
+        assert_eq!(session.acknowledge(), Some(acknowledgement));
+        assert_eq!((session.acknowledge(), session.deadline()), (None, None));
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use stateright::{Checker, Model, Property};
 
 use super::mutant::Mutant;
-use super::{Outcome, Output, Outputs, Packet, Session, SessionSettings};
+use super::{Outcome, Packet, Session, SessionSettings};
 use crate::peer::{Incarnation, Peer, ProcessId};
 
 const NOW: Duration = Duration::ZERO;
@@ -40,7 +40,8 @@ struct Sessions {
     network: BTreeSet<(usize, Packet<u8>)>,
     sent: [u8; 2],
     delivered: [Vec<u8>; 2],
-    outcomes: [Vec<(u64, Outcome)>; 2],
+    /// The fate of each message: `None` if the peer has delivered it.
+    outcomes: [Vec<(u64, Option<Outcome>)>; 2],
     breaks: u8,
     crashed: Option<usize>,
     violation: bool,
@@ -59,50 +60,44 @@ enum Action {
 }
 
 impl Sessions {
-    fn perform(&mut self, side: usize, outputs: Outputs<u8>) {
-        for output in outputs {
-            match output {
-                Output::Transmit(packet) => {
-                    self.network.insert((1 - side, packet));
-                }
-                Output::Deliver(message) => self.delivered[side].push(message),
-                Output::Settled(sequences, outcome) => {
-                    self.outcomes[side].extend(sequences.map(|sequence| (sequence, outcome)));
-                }
-            }
-        }
+    fn transmit(&mut self, side: usize, packets: impl IntoIterator<Item = Packet<u8>>) {
+        self.network
+            .extend(packets.into_iter().map(|packet| (1 - side, packet)));
     }
 
     fn act(&mut self, action: Action) {
         match action {
             Action::Send(side) => {
                 let message = self.sent[side] + 1;
-                if let Some(Ok((_, outputs))) =
-                    self.sessions[side].as_mut().map(|it| it.send(NOW, message, 1))
+                if let Some(Ok((_, packet))) = self.sessions[side].as_mut().map(|it| it.send(NOW, message, 1))
                 {
                     self.sent[side] = message;
-                    self.perform(side, outputs);
+                    self.transmit(side, packet);
                 }
             }
             Action::Arrive(side, packet) => {
                 match self.sessions[side].as_mut().map(|it| it.received(NOW, packet, 1)) {
-                    Some(Ok(outputs)) => self.perform(side, outputs),
+                    Some(Ok(received)) => {
+                        let settled = received.settled.map(|sequence| (sequence, None));
+                        self.outcomes[side].extend(settled);
+                        self.delivered[side].extend(received.messages);
+                    }
                     Some(Err(_)) => self.violation = true,
                     None => {}
                 }
             }
             Action::Tick(side) => {
-                let outputs = self.sessions[side].as_mut().map(|it| it.tick(NOW));
-                self.perform(side, outputs.unwrap_or_default());
+                let packets = self.sessions[side].as_mut().map(|it| it.tick(NOW));
+                self.transmit(side, packets.unwrap_or_default());
             }
             Action::Connect => {
                 self.is_connected = true;
                 for side in 0..2 {
                     let remote = peer(2 - side as u32);
-                    let outputs = self.sessions[side]
+                    let packets = self.sessions[side]
                         .as_mut()
                         .map(|it| it.connected(NOW, remote).unwrap());
-                    self.perform(side, outputs.unwrap_or_default());
+                    self.transmit(side, packets.unwrap_or_default());
                 }
             }
             Action::Break => {
@@ -112,7 +107,8 @@ impl Sessions {
             Action::Crash(side) => (self.sessions[side], self.crashed) = (None, Some(side)),
             Action::End(side) => {
                 let left = self.sessions[side].take().map(Session::end);
-                self.outcomes[side].extend(left.unwrap_or_default());
+                let left = left.unwrap_or_default().into_iter();
+                self.outcomes[side].extend(left.map(|(sequence, outcome)| (sequence, Some(outcome))));
             }
         }
     }
@@ -123,16 +119,16 @@ impl Sessions {
         self.delivered.iter().all(counts)
     }
 
-    /// SESSION-4: `Delivered` and `NotSent` are facts.
+    /// SESSION-4: what is settled was delivered, and what is `NotSent` was not.
     fn tells_the_truth(&self) -> bool {
         (0..2).all(|side| {
             let there = self.delivered[1 - side].len() as u64;
             self.outcomes[side]
                 .iter()
                 .all(|(sequence, outcome)| match outcome {
-                    Outcome::Delivered => *sequence <= there,
-                    Outcome::NotSent => *sequence > there,
-                    Outcome::Unknown => self.crashed.is_some(),
+                    None => *sequence <= there,
+                    Some(Outcome::NotSent) => *sequence > there,
+                    Some(Outcome::Unknown) => self.crashed.is_some(),
                 })
         })
     }

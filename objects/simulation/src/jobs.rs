@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
-use selvedge_cluster::session::{Content, Output, Outputs, Packet, Session, SessionSettings};
+use selvedge_cluster::session::{Content, Packet, Session, SessionSettings};
 use selvedge_objects::channel::{Answer, ChannelHome, ChannelSettings, ChannelUser, Outcome, Reply, Request};
 
 use crate::faults::Setting;
@@ -173,8 +173,8 @@ impl Jobs {
             Turn::Wake(with) => {
                 let now = self.now;
                 let session = self.sessions.get_mut(&(at, with));
-                let outputs = session.map(|it| it.tick(now)).unwrap_or_default();
-                self.output(at, with, outputs);
+                let packets = session.map(|it| it.tick(now)).unwrap_or_default();
+                self.transmit(at, with, packets);
             }
             Turn::Arrive(from, packet) => self.arrive(at, from, packet),
         }
@@ -249,8 +249,8 @@ impl Jobs {
 
     fn send(&mut self, at: usize, to: usize, talk: Talk) {
         let now = self.now;
-        if let Ok((_, outputs)) = self.session(at, to).send(now, talk, FRAME_BYTES) {
-            self.output(at, to, outputs);
+        if let Ok((_, packet)) = self.session(at, to).send(now, talk, FRAME_BYTES) {
+            self.transmit(at, to, packet);
         }
     }
 
@@ -266,22 +266,23 @@ impl Jobs {
             Content::Acknowledgement => 0,
             Content::Ordered(..) | Content::Loose(_) => FRAME_BYTES,
         };
-        let outputs = self.session(at, from).received(now, packet, bytes);
-        self.output(at, from, outputs.unwrap_or_default());
+        let received = self.session(at, from).received(now, packet, bytes);
+        for talk in received.map(|it| it.messages).unwrap_or_default() {
+            self.deliver(at, from, talk);
+        }
+        self.set_timer(at, from);
     }
 
-    fn output(&mut self, at: usize, with: usize, outputs: Outputs<Talk>) {
-        for output in outputs {
-            match output {
-                Output::Transmit(packet) => {
-                    for delay in self.setting.delays(&mut self.random) {
-                        self.schedule(self.now + delay, with, Turn::Arrive(at, packet.clone()));
-                    }
-                }
-                Output::Deliver(talk) => self.deliver(at, with, talk),
-                Output::Settled(..) => {}
+    fn transmit(&mut self, at: usize, with: usize, packets: impl IntoIterator<Item = Packet<Talk>>) {
+        for packet in packets {
+            for delay in self.setting.delays(&mut self.random) {
+                self.schedule(self.now + delay, with, Turn::Arrive(at, packet.clone()));
             }
         }
+        self.set_timer(at, with);
+    }
+
+    fn set_timer(&mut self, at: usize, with: usize) {
         let due = self.sessions.get(&(at, with)).and_then(Session::deadline);
         if let Some(due) = due {
             self.schedule(due.max(self.now), at, Turn::Wake(with));

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
-use selvedge_cluster::session::{Content, Outcome, Output, Outputs, Packet};
+use selvedge_cluster::session::{Content, Outcome, Packet, Received};
 use selvedge_objects::refs::{Action, Event, Parcel, RefId};
 
 use crate::faults::Setting;
@@ -223,8 +223,8 @@ impl World {
             .processes
             .get_mut(at)
             .and_then(|it| it.sessions.get_mut(&other));
-        let outputs = session.map(|it| it.tick(now)).unwrap_or_default();
-        self.output(at, other, outputs);
+        let packets = session.map(|it| it.tick(now)).unwrap_or_default();
+        self.transmit(at, other, packets);
     }
 
     /// Sends an ordered message; one that does not fit into the window is sent when there is room.
@@ -234,11 +234,11 @@ impl World {
             return;
         };
         match process.session(now, to).send(now, payload, FRAME_BYTES) {
-            Ok((sequence, outputs)) => {
+            Ok((sequence, packet)) => {
                 if !parcels.is_empty() {
                     process.on_their_way.insert((to, sequence), parcels);
                 }
-                self.output(at, to, outputs);
+                self.transmit(at, to, packet);
             }
             // A caller that gives up: the message was never sent.
             Err(_) => self.undo(at, to, parcels),
@@ -255,35 +255,37 @@ impl World {
     fn send_loose(&mut self, at: usize, to: usize, payload: Payload) {
         let now = self.now;
         if let Some(process) = self.processes.get_mut(at).filter(|it| !it.dead.contains(&to)) {
-            let outputs = process.session(now, to).send_loose(payload);
-            self.output(at, to, outputs);
+            let packet = process.session(now, to).send_loose(payload);
+            self.transmit(at, to, packet);
         }
     }
 
-    fn output(&mut self, at: usize, other: usize, outputs: Outputs<Payload>) {
-        for output in outputs {
-            match output {
-                Output::Transmit(packet) => self.transmit(at, other, &packet),
-                Output::Deliver(payload) => self.deliver(at, other, payload),
-                Output::Settled(sequences, _) => {
-                    if let Some(process) = self.processes.get_mut(at) {
-                        for sequence in sequences {
-                            process.on_their_way.remove(&(other, sequence));
-                        }
-                    }
-                }
+    fn received(&mut self, at: usize, other: usize, received: Received<Payload>) {
+        if let Some(process) = self.processes.get_mut(at) {
+            for sequence in received.settled {
+                process.on_their_way.remove(&(other, sequence));
             }
         }
+        for payload in received.messages {
+            self.deliver(at, other, payload);
+        }
+        self.set_session_timer(at, other);
+    }
+
+    fn set_session_timer(&mut self, at: usize, other: usize) {
         let session = self.processes.get(at).and_then(|it| it.sessions.get(&other));
         let due = session.and_then(|it| it.deadline());
         self.set_timer(at, Some(other), due);
     }
 
-    fn transmit(&mut self, from: usize, to: usize, packet: &Packet<Payload>) {
-        self.report.frames += 1;
-        for delay in self.setting.delays(&mut self.random) {
-            self.schedule(self.now + delay, to, Happening::Arrive(from, packet.clone()));
+    fn transmit(&mut self, from: usize, to: usize, packets: impl IntoIterator<Item = Packet<Payload>>) {
+        for packet in packets {
+            self.report.frames += 1;
+            for delay in self.setting.delays(&mut self.random) {
+                self.schedule(self.now + delay, to, Happening::Arrive(from, packet.clone()));
+            }
         }
+        self.set_session_timer(from, to);
     }
 
     fn arrive(&mut self, at: usize, from: usize, packet: Packet<Payload>) {
@@ -297,7 +299,7 @@ impl World {
             Content::Ordered(..) | Content::Loose(_) => FRAME_BYTES,
         };
         match process.session(now, from).received(now, packet, bytes) {
-            Ok(outputs) => self.output(at, from, outputs),
+            Ok(received) => self.received(at, from, received),
             Err(_) => self.report.freed_early += 1, // no lawful process violates the protocol
         }
     }

@@ -8,7 +8,7 @@ use selvedge_cluster::membership::WhyDead;
 use selvedge_cluster::peer::{Peer, ProcessId};
 
 use super::head::{HEAD, Head};
-use super::host::{Frame, Host, Member, Message, packets};
+use super::host::{Frame, Host, Member, Message};
 use super::report::MemberReport;
 use super::setting::{BUNDLE_TIME, CUT_TIME, LOOK_TIME, MemberSetting, START_TIME};
 use crate::random::Random;
@@ -404,8 +404,8 @@ impl World {
         worker.incarnation.0 += 1;
         let mut sent = Vec::new();
         for message in [Message::Ended(dead), Message::Start(dead.process)] {
-            if let Ok((_, outputs)) = member.session.send(clock, message, 1) {
-                sent.extend(packets(outputs));
+            if let Ok((_, packet)) = member.session.send(clock, message, 1) {
+                sent.extend(packet);
             }
         }
         let me = member.me;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use selvedge_cluster::membership::{Change, MemberEvent, Members, Notice, Refusal, WhyDead};
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
-use selvedge_cluster::session::{Output, Packet, Session, SessionSettings};
+use selvedge_cluster::session::{Packet, Session, SessionSettings};
 
-use super::host::{Frame, Message, Welcome, packets};
+use super::host::{Frame, Message, Welcome};
 use super::setting::MemberSetting;
 
 /// The head's name.
@@ -92,14 +92,10 @@ impl Head {
     /// Sends a sign of life to all agents, and what is due in the session of each.
     pub fn heartbeats(&mut self) -> Vec<(u32, Frame)> {
         let beat = |(host, agent): (&u32, &mut Agent)| {
-            let outputs = agent.session.send_loose(Message::Heartbeat);
-            let frames = packets(outputs).into_iter();
-            let (host, me) = (*host, agent.me);
-            frames
-                .map(move |packet| (host, Frame::Packet(me, packet)))
-                .collect::<Vec<_>>()
+            let packet = agent.session.send_loose(Message::Heartbeat)?;
+            Some((*host, Frame::Packet(agent.me, packet)))
         };
-        self.agents.iter_mut().flat_map(beat).collect()
+        self.agents.iter_mut().filter_map(beat).collect()
     }
 
     /// Sends the notices that have come together.
@@ -122,10 +118,10 @@ impl Head {
         let Some(agent) = self.agents.get_mut(&host) else {
             return Vec::new();
         };
-        let mut outputs = agent.session.tick(now);
+        let mut packets = agent.session.tick(now);
         while let Some(message) = agent.waiting.pop_front() {
             match agent.session.send(now, message, 1) {
-                Ok((_, more)) => outputs.extend(more),
+                Ok((_, packet)) => packets.extend(packet),
                 Err(full) => {
                     agent.waiting.push_front(full.message);
                     break;
@@ -136,7 +132,7 @@ impl Head {
             self.due.insert(host);
         }
         let me = agent.me;
-        packets(outputs)
+        packets
             .into_iter()
             .map(|packet| (host, Frame::Packet(me, packet)))
             .collect()
@@ -219,21 +215,21 @@ impl Head {
         let Some(agent) = self.agents.get_mut(&host).filter(|agent| agent.me == from) else {
             return Vec::new();
         };
-        let Ok(outputs) = agent.session.received(now, packet, 1) else {
+        let Ok(received) = agent.session.received(now, packet, 1) else {
             return Vec::new();
         };
-        for output in outputs {
-            match output {
-                Output::Deliver(Message::Ended(worker)) => {
+        for message in received.messages {
+            match message {
+                Message::Ended(worker) => {
                     let events = self.members.died(worker, WhyDead::Ended);
                     self.note(events);
                 }
-                Output::Deliver(Message::Start(process)) => {
+                Message::Start(process) => {
                     if let Ok((_, event)) = self.members.restart(now, process, Some(from)) {
                         self.note([event]);
                     }
                 }
-                _ => {}
+                Message::Heartbeat | Message::Notices(_) => {}
             }
         }
         Vec::new()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use selvedge_cluster::membership::{Contact, ContactStep, MemberSettings, Notice, View};
 use selvedge_cluster::peer::{Peer, ProcessId};
-use selvedge_cluster::session::{Output, Outputs, Packet, Session, SessionSettings};
+use selvedge_cluster::session::{Packet, Packets, Session, SessionSettings};
 
 /// A message between the head and an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,9 +98,9 @@ impl Member {
     /// A packet of the head. `None` if it breaks the protocol, or if notices were missing.
     pub fn receive(&mut self, now: Duration, packet: Packet<Message>) -> Option<()> {
         self.contact.heard(now);
-        let outputs = self.session.received(now, packet, 1).ok()?;
-        for output in outputs {
-            if let Output::Deliver(Message::Notices(notices)) = output {
+        let received = self.session.received(now, packet, 1).ok()?;
+        for message in received.messages {
+            if let Message::Notices(notices) = message {
                 for notice in notices.iter() {
                     self.view.apply(notice).ok()?;
                 }
@@ -110,17 +110,17 @@ impl Member {
     }
 
     /// Performs what is due. Returns the packets to send; `None` if the head was silent for too long.
-    pub fn tick(&mut self, now: Duration) -> Option<Vec<Packet<Message>>> {
-        let mut outputs = self.session.tick(now);
+    pub fn tick(&mut self, now: Duration) -> Option<Packets<Message>> {
+        let mut packets = self.session.tick(now);
         match self.contact.step(now) {
             ContactStep::Orphaned(_) => return None,
-            ContactStep::Heartbeat => outputs.extend(self.session.send_loose(Message::Heartbeat)),
+            ContactStep::Heartbeat => packets.extend(self.session.send_loose(Message::Heartbeat)),
             ContactStep::Wait => {}
         }
-        if !outputs.is_empty() {
+        if !packets.is_empty() {
             self.contact.said(now);
         }
-        Some(packets(outputs))
+        Some(packets)
     }
 
     /// The next moment at which something is due.
@@ -128,13 +128,4 @@ impl Member {
         let contact = self.contact.deadline();
         self.session.deadline().map_or(contact, |due| due.min(contact))
     }
-}
-
-/// The packets among the outputs of a session.
-pub fn packets(outputs: Outputs<Message>) -> Vec<Packet<Message>> {
-    let packet = |output| match output {
-        Output::Transmit(packet) => Some(packet),
-        Output::Deliver(_) | Output::Settled(..) => None,
-    };
-    outputs.into_iter().filter_map(packet).collect()
 }
