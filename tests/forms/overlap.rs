@@ -510,7 +510,8 @@ fn a_dropped_call_ends_where_it_awaits_and_a_detached_one_goes_on() -> Result<()
         log.reaches('d', 3);
         w.call().notified(1).detach();
         drop(w.call().notified(2));
-        log.reaches('n', 1 + log.count('n').saturating_sub(1));
+        // The dropped call may have begun as well.
+        until("a call waits", || (log.count('n') > 0).then_some(()));
         until("the detached call", || {
             let _ = w.call().notify().wait();
             (log.count('m') == 1).then_some(())

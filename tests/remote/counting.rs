@@ -63,9 +63,10 @@ fn let_go() {
     HELD.lock().unwrap().clear();
 }
 
+/// Leaves the threads of functions that block to others: on one core there is one.
 #[remote]
-fn value_after(gate: &str, object: Ref<Counted>) -> Option<u64> {
-    wait_at(gate);
+async fn value_after(gate: String, object: Ref<Counted>) -> Option<u64> {
+    tokio::task::spawn_blocking(move || wait_at(&gate)).await.unwrap();
     object.local().map(|object| object.0)
 }
 
@@ -210,7 +211,7 @@ fn rref_22_a_function_at_home_has_the_object_although_its_caller_has_let_go() {
     let [owner] = workers(&runtime, ["owner"]);
     let gate = Gate::closed("rref-22");
     let object = object(&runtime, &owner, 7);
-    let call = runtime.call(value_after::remote(&gate.path, object).on(&owner));
+    let call = runtime.call(value_after::remote(gate.path.clone(), object).on(&owner));
     for _ in 0..100 {
         assert_eq!(living_at(&runtime, &owner), 1, "the function holds it");
     }

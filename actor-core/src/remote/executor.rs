@@ -1,5 +1,5 @@
-//! The threads that run remote functions which block: as many as the process has cores, started on demand, ended with the
-//! runtime.
+//! The threads that run remote functions which block: as many as the process has cores, or as it offers cpus if these are more;
+//! started on demand, ended with the runtime.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -16,6 +16,8 @@ use crate::remote::places::{Limits, Need, Next, Refused, ThreadPlaces};
 use crate::remote::refusals::RefusalThread;
 use crate::remote::threads::Threads;
 
+/// The number of functions of a process that may run at a time, whatever it offers.
+const PLACES_MAX: usize = 1024;
 /// The number of functions of a process that may wait by blocking at a time.
 const BLOCKED_MAX: usize = 64;
 /// The number of threads without a place that stay for the next function that waits: a thread costs more to start than most functions.
@@ -119,6 +121,14 @@ impl<W: Work> Executor<W> {
             Err((work, Refused::Stopped)) => self.refuse(work, WorkRefusal::Stopped),
             Err((work, Refused::Full)) => self.refuse(work, WorkRefusal::Full { limit }),
         }
+    }
+
+    /// Has as many functions run at a time as the process offers cpus, and no fewer than it has cores.
+    pub(crate) fn set_cpus(&self, cpus: u32) {
+        let cpus = usize::try_from(cpus).unwrap_or(PLACES_MAX);
+        let places = cpus.min(PLACES_MAX).max(core_count());
+        let need = self.0.places.lock().set_places(places);
+        self.serve(need);
     }
 
     fn serve(&self, need: Need) {

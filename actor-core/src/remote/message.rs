@@ -54,6 +54,8 @@ pub(crate) enum CallMessage {
     Withdraw { call: CallId },
     /// A submitted call waits for something, and others may have its cpus for the time; or it goes on. No body.
     Blocked { call: CallId, is_blocked: bool },
+    /// The user says that the process has room for submitted calls that need so many cpus together. No body.
+    Offered { cpus: u32 },
     /// Submits a call to the process that schedules. Body: the arguments.
     Submit {
         submission: Submission,
@@ -111,6 +113,8 @@ impl CallMessage {
                 Some(nested) => nested.letter << 1 | 1,
                 None => submission.call.0 << 1,
             },
+            // Of no call. Those that come before it wait for it.
+            CallMessage::Offered { .. } => 0,
         }
     }
 

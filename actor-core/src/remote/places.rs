@@ -101,6 +101,12 @@ impl<W> ThreadPlaces<W> {
         self.limits
     }
 
+    /// Sets the number of places. Functions that have more of them keep these to their end.
+    pub(crate) fn set_places(&mut self, places: usize) -> Need {
+        self.limits.places = places;
+        self.need()
+    }
+
     /// Takes work, or gives it back.
     pub(crate) fn submit(&mut self, work: W) -> Result<Need, (W, Refused)> {
         if self.is_stopped {
@@ -248,6 +254,29 @@ mod tests {
     /// Runs work, and no other work needs anything.
     fn runs(work: u8) -> Next<u8> {
         Next::Run(work, Need::Nothing)
+    }
+
+    #[test]
+    fn work_that_waits_gets_the_places_that_are_added() {
+        let mut places = places(1);
+        assert_eq!(places.set_places(1), Need::Nothing, "no work waits");
+        assert_eq!(places.submit(1), Ok(Need::Thread));
+        assert_eq!(places.started(), runs(1));
+        assert_eq!(
+            (places.submit(2), places.submit(3)),
+            (Ok(Need::Nothing), Ok(Need::Nothing))
+        );
+        assert_eq!(places.set_places(3), Need::Thread);
+        assert_eq!(places.started(), Next::Run(2, Need::Thread));
+        assert_eq!(places.started(), runs(3));
+        assert_eq!(places.set_places(1), Need::Nothing);
+        assert_eq!(places.submit(4), Ok(Need::Nothing));
+        assert_eq!(
+            (places.done(), places.done()),
+            (Next::Spare, Next::End),
+            "there is one place"
+        );
+        assert_eq!(places.done(), runs(4));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use selvedge_cluster::peer::Peer;
+use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_cluster::session::Outcome as Fate;
 use selvedge_objects::channel::CHANNELS;
 use selvedge_objects::refs::{Parcel, RefId};
@@ -95,6 +95,11 @@ impl Receiver for Remote {
                 }
             }
             Some(CallMessage::Blocked { call, is_blocked }) => self.tasks.blocked_at(from, call, is_blocked),
+            // Only the process that schedules knows what its user has said.
+            Some(CallMessage::Offered { cpus }) if from.process == ProcessId::HEAD => {
+                self.executor().set_cpus(cpus);
+            }
+            Some(CallMessage::Offered { .. }) => {}
             Some(CallMessage::Submit { submission, parcels }) => {
                 self.submission_arrived(from, submission, parcels, letter.body);
             }

@@ -51,10 +51,12 @@ impl WorkerLoad {
         &self.offers
     }
 
-    /// Offers something else from now on; what runs goes on.
+    /// Offers something else from now on; what runs goes on, and what was pushed ahead runs as far as it fits now: the worker has a
+    /// thread for each cpu that it offers.
     pub(super) fn offer(&mut self, offers: Resources) {
         self.offers = offers;
         self.is_closed = false;
+        self.promote();
     }
 
     /// The offer has nothing to do with the worker's threads.

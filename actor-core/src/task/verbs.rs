@@ -87,9 +87,17 @@ impl Runtime {
 impl Worker {
     /// Says what submitted calls this worker has room for. By default a worker offers as many cpus as it may use cores, and
     /// nothing else, and the cores of this host are counted once for all workers that say nothing. Calls that run already go on.
+    ///
+    /// A worker that offers more cpus than it has cores runs as many functions at a time, up to 1024: for functions that wait for
+    /// something outside of selvedge.
     pub fn offers(&self, resources: Resources) {
         let remote = self.runtime().remote();
         if let Some(peer) = remote.post.peer(self.process()) {
+            let offered = CallMessage::Offered {
+                cpus: resources.cpu_count(),
+            };
+            // A worker that does not learn it runs as many functions at a time as it has cores.
+            let _ = remote.post.send(peer, offered.letter(Body::EMPTY));
             remote.tasks().offer(peer, resources);
         }
     }
