@@ -113,7 +113,7 @@ impl CallMessage {
                 Some(nested) => nested.letter << 1 | 1,
                 None => submission.call.0 << 1,
             },
-            // Of no call. Those that come before it wait for it.
+            // It belongs to no call, whose numbers begin with 1.
             CallMessage::Offered { .. } => 0,
         }
     }
