@@ -46,7 +46,12 @@ impl Body {
         let mut segments = segments.map_err(|error| Failure::Channel(error.into()))?;
         Ok(Body(match segments.len() {
             0 | 1 => segments.pop().map_or(Body::EMPTY.0, in_one),
-            _ => Segments::Many(segments.into_iter().map(in_bytes).collect()),
+            _ => Segments::Many(
+                segments
+                    .into_iter()
+                    .map(|segment| in_bytes(segment.into_own()))
+                    .collect(),
+            ),
         }))
     }
 
@@ -159,14 +164,13 @@ impl Body {
 fn in_one(segment: EncodedSegment) -> Segments {
     match segment.into_own() {
         Ok(short) if !short.spilled() => Segments::Short(short),
-        Ok(long) => Segments::One(long.into_vec().into()),
-        Err(shared) => Segments::One(Bytes::from_owner(shared)),
+        long => Segments::One(in_bytes(long)),
     }
 }
 
-fn in_bytes(segment: EncodedSegment) -> Bytes {
-    let own = segment.into_own().map(ShortBytes::into_vec);
-    own.map_or_else(Bytes::from_owner, Bytes::from)
+/// The bytes of a segment: its own, or those that it shares.
+fn in_bytes(own: Result<ShortBytes, EncodedSegment>) -> Bytes {
+    own.map_or_else(Bytes::from_owner, |own| own.into_vec().into())
 }
 
 /// Decodes a value. Long tensors are views of the bytes.

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use selvedge_test_hosts::{Hosts, HostsError};
 
+use super::census::wait_until;
 use super::say;
 
 /// Makes two hosts with two processes each, says `pid PID` for each process that began by it, and waits for the end of the input.
@@ -49,7 +48,8 @@ pub(crate) fn come_and_go() -> anyhow::Result<()> {
         let meanwhile = Possessions::count()?;
         ensure!(meanwhile.threads == before.threads + 3 && meanwhile.descendants >= before.descendants + 2);
         drop(hosts);
-        before.wait_to_return()?;
+        // An error may mean that a thread was removed while it was looked at.
+        wait_until(&Some(before.clone()), || Possessions::count().ok());
     }
     say("nothing left");
     Ok(())
@@ -73,7 +73,7 @@ fn sleeper() -> Command {
 }
 
 /// What this process has.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Possessions {
     descriptors: BTreeSet<String>,
     threads: usize,
@@ -82,19 +82,6 @@ struct Possessions {
 }
 
 impl Possessions {
-    /// Waits until this process has what it had, for a minute at most: the system lists a joined thread for a moment more.
-    fn wait_to_return(&self) -> anyhow::Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        loop {
-            // An error may mean that a thread was removed while it was looked at.
-            match Possessions::count() {
-                Ok(now) if now == *self => return Ok(()),
-                Ok(_) | Err(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
-                now => bail!("before: {self:?}\nafter: {:?}", now?),
-            }
-        }
-    }
-
     fn count() -> anyhow::Result<Self> {
         let mut threads = 0;
         let mut namespaces = BTreeSet::new();

@@ -5,6 +5,9 @@
 //!   left (`holder`).
 
 #[cfg(target_os = "linux")]
+#[path = "../../../../tests/census/mod.rs"]
+mod census;
+#[cfg(target_os = "linux")]
 mod holder;
 mod link;
 
