@@ -374,18 +374,14 @@ impl LinkState {
         let window = &self.settings.session;
         let is_half = letters >= window.frames_max.div_ceil(2) || bytes >= window.bytes_max / 2;
         let has_room = self.has_room();
-        let session = self.session.as_mut().filter(|_| has_room);
-        match session {
-            Some(session) if is_half => {
-                let packet = session.acknowledge();
-                self.transmit(packet);
-            }
-            Some(session) => {
-                let packets = session.tick(now);
-                self.transmit(packets);
-            }
-            None => {}
-        }
+        let Some(session) = self.session.as_mut().filter(|_| has_room) else {
+            return;
+        };
+        let packets = match is_half {
+            true => session.acknowledge().into_iter().collect(),
+            false => session.tick(now),
+        };
+        self.transmit(packets);
     }
 
     fn has_room(&self) -> bool {

@@ -51,7 +51,7 @@ struct Queued {
 }
 
 /// A letter that fits into a frame: a short one, or a chunk of a long one.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct NextLetter {
     pub(super) letter: Letter,
     /// The number of the letter, of which this is all or the end; 0 for a chunk with others behind it, and for a loose letter.
