@@ -78,7 +78,7 @@ mod tests {
         }
 
         fn construction((): ()) -> Construction<Self, ()> {
-            Construction::new(0, (), const { &Traits::WIRE }, |(), _| {
+            Construction::new(0, (), const { &Traits::LETTER }, |(), _| {
                 LIVING.fetch_add(1, Ordering::SeqCst);
                 Ok(StatelessToy.into_actor_state())
             })

@@ -160,13 +160,13 @@ mod tests {
     fn arguments_arrive_in_both_forms() {
         let local = Arguments::local((1_u32, "a".to_owned()));
         assert_eq!(
-            local.into::<(u32, String)>(&Traits::WIRE).unwrap(),
+            local.into::<(u32, String)>(&Traits::LETTER).unwrap(),
             (1, "a".to_owned())
         );
-        let bytes = Arguments::Bytes(Body::encoded(&(1_u32, "a".to_owned()), &Traits::WIRE).unwrap());
+        let bytes = Arguments::Bytes(Body::encoded(&(1_u32, "a".to_owned()), &Traits::LETTER).unwrap());
         assert_eq!(bytes.kind(), ArgumentsKind::Bytes);
         assert_eq!(
-            bytes.into::<(u32, String)>(&Traits::WIRE).unwrap(),
+            bytes.into::<(u32, String)>(&Traits::LETTER).unwrap(),
             (1, "a".to_owned())
         );
     }
@@ -175,7 +175,7 @@ mod tests {
     fn a_value_of_another_type_is_refused() {
         let local = Arguments::local(1_u32);
         assert!(matches!(
-            local.into::<(String,)>(&Traits::WIRE),
+            local.into::<(String,)>(&Traits::LETTER),
             Err(Failure::Internal(_))
         ));
     }

@@ -98,10 +98,10 @@ impl CheckpointEntry {
             save: |state| {
                 let actor = state.shared::<A>().map_err(|failure| *failure)?;
                 let saved = actor.save().map_err(Failure::from_error)?;
-                to_bytes(&saved, &Traits::WIRE)
+                to_bytes(&saved, &Traits::LETTER)
             },
             restore: |state, bytes| {
-                let saved = decoded::<A::State>(bytes, &Traits::WIRE)?;
+                let saved = decoded::<A::State>(bytes, &Traits::LETTER)?;
                 let actor = state.receiver::<A>().map_err(|failure| *failure)?;
                 actor.restore(saved).map_err(Failure::from_error)
             },

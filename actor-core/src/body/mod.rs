@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_body_shares_long_tensors_however_it_is_cut_and_its_reader_has_views() {
         let value = (tensor(1 << 20), 7_u32, tensor(1 << 17));
-        let whole = Body::encoded(&value, &Traits::WIRE).unwrap();
+        let whole = Body::encoded(&value, &Traits::LETTER).unwrap();
         for most in [1 << 14, 100_000, 1 << 20, 1 << 30] {
             let (mut rest, mut memory) = (whole.clone(), BodyMemory::announced(whole.len()).unwrap());
             let mut is_shared = false;
@@ -261,7 +261,7 @@ mod tests {
             assert!(is_shared);
             let arrived = Body::from(Bytes::from(memory));
             assert_eq!(arrived, whole);
-            let decoded: (Tensor, u32, Tensor) = arrived.decoded(&Traits::WIRE).unwrap();
+            let decoded: (Tensor, u32, Tensor) = arrived.decoded(&Traits::LETTER).unwrap();
             assert!(decoded == value);
             let range = arrived.to_bytes().as_ptr_range();
             assert!(range.contains(&decoded.0.bytes().as_ptr()), "it is a view");
@@ -272,12 +272,12 @@ mod tests {
 
     #[test]
     fn small_values_are_one_segment() {
-        let body = Body::encoded(&("text".to_owned(), 7_u8), &Traits::WIRE).unwrap();
+        let body = Body::encoded(&("text".to_owned(), 7_u8), &Traits::LETTER).unwrap();
         assert_eq!(body.segments().count(), 1);
         assert!(matches!(body.0, Segments::Short(_)));
         assert_eq!(Body::from(body.clone().into_vec()), body);
         assert_eq!(
-            body.decoded::<(String, u8)>(&Traits::WIRE).unwrap(),
+            body.decoded::<(String, u8)>(&Traits::LETTER).unwrap(),
             ("text".to_owned(), 7)
         );
         for most in 0..body.len() + 2 {
@@ -289,7 +289,7 @@ mod tests {
             );
         }
         assert_eq!((Body::EMPTY.len(), Body::default()), (0, Body::EMPTY));
-        let failed = Body::from("no number").decoded::<u64>(&Traits::WIRE);
+        let failed = Body::from("no number").decoded::<u64>(&Traits::LETTER);
         assert!(matches!(failed, Err(Failure::Channel(_))));
     }
 }

@@ -55,13 +55,13 @@ impl ObjectValue {
     /// A value of a type that serde does not know.
     #[cfg(test)]
     pub(crate) fn moved<T: Payload + Sync>(value: T) -> Self {
-        ObjectValue::new(value, const { &Traits::MOVED })
+        ObjectValue::new(value, const { &Traits::NONE })
     }
 
     /// A value of a type that serde knows.
     #[cfg(test)]
     pub(crate) fn wire<T: selvedge_channels::Wire>(value: T) -> Self {
-        ObjectValue::new(value, const { &Traits::WIRE })
+        ObjectValue::new(value, const { &Traits::LETTER })
     }
 
     /// The value, if it is of this type.

@@ -353,7 +353,7 @@ impl<T: Wire> Ref<T> {
         if let Some(value) = self.handle.view().get() {
             return self.typed(value).ok();
         }
-        let value: T = decoded(self.handle.encoded()?, const { &Traits::WIRE }).ok()?;
+        let value: T = decoded(self.handle.encoded()?, const { &Traits::LETTER }).ok()?;
         self.typed(self.handle.keep(Arc::new(value))).ok()
     }
 
@@ -363,7 +363,7 @@ impl<T: Wire> Ref<T> {
         match fetched {
             Ok(Fetched::Value { bytes, handles }) => {
                 let is_short = handles.is_empty() && bytes.len() <= CARRIED_BYTES_MAX;
-                let value: T = transit::arriving(handles, || decoded(&bytes, const { &Traits::WIRE }))
+                let value: T = transit::arriving(handles, || decoded(&bytes, const { &Traits::LETTER }))
                     .map_err(|failure| FetchError::Unreadable { id, failure })?;
                 if is_short {
                     // Not a view, which would hold the whole buffer that was received.
@@ -376,7 +376,7 @@ impl<T: Wire> Ref<T> {
                 let bytes = pin
                     .bytes()
                     .map_err(|error| unreadable(Failure::from_error(error)))?;
-                let value: T = transit::arriving(handles, || decoded(&bytes, const { &Traits::WIRE }))
+                let value: T = transit::arriving(handles, || decoded(&bytes, const { &Traits::LETTER }))
                     .map_err(unreadable)?;
                 self.typed(self.handle.view().keep(Arc::new(value)))
             }

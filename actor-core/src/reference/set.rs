@@ -50,14 +50,14 @@ impl<T: Wire> Ref<T> {
     pub fn set(&self, value: T) -> Result<(), SetError> {
         let id = self.named();
         if let Some(table) = self.handle.owner_table() {
-            let content = ObjectValue::new(value, const { &Traits::WIRE });
+            let content = ObjectValue::new(value, const { &Traits::LETTER });
             return match Arc::clone(table).set(self.id(), content) {
                 true => Ok(()),
                 false => Err(SetError::AlreadySet { id }),
             };
         }
         let (body, handles) =
-            transit::leaving(|| Failure::catch(|| Body::encoded(&value, const { &Traits::WIRE })));
+            transit::leaving(|| Failure::catch(|| Body::encoded(&value, const { &Traits::LETTER })));
         let body = body.map_err(|failure| SetError::Unwritable { id, failure })?;
         let object = Arc::clone(&self.handle);
         let answered = self.asked(CALL_TIMEOUT, |table| table.ask_to_set(object, body, handles));

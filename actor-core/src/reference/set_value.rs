@@ -50,7 +50,7 @@ impl SetValue {
     pub(super) fn read<T: Wire>(&self) -> Result<Option<Arc<T>>, Failure> {
         if self.decoded.get().is_none() {
             let handles = self.handles.clone();
-            let value: T = transit::arriving(handles, || decoded(&self.bytes, const { &Traits::WIRE }))?;
+            let value: T = transit::arriving(handles, || decoded(&self.bytes, const { &Traits::LETTER }))?;
             let _ = self.decoded.set(Arc::new(value));
         }
         Ok(self.get())

@@ -32,7 +32,7 @@ pub(crate) struct StoredValue {
 }
 
 fn decode_as<T: Wire>(bytes: &Bytes, handles: Vec<Arc<Handle>>) -> Result<AnyShared, Failure> {
-    let value: T = transit::arriving(handles, || decoded(bytes, const { &Traits::WIRE }))?;
+    let value: T = transit::arriving(handles, || decoded(bytes, const { &Traits::LETTER }))?;
     Ok(Arc::new(value))
 }
 

@@ -82,7 +82,7 @@ impl Remote {
 fn content_of<T: Wire>(made: Result<T, Failure>, remote: &Weak<Remote>) -> Content {
     let value = made.map_err(Arc::new)?;
     let (body, handles) =
-        transit::leaving(|| Failure::catch(|| Body::encoded(&value, const { &Traits::WIRE })));
+        transit::leaving(|| Failure::catch(|| Body::encoded(&value, const { &Traits::LETTER })));
     // A value that cannot be encoded is good in this process.
     let stored = body
         .ok()
@@ -93,6 +93,6 @@ fn content_of<T: Wire>(made: Result<T, Failure>, remote: &Weak<Remote>) -> Conte
             dispose(value);
             StoredValue::of::<T>(object, handles).into_object()
         }
-        None => ObjectValue::new(value, const { &Traits::WIRE }),
+        None => ObjectValue::new(value, const { &Traits::LETTER }),
     })
 }

@@ -129,7 +129,7 @@ impl RemoteBody for run {
     const IS_ASYNC: bool = false;
 
     fn traits() -> &'static Traits<Values> {
-        const { &Traits::WIRE }
+        const { &Traits::LETTER }
     }
 
     fn start((CallsInTurn { calls, turn: _turn },): (CallsInTurn,)) -> Begun<Values> {
@@ -344,7 +344,7 @@ impl<T: Wire> CallBatch<T> {
         };
         let callee = remote.callee(self.function, process);
         BatchCall {
-            call: Call::new(asking.answer, asking.cancel, callee, const { &Traits::WIRE }),
+            call: Call::new(asking.answer, asking.cancel, callee, const { &Traits::LETTER }),
             function: self.function,
             is_alone,
             count: self.count(),
@@ -392,7 +392,7 @@ impl<T: Wire> BatchCall<T> {
         if self.is_alone {
             return match self
                 .call
-                .of_type::<T>(const { &Traits::WIRE })
+                .of_type::<T>(const { &Traits::LETTER })
                 .wait_timeout(CALL_TIMEOUT)
             {
                 Err(error) if is_of_process(&error) => Err(error),
@@ -418,7 +418,7 @@ impl<T: Wire> BatchCall<T> {
 
 fn decoded<T: Payload + Wire>(body: &Body) -> Result<T, Failure> {
     // User code runs here: `Deserialize`.
-    Failure::catch(|| body.decoded(const { &Traits::WIRE }))
+    Failure::catch(|| body.decoded(const { &Traits::LETTER }))
 }
 
 /// Whether a call failed by its process, and not by the function.

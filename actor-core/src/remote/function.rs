@@ -200,9 +200,9 @@ impl<A: ArgumentTuple<Passed = P>, P: Wire> TypedEntry<A, P> {
             facts: FunctionFacts::NONE,
             id: OnceLock::new(),
             is_async: F::IS_ASYNC,
-            encode: |arguments| arguments.encoded::<P>(const { &Traits::WIRE }),
+            encode: |arguments| arguments.encoded::<P>(const { &Traits::LETTER }),
             store: |arguments, store| {
-                let passed = arguments.into::<P>(const { &Traits::WIRE })?;
+                let passed = arguments.into::<P>(const { &Traits::LETTER })?;
                 Ok(Arguments::local::<P>(A::stored(passed, store)))
             },
             run: run::<F>,
@@ -303,7 +303,7 @@ fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Runni
         wants,
     } = invocation;
     let kind = arguments.kind();
-    let decode = || arguments.into::<<F::Arguments as ArgumentTuple>::Passed>(const { &Traits::WIRE });
+    let decode = || arguments.into::<<F::Arguments as ArgumentTuple>::Passed>(const { &Traits::LETTER });
     let passed = match Failure::catch(|| arriving(handles, decode)) {
         Ok(passed) => passed,
         Err(failure) => return Running::Done(Err(FunctionFault::Arguments(failure))),
@@ -349,7 +349,7 @@ fn returned<F: RemoteBody>(result: Result<F::Output, Failure>, kind: ArgumentsKi
         }
         Wants::Value => Returned::new(value, kind, F::traits()),
         Wants::Kept | Wants::Submitted { .. } => Ok(Returned::Kept(ObjectValue::new(value, F::traits()))),
-        Wants::End | Wants::Nothing => Returned::new((), kind, const { &Traits::WIRE }),
+        Wants::End | Wants::Nothing => Returned::new((), kind, const { &Traits::LETTER }),
     });
     returned.map_err(FunctionFault::Failed)
 }

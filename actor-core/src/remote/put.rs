@@ -168,7 +168,7 @@ impl Remote {
             }
             drop(encoded);
             return Ok(named(
-                self.put_here(ObjectValue::new(value, const { &Traits::WIRE })),
+                self.put_here(ObjectValue::new(value, const { &Traits::LETTER })),
             ));
         }
         let place = wait_for(&mut self.stores.place(), CALL_TIMEOUT)?;
@@ -180,7 +180,7 @@ impl Remote {
         if let Err(PutError::Store(StoreError::NoStore)) = put {
             drop(encoded);
             return Ok(named(
-                self.put_here(ObjectValue::new(value, const { &Traits::WIRE })),
+                self.put_here(ObjectValue::new(value, const { &Traits::LETTER })),
             ));
         }
         put.map(named)

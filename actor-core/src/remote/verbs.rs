@@ -62,7 +62,7 @@ impl Runtime {
     /// # Ok::<(), selvedge::CallError>(())
     /// ```
     pub fn call<T: Wire, S>(&self, call: RemoteCall<T, S>) -> Call<T> {
-        self.start(call, Wants::Value, const { &Traits::WIRE })
+        self.start(call, Wants::Value, const { &Traits::LETTER })
     }
 
     /// Runs a remote function in a process that keeps the value, and returns a reference to it at once. The value needs no
@@ -140,7 +140,7 @@ impl Runtime {
                     remote.callee(function, asking.process),
                     asking,
                     deadline,
-                    const { &Traits::WIRE },
+                    const { &Traits::LETTER },
                 )
             })
             .collect();

@@ -39,7 +39,7 @@ impl ChannelCell {
             home: Mutex::new(ChannelHome::new(ChannelSettings::with_capacity(capacity))),
             living: Arc::downgrade(living),
         };
-        let content = ObjectValue::new(cell, const { &Traits::MOVED });
+        let content = ObjectValue::new(cell, const { &Traits::NONE });
         if let Some(cell) = content.get() {
             living.lock().insert(id, Arc::downgrade(&cell));
         }

@@ -75,7 +75,7 @@ impl ValueForm {
 impl ChannelValue {
     /// A value as it is.
     pub(super) fn here<T: Wire>(value: T) -> SharedValue {
-        let value = ObjectValue::new(value, const { &Traits::WIRE });
+        let value = ObjectValue::new(value, const { &Traits::LETTER });
         Arc::new(ChannelValue(Some(ValueForm::Here(value))))
     }
 
@@ -127,7 +127,7 @@ pub(super) fn read<T: Wire>(value: SharedValue) -> Result<T, Failure> {
             Failure::catch(|| Ok(Arc::unwrap_or_clone(shared)))
         }
         Some(ValueForm::Encoded(encoded)) => transit::arriving(encoded.handles.clone(), || {
-            decoded(&encoded.body.to_bytes(), const { &Traits::WIRE })
+            decoded(&encoded.body.to_bytes(), const { &Traits::LETTER })
         }),
         None => Err(Failure::Internal("a value that was dropped".to_owned())),
     }

@@ -357,7 +357,7 @@ impl Board {
             }
             (Returned::Passed(body, Beside(handles)), Some(_)) => {
                 // A reference is decoded by code of ours alone.
-                let decode = || body.decoded::<Ref<()>>(const { &Traits::WIRE });
+                let decode = || body.decoded::<Ref<()>>(const { &Traits::LETTER });
                 match arriving(handles, decode) {
                     Ok(target) => return self.stands_for(call, Arc::clone(target.handle()), effects),
                     Err(_) => Err("a reference that cannot be read"),

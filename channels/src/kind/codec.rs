@@ -21,6 +21,10 @@ pub struct Codec<T> {
     pub decode: fn(&[u8]) -> Result<T, DecodeError>,
     /// Decodes a value whose long tensors are views of the bytes, as [`decode_kept`] does.
     pub decode_kept: Kept<T>,
+}
+
+/// The functions by which values of type `T` go through channels between processes.
+pub(crate) struct ChannelCodec<T> {
     /// Decodes a value that may borrow from the bytes.
     pub(super) decode_in_place: InPlace<T>,
     /// Writes a value without running user code, else returns it.
@@ -52,6 +56,12 @@ impl<T: Wire> Codec<T> {
         encode_segments: |value| encode(value)?.into_segments(),
         decode: decode::<T>,
         decode_kept: decode_kept::<T>,
+    };
+}
+
+impl<T: Wire> ChannelCodec<T> {
+    /// The codec of a type that serde knows.
+    pub(super) const OF_WIRE: Self = ChannelCodec {
         decode_in_place: decode_in_place::<T>,
         put: SharedWriter::try_put::<T>,
         write: SharedWriter::try_write::<T>,

@@ -62,13 +62,13 @@ impl<T: Payload> Source<T> for SharedSource<T> {
     type Erased = SharedReader;
 
     fn typed(mut reader: SharedReader, traits: &Traits<T>) -> Result<Self, ChannelError> {
-        let codec = traits.codec()?;
+        let (values, codec) = (traits.codec()?, traits.channel_codec()?);
         let companion = reader.records.take().map(codec.read_records);
         Ok(SharedSource(Box::new(Decoder {
             value: OnceCell::new(),
             accompanied: None,
             reader,
-            decode: codec.decode,
+            decode: values.decode,
             decode_in_place: codec.decode_in_place,
             companion,
         })))
@@ -216,7 +216,7 @@ impl<T: Payload> Sink<T> for SharedSink<T> {
     type Erased = SharedWriter;
 
     fn typed(mut writer: SharedWriter, traits: &Traits<T>) -> Result<Self, ChannelError> {
-        let codec = traits.codec()?;
+        let codec = traits.channel_codec()?;
         let records = writer.records.take();
         Ok(SharedSink {
             writer,

@@ -4,7 +4,7 @@ use std::any::type_name;
 use std::fmt;
 
 use super::ErasedEnd;
-use super::codec::Codec;
+use super::codec::{ChannelCodec, Codec};
 use crate::error::ChannelError;
 use crate::payload::{Payload, Wire};
 use crate::ring::{RingReader, RingWriter, ring, ring_of_one, ring_of_one_cloned};
@@ -25,7 +25,10 @@ pub struct Traits<T> {
     pub is_shared: bool,
     /// The codec of the type, if it is [`Wire`].
     pub codec: Option<Codec<T>>,
+    /// Makes the ring of a channel within a process.
     pub(crate) ring: MakeRing,
+    /// The codec of channels between processes, if the type is [`Wire`] and its values go through channels.
+    pub(crate) channel_codec: Option<ChannelCodec<T>>,
 }
 
 impl<T> Traits<T> {
@@ -35,16 +38,15 @@ impl<T> Traits<T> {
         is_shared: false,
         codec: None,
         ring: no_ring::<T>,
+        channel_codec: None,
     };
 }
 
 impl<T: Payload> Traits<T> {
     /// The traits of a type that can only be moved.
     pub const MOVED: Self = Traits {
-        clone: None,
-        is_shared: false,
-        codec: None,
         ring: ring_of_moved::<T>,
+        ..Traits::NONE
     };
 }
 
@@ -62,8 +64,8 @@ impl<T: Payload + Clone + Sync> Traits<T> {
     pub const SHARED: Self = Traits {
         clone: Some(T::clone),
         is_shared: true,
-        codec: None,
         ring: ring_of_shared::<T>,
+        ..Traits::NONE
     };
 }
 
@@ -71,7 +73,25 @@ impl<T: Wire> Traits<T> {
     /// The traits of a type that may cross processes.
     pub const WIRE: Self = Traits {
         codec: Some(Codec::OF_WIRE),
+        channel_codec: Some(ChannelCodec::OF_WIRE),
         ..Traits::SHARED
+    };
+}
+
+/// Values that are passed in calls and letters, and never through a channel. A program has none of the code of channels for such a type.
+impl<T: Wire> Traits<T> {
+    /// The traits of a type that may cross processes.
+    pub const LETTER: Self = Traits {
+        codec: Some(Codec::OF_WIRE),
+        ..Traits::COPIED
+    };
+}
+
+impl<T: Clone> Traits<T> {
+    /// The traits of a type that can be cloned.
+    pub const COPIED: Self = Traits {
+        clone: Some(T::clone),
+        ..Traits::NONE
     };
 }
 
@@ -81,9 +101,12 @@ impl<T> Traits<T> {
     /// # Errors
     /// [`ChannelError::NotWire`].
     pub fn codec(&self) -> Result<&Codec<T>, ChannelError> {
-        self.codec.as_ref().ok_or(ChannelError::NotWire {
-            type_name: type_name::<T>(),
-        })
+        self.codec.as_ref().ok_or(not_wire::<T>())
+    }
+
+    /// The codec of channels between processes.
+    pub(crate) fn channel_codec(&self) -> Result<&ChannelCodec<T>, ChannelError> {
+        self.channel_codec.as_ref().ok_or(not_wire::<T>())
     }
 
     /// A copy of a value.
@@ -107,6 +130,12 @@ impl<T> fmt::Debug for Traits<T> {
             .field("is_shared", &self.is_shared)
             .field("codec", &self.codec.is_some())
             .finish()
+    }
+}
+
+fn not_wire<T>() -> ChannelError {
+    ChannelError::NotWire {
+        type_name: type_name::<T>(),
     }
 }
 

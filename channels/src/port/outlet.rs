@@ -135,7 +135,7 @@ impl<T: Payload> Outlet<T> {
             }
         }
         if encoder.is_some() && !is_plain::<T>() {
-            (traits.codec()?.prepare)();
+            (traits.channel_codec()?.prepare)();
         }
         Ok(Outlet {
             head: OutletHead {

@@ -40,7 +40,7 @@ impl<T> Default for PayloadProbe<T> {
 
 /// The answer of [`PayloadProbe`] for types that may cross processes.
 pub trait WirePayload<T> {
-    /// The traits of the type.
+    /// The traits of the type, for values in calls: no channel takes them.
     fn traits(&self) -> &'static Traits<T>;
 
     /// The type, with these traits.
@@ -49,7 +49,7 @@ pub trait WirePayload<T> {
 
 impl<T: Wire> WirePayload<T> for &&&PayloadProbe<T> {
     fn traits(&self) -> &'static Traits<T> {
-        const { &Traits::WIRE }
+        const { &Traits::LETTER }
     }
 
     fn payload_type(&self) -> PayloadType {
@@ -59,7 +59,7 @@ impl<T: Wire> WirePayload<T> for &&&PayloadProbe<T> {
 
 /// The answer of [`PayloadProbe`] for types that several threads may read.
 pub trait ShareablePayload<T> {
-    /// The traits of the type.
+    /// The traits of the type, for values in calls: no channel takes them.
     fn traits(&self) -> &'static Traits<T>;
 
     /// The type, with these traits.
@@ -68,7 +68,7 @@ pub trait ShareablePayload<T> {
 
 impl<T: Payload + Clone + Sync> ShareablePayload<T> for &&PayloadProbe<T> {
     fn traits(&self) -> &'static Traits<T> {
-        const { &Traits::SHARED }
+        const { &Traits::COPIED }
     }
 
     fn payload_type(&self) -> PayloadType {
@@ -78,7 +78,7 @@ impl<T: Payload + Clone + Sync> ShareablePayload<T> for &&PayloadProbe<T> {
 
 /// The answer of [`PayloadProbe`] for types that can be cloned.
 pub trait CloneablePayload<T> {
-    /// The traits of the type.
+    /// The traits of the type, for values in calls: no channel takes them.
     fn traits(&self) -> &'static Traits<T>;
 
     /// The type, with these traits.
@@ -87,7 +87,7 @@ pub trait CloneablePayload<T> {
 
 impl<T: Payload + Clone> CloneablePayload<T> for &PayloadProbe<T> {
     fn traits(&self) -> &'static Traits<T> {
-        const { &Traits::CLONED }
+        const { &Traits::COPIED }
     }
 
     fn payload_type(&self) -> PayloadType {
@@ -97,7 +97,7 @@ impl<T: Payload + Clone> CloneablePayload<T> for &PayloadProbe<T> {
 
 /// The answer of [`PayloadProbe`] for types that can be moved to another thread.
 pub trait MovablePayload<T> {
-    /// The traits of the type.
+    /// The traits of the type, for values in calls: no channel takes them.
     fn traits(&self) -> &'static Traits<T>;
 
     /// The type, with these traits.
@@ -106,7 +106,7 @@ pub trait MovablePayload<T> {
 
 impl<T: Payload> MovablePayload<T> for PayloadProbe<T> {
     fn traits(&self) -> &'static Traits<T> {
-        const { &Traits::MOVED }
+        const { &Traits::NONE }
     }
 
     fn payload_type(&self) -> PayloadType {
@@ -134,6 +134,7 @@ mod tests {
     use std::sync::mpsc::Sender;
 
     use super::*;
+    use crate::wait::doorbell::Doorbell;
 
     /// Whether the type can be cloned, shared and sent to another process.
     fn known(payload: PayloadType) -> [bool; 3] {
@@ -164,6 +165,13 @@ mod tests {
             known((&&&&PayloadProbe::<Box<dyn Fn() + Send>>::new()).payload_type()),
             [false; 3]
         );
+        let of_values = (&&&&PayloadProbe::<(u32, String)>::new()).traits();
+        assert!(of_values.clone.is_some() && of_values.codec.is_some());
+        assert!(
+            of_values.channel_codec.is_none() && (of_values.ring)(1, Doorbell::heap(), Vec::new()).is_err(),
+            "values of calls go through no channel"
+        );
+        assert!((&&&&PayloadProbe::<Lonely>::new()).traits().clone.is_some());
         let of_rc = (&&&&PayloadProbe::<std::rc::Rc<u8>>::new()).traits();
         assert!(of_rc.clone.is_none() && !of_rc.is_shared && of_rc.codec.is_none());
     }

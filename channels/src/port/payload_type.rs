@@ -82,7 +82,7 @@ impl<T: Payload> Operations for Typed<T> {
     }
 
     fn has_records(&self) -> bool {
-        let codec = self.traits.codec.as_ref();
+        let codec = self.traits.channel_codec.as_ref();
         !is_plain::<T>() && codec.is_some_and(|codec| (codec.has_records)())
     }
 

@@ -40,7 +40,7 @@ impl Agreed {
     pub(crate) fn check<T>(&mut self, value: &T, traits: &Traits<T>) -> Result<(), ChannelError> {
         if self.sends.is_none() {
             // A value that serde does not know has no tensors that could be seen.
-            let seen = traits.codec.as_ref().map(|codec| (codec.survey)(value));
+            let seen = traits.channel_codec.as_ref().map(|codec| (codec.survey)(value));
             self.check_seen(seen.transpose()?.unwrap_or_default())?;
         }
         Ok(())

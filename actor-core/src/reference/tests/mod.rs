@@ -288,7 +288,7 @@ fn rref_37_a_shutdown_lists_what_is_left() {
 fn rref_38_a_reference_does_not_serialise_outside_a_message() {
     let (_network, a, ..) = three();
     let x = a.put(1_u64);
-    let failure = to_bytes(&x, &Traits::WIRE).unwrap_err();
+    let failure = to_bytes(&x, &Traits::LETTER).unwrap_err();
     assert!(failure.to_string().contains("valid only inside"), "{failure}");
     assert!(postcard::to_allocvec(&x).is_err());
     let (bytes, _handles) = super::transit::leaving(|| postcard::to_allocvec(&x).unwrap());

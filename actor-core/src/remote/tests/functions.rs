@@ -41,7 +41,7 @@ macro_rules! function {
             const IS_ASYNC: bool = $is_async;
 
             fn traits() -> &'static Traits<$output> {
-                const { &Traits::WIRE }
+                const { &Traits::LETTER }
             }
 
             fn start(($($argument,)*): Self::Arguments) -> Begun<$output> {
