@@ -418,6 +418,22 @@ fn rinit_04_jobs_that_come_and_go_leave_nothing() -> Result<()> {
     leaves_nothing(work)
 }
 
+#[test]
+fn rinit_04_jobs_of_one_process_that_use_the_store_leave_nothing() -> Result<()> {
+    let _alone = alone();
+    let head = Head::new();
+    let child = head.runtime.worker("child")?;
+    let values = vec![3_u64; 1 << 17];
+    let work = || {
+        let job = head.connect();
+        let stored = job.put(values.clone())?;
+        let result = job.submit(sum::remote(&stored).on(&child)).fetch()?;
+        assert_eq!(*result, 3 << 17);
+        Ok::<(), selvedge::BoxError>(())
+    };
+    leaves_nothing(work)
+}
+
 /// Does some work again and again, and looks whether each time leaves nothing.
 pub(crate) fn leaves_nothing(work: impl Fn() -> Result<()>) -> Result<()> {
     work()?;

@@ -32,6 +32,17 @@ pub(super) struct AgentTable {
     of_hosts: BTreeMap<String, Peer>,
     /// The processes of this host that use the store of this one and whose ends this one watches itself.
     entered: IdSet<Peer>,
+    watched: Vec<WatchedPeers>,
+    /// The number of the last of these.
+    last_watched: u64,
+}
+
+/// A process of this host and the peers that it is or was, one after the other: jobs of one process may come and go.
+struct WatchedPeers {
+    number: u64,
+    pid: u32,
+    process: WatchedProcess,
+    peers: Vec<Peer>,
 }
 
 impl Stores {
@@ -137,28 +148,58 @@ impl Stores {
     /// A process of this host uses the store of this one from now on. What it maps is its own until its process has ended, also if it
     /// counts as dead before.
     pub(super) fn entered(self: &Arc<Self>, from: Peer, pid: u32) {
-        if !self.agents.lock().entered.insert(from) {
+        let mut agents = self.agents.lock();
+        if !agents.entered.insert(from) {
             return;
+        }
+        let known = agents.watched.iter_mut().find(|watched| watched.pid == pid);
+        if let Some(known) = known.filter(|known| !known.process.has_ended()) {
+            return known.peers.push(from);
         }
         let process = match WatchedProcess::find(pid) {
             Ok(process) => process,
-            Err(error) if error.kind() == ErrorKind::NotFound => return self.has_ended(from),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                drop(agents);
+                return self.has_ended(from);
+            }
             // Nobody knows when it ends, so it may lend nothing.
             Err(_) => {
-                self.agents.lock().entered.remove(&from);
+                agents.entered.remove(&from);
                 return;
             }
         };
+        agents.last_watched += 1;
+        let number = agents.last_watched;
+        agents.watched.push(WatchedPeers {
+            number,
+            pid,
+            process: process.clone(),
+            peers: vec![from],
+        });
+        drop(agents);
         let this = Arc::downgrade(self);
         let watching = self.post().spawn(Box::pin(async move {
-            if process.ended().await.is_ok()
-                && let Some(this) = this.upgrade()
-            {
-                this.has_ended(from);
+            let has_ended = process.ended().await.is_ok();
+            if let Some(this) = this.upgrade() {
+                this.watched(number, has_ended);
             }
         }));
         if !watching {
-            self.agents.lock().entered.remove(&from);
+            self.watched(number, false);
+        }
+    }
+
+    /// A watch is over: its process has ended, or else cannot be watched, and may lend nothing.
+    fn watched(&self, number: u64, has_ended: bool) {
+        let mut agents = self.agents.lock();
+        let of_number = |watched: &mut WatchedPeers| watched.number == number;
+        let over: Vec<_> = agents.watched.extract_if(.., of_number).collect();
+        let peers: Vec<Peer> = over.into_iter().flat_map(|watched| watched.peers).collect();
+        if has_ended {
+            drop(agents);
+            peers.into_iter().for_each(|peer| self.has_ended(peer));
+        } else {
+            peers.iter().for_each(|peer| _ = agents.entered.remove(peer));
         }
     }
 
