@@ -1,4 +1,7 @@
 //! Record batches of Arrow: read where they lie in the object store, and in the edges of graphs.
+#![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing)] // a test may panic
+
+mod census;
 
 use std::sync::Arc;
 
@@ -6,7 +9,7 @@ use selvedge::arrow::array::{Array, ArrayRef, Int64Array, StringArray};
 use selvedge::arrow::{ArrowBatch, RecordBatch};
 use selvedge::prelude::*;
 
-use super::objects::mapping_of;
+use census::{mapping_of, wait_until};
 
 const ROWS: usize = 100_000;
 
@@ -71,7 +74,7 @@ fn rser_04_rser_09_a_record_batch_is_read_where_it_lies_in_every_process() {
     assert_eq!(column.len(), ROWS);
     assert!(!runtime.objects().objects.is_empty());
     drop(column);
-    super::objects::wait_until(|| runtime.objects().objects.is_empty());
+    wait_until(&true, || runtime.objects().objects.is_empty());
 }
 
 #[test]

@@ -101,3 +101,17 @@ pub fn wait_until<T: PartialEq + Debug>(wanted: &T, mut look: impl FnMut() -> T)
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// The line of this process's memory map in which an address lies.
+pub fn mapping_of(address: usize) -> String {
+    let range = |line: &str| {
+        let (begin, end) = line.split_once(' ')?.0.split_once('-')?;
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        Some(number(begin)?..number(end)?)
+    };
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let line = maps
+        .lines()
+        .find(|line| range(line).is_some_and(|range| range.contains(&address)));
+    line.unwrap_or("nowhere").to_owned()
+}

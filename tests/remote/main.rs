@@ -12,10 +12,10 @@
 )]
 
 mod actors;
-#[cfg(feature = "arrow")]
-mod batches;
 mod between;
 mod bind;
+#[path = "../census/mod.rs"]
+mod census;
 mod channels;
 mod control_plane;
 mod counting;

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use selvedge::prelude::*;
 use selvedge::{FetchError, ObjectPlace, PutError, StoreError, StoreOptions};
 
+use super::census::mapping_of;
+
 const MIB: usize = 1 << 20;
 
 /// A tensor of this many bytes, whose values tell which one it is.
@@ -14,18 +16,6 @@ fn tensor(bytes: usize, seed: u32) -> Tensor {
         .map(|at| at.wrapping_mul(31) ^ seed)
         .collect();
     Tensor::from_slice(&values, &[values.len()]).unwrap()
-}
-
-/// The line of this process's memory map in which an address lies.
-pub fn mapping_of(address: usize) -> String {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let line = maps.lines().find(|line| {
-        let (range, _) = line.split_once(' ').unwrap();
-        let (begin, end) = range.split_once('-').unwrap();
-        let number = |text| usize::from_str_radix(text, 16).unwrap();
-        (number(begin)..number(end)).contains(&address)
-    });
-    line.unwrap_or("nowhere").to_owned()
 }
 
 fn address(tensor: &Tensor) -> usize {
