@@ -2,7 +2,8 @@
 
 use std::io;
 
-/// A process that is to be watched, of which there is none.
+/// A process that is watched, of which there is none.
+#[derive(Clone)]
 pub(crate) enum WatchedProcess {}
 
 impl WatchedProcess {
@@ -12,6 +13,11 @@ impl WatchedProcess {
     /// [`io::ErrorKind::Unsupported`].
     pub(crate) fn find(_: u32) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Does not exist.
+    pub(crate) fn has_ended(&self) -> bool {
+        match *self {}
     }
 
     /// Does not exist.
