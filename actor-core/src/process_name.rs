@@ -1,5 +1,6 @@
 //! The names of processes in errors: which worker a process is, and on which host.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
@@ -72,18 +73,46 @@ impl fmt::Display for ProcessName {
     }
 }
 
-/// The names that a process knows. They stay when their processes have died.
+/// The number of dead processes whose names are known. Others that have died are named by their numbers.
+const DEAD_MAX: usize = 1024;
+
+/// The names that a process knows: those of living processes, and of the last ones that have died.
 #[derive(Default)]
-pub(crate) struct NameBook(Mutex<IdMap<ProcessId, ProcessName>>);
+pub(crate) struct NameBook(Mutex<KnownNames>);
+
+#[derive(Default)]
+struct KnownNames {
+    by_process: IdMap<ProcessId, ProcessName>,
+    /// Processes that have died, in this order.
+    dead: VecDeque<ProcessId>,
+}
 
 impl NameBook {
     pub(crate) fn note(&self, name: ProcessName) {
-        let before = self.0.lock().insert(name.process(), name);
+        let mut names = self.0.lock();
+        // It may be one that was started again.
+        names.dead.retain(|dead| *dead != name.process());
+        let before = names.by_process.insert(name.process(), name);
+        drop(names);
         drop(before);
     }
 
+    /// A process has died.
+    pub(crate) fn died(&self, process: ProcessId) {
+        let mut names = self.0.lock();
+        names.dead.retain(|dead| *dead != process);
+        names.dead.push_back(process);
+        let oldest = match names.dead.len() > DEAD_MAX {
+            true => names.dead.pop_front(),
+            false => None,
+        };
+        let forgotten = oldest.and_then(|oldest| names.by_process.remove(&oldest));
+        drop(names);
+        drop(forgotten);
+    }
+
     pub(crate) fn name(&self, process: ProcessId) -> ProcessName {
-        let known = self.0.lock().get(&process).cloned();
+        let known = self.0.lock().by_process.get(&process).cloned();
         known.unwrap_or_else(|| ProcessName::of_number(process))
     }
 }
@@ -108,5 +137,27 @@ mod tests {
             ));
             assert_eq!(book.name(process).to_string(), text);
         }
+    }
+
+    #[test]
+    fn living_processes_and_the_last_ones_that_have_died_are_known_by_name() {
+        let book = NameBook::default();
+        let process = |number| ProcessId::new(number).unwrap();
+        let note = |number| book.note(ProcessName::of_worker(process(number), "w".into(), None));
+        let is_named = |number| book.name(process(number)).worker().is_some();
+        (1..=5000).for_each(note);
+        // The first one is started again each time.
+        for number in 2..=5000 {
+            book.died(process(1));
+            note(1);
+            book.died(process(number));
+        }
+        assert!(is_named(1) && is_named(5000) && is_named(5001 - DEAD_MAX as u32));
+        assert!(!is_named(2) && !is_named(5000 - DEAD_MAX as u32));
+        let names = book.0.lock();
+        assert_eq!(
+            (names.by_process.len(), names.dead.len()),
+            (DEAD_MAX + 1, DEAD_MAX)
+        );
     }
 }

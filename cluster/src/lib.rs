@@ -47,6 +47,8 @@ pub mod id_map;
 
 pub mod peer;
 
+pub mod last_lives;
+
 pub mod frame;
 
 #[cfg(feature = "handshake")]

@@ -315,7 +315,9 @@ impl Hub {
         let peer = link.peer();
         let removed = {
             let mut table = self.table.lock();
-            let removed = table.bury(peer, why.clone());
+            #[cfg(test)]
+            table.note_reason(peer, why.clone());
+            let removed = table.bury(peer);
             self.count_processes(&table);
             removed
         };
@@ -324,5 +326,7 @@ impl Hub {
             self.fence(driver, peer, &why);
         }
         self.services.died(peer, &fates);
+        self.table.lock().forget_job(peer.process);
+        self.names.died(peer.process);
     }
 }

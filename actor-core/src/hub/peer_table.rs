@@ -3,19 +3,23 @@
 use std::sync::Arc;
 
 use selvedge_cluster::id_map::{IdMap, IdSet};
+use selvedge_cluster::last_lives::LastLives;
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 use smallvec::SmallVec;
 
+#[cfg(test)]
 use super::link_end::LinkEnd;
 use super::peer_link::PeerLink;
 
 #[derive(Default)]
 pub(super) struct PeerTable {
     links: IdMap<Peer, Arc<PeerLink>>,
-    /// The last incarnation of each process that has died, with the reason. It is kept, so that no death is announced
-    /// twice; process numbers are few, and each has one entry.
-    graves: IdMap<ProcessId, (Incarnation, LinkEnd)>,
-    /// The processes that are jobs, and take no work.
+    /// The incarnations that have died. They are kept, so that no death is announced twice.
+    dead: LastLives,
+    /// The reasons of their deaths.
+    #[cfg(test)]
+    reasons: IdMap<Peer, LinkEnd>,
+    /// The living processes that are jobs, and take no work.
     jobs: IdSet<ProcessId>,
     /// The cores of processes on other hosts, as they have said. A process that is started again has those that it had.
     cores: IdMap<ProcessId, u32>,
@@ -34,15 +38,11 @@ impl PeerTable {
         if let Some(link) = self.links.get(&peer) {
             return PeerStatus::Linked(Arc::clone(link));
         }
-        let is_buried = self
-            .graves
-            .get(&peer.process)
-            .is_some_and(|(last, _)| peer.incarnation <= *last);
         let has_successor = self
             .links
             .keys()
             .any(|it| it.process == peer.process && it.incarnation > peer.incarnation);
-        match is_buried || has_successor {
+        match self.dead.has(peer) || has_successor {
             true => PeerStatus::Dead,
             false => PeerStatus::Unknown,
         }
@@ -51,6 +51,18 @@ impl PeerTable {
     /// Notes that a process is a job. Its number is never given to another one.
     pub(super) fn note_job(&mut self, job: ProcessId) {
         self.jobs.insert(job);
+    }
+
+    /// Everybody knows that a process has died. A job is not started again.
+    pub(super) fn forget_job(&mut self, process: ProcessId) {
+        if self.jobs.remove(&process) {
+            self.cores.remove(&process);
+        }
+    }
+
+    /// Whether a process has died, or is about to.
+    pub(super) fn has_lived(&self, process: ProcessId) -> bool {
+        self.dead.has_any_of(process) || !self.links_of(process).is_empty()
     }
 
     #[cfg(feature = "hosts")]
@@ -71,19 +83,20 @@ impl PeerTable {
     }
 
     /// Removes a peer for good. Returns its link, which is dropped outside the lock.
-    pub(super) fn bury(&mut self, peer: Peer, why: LinkEnd) -> Option<Arc<PeerLink>> {
-        let grave = self.graves.get(&peer.process);
-        if grave.is_none_or(|(last, _)| *last < peer.incarnation) {
-            self.graves.insert(peer.process, (peer.incarnation, why));
-        }
+    pub(super) fn bury(&mut self, peer: Peer) -> Option<Arc<PeerLink>> {
+        self.dead.note(peer);
         self.links.remove(&peer)
     }
 
     #[cfg(test)]
-    /// How a peer ended, if it is the last incarnation of its process that has.
+    pub(super) fn note_reason(&mut self, peer: Peer, why: LinkEnd) {
+        self.reasons.insert(peer, why);
+    }
+
+    #[cfg(test)]
+    /// How a peer ended.
     pub(super) fn end_of(&self, peer: Peer) -> Option<LinkEnd> {
-        let (last, why) = self.graves.get(&peer.process)?;
-        (*last == peer.incarnation).then(|| why.clone())
+        self.reasons.get(&peer).cloned()
     }
 
     /// The links to incarnations of a process, in their order.

@@ -64,6 +64,11 @@ pub(crate) trait Post: Send + Sync {
         self.peers().into_iter().find(|peer| peer.process == process)
     }
 
+    /// Whether a process of this number has lived, as far as this one knows: it has ended, or its end is not announced yet.
+    fn has_lived(&self, _process: ProcessId) -> bool {
+        false
+    }
+
     /// Sends a letter: exactly once, and in order for `Class::Ordered`; see [`Letter::stream`]. Never blocks on the peer. Returns the letter's
     /// number, by which [`Receiver::died`] reports its outcome, unless the peer has taken it before it died; 0 for a
     /// loose letter. The peer may die before this returns, so the sender notes the letter under its own lock.

@@ -43,6 +43,10 @@ impl Post for Hub {
         open.map(|link| link.peer())
     }
 
+    fn has_lived(&self, process: ProcessId) -> bool {
+        self.table.lock().has_lived(process)
+    }
+
     fn send(&self, to: Peer, letter: Letter) -> Result<u64, PostError> {
         let link = self.link(to)?;
         let (number, is_first_need) = link.send(letter)?;

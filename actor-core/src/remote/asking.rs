@@ -302,9 +302,7 @@ impl Remote {
     }
 
     pub(crate) fn find(&self, process: ProcessId) -> Result<Peer, RemoteError> {
-        let peer = self.post.peer(process).ok_or_else(|| self.missing(process))?;
-        self.seen.lock().insert(process);
-        Ok(peer)
+        self.post.peer(process).ok_or_else(|| self.missing(process))
     }
 
     /// The error of a call to a process that does not live.
@@ -312,7 +310,7 @@ impl Remote {
         if let Some(no_link) = self.unreachable.of_process(process) {
             return no_link;
         }
-        if self.seen.lock().contains(&process) {
+        if self.post.has_lived(process) {
             return RemoteError::Died { ran: Ran::Never };
         }
         let mut living: Vec<_> = self.post.peers().iter().map(|peer| peer.process).collect();

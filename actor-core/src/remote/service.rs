@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use selvedge_cluster::frame::Service;
-use selvedge_cluster::id_map::IdSet;
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::channel::CHANNELS;
 use selvedge_objects::refs::REFERENCES;
@@ -60,9 +59,6 @@ pub(crate) struct Remote {
     /// The letters between the programs of graphs over several hosts.
     pub(crate) correspondences: Arc<Correspondences>,
     pub(super) unanswered: UnansweredCalls,
-    /// The processes that live or have lived, as far as this process had to do with them: a call to one that is gone fails
-    /// by its death, also before the death is announced.
-    pub(super) seen: Mutex<IdSet<ProcessId>>,
     /// The submitted calls of this process.
     pub(super) tasks: Arc<Tasks>,
     /// The processes that this one cannot reach.
@@ -132,7 +128,6 @@ impl Remote {
             served: Mutex::default(),
             unanswered: UnansweredCalls::default(),
             unreachable: Unreachable::default(),
-            seen: Mutex::default(),
             turn: AtomicUsize::new(0),
             init,
             this: Weak::clone(this),

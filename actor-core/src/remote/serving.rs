@@ -123,7 +123,6 @@ impl Receiver for Remote {
         self.channels.died(peer);
         self.naming().died(peer);
         self.stores.died(peer);
-        self.seen.lock().insert(peer.process);
         let lost = self.asked.lock().died(peer, fates);
         for (waiter, ran) in lost {
             let no_link = self.unreachable.of(peer);

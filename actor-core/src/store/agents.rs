@@ -8,6 +8,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use selvedge_cluster::id_map::IdSet;
+use selvedge_cluster::last_lives::LastLives;
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::store::StoreEvent;
 
@@ -27,7 +28,7 @@ pub(super) struct AgentTable {
     /// The waiters for the answer to the open question; empty, if none is open.
     waiting: Vec<ThenAgent>,
     /// Processes that are dead for this one, or that it cannot reach.
-    gone: IdSet<Peer>,
+    gone: LastLives,
     /// The agents of other hosts, by their hosts. Only the process that made the runtime has them.
     of_hosts: BTreeMap<String, Peer>,
     /// The processes of this host that use the store of this one and whose ends this one watches itself.
@@ -138,7 +139,7 @@ impl Stores {
 
     fn agent_found(&self, agent: Option<Peer>) {
         let mut agents = self.agents.lock();
-        let agent = agent.filter(|agent| !agents.gone.contains(agent));
+        let agent = agent.filter(|agent| !agents.gone.has(*agent));
         agents.known = agent;
         let waiting = std::mem::take(&mut agents.waiting);
         drop(agents);
@@ -224,7 +225,7 @@ impl Stores {
         if peer.process == ProcessId::HEAD || agents.known == Some(peer) {
             agents.known = None;
         }
-        agents.gone.insert(peer);
+        agents.gone.note(peer);
         drop(agents);
         // Its answer does not come any more.
         if peer.process == ProcessId::HEAD {

@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use selvedge_cluster::id_map::{IdMap, IdSet};
+use selvedge_cluster::id_map::IdMap;
+use selvedge_cluster::last_lives::LastLives;
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::alias::AliasTable;
 use selvedge_objects::refs::RefId;
@@ -297,7 +298,7 @@ pub(super) struct Board {
     /// The offers that users have set.
     pub(super) offers: IdMap<Peer, Resources>,
     /// The lives of processes that have ended.
-    pub(super) dead: IdSet<Peer>,
+    pub(super) dead: LastLives,
     pub(super) numbers: u64,
 }
 
@@ -315,7 +316,7 @@ impl Board {
             ending: IdMap::new(),
             held_for_outer: IdMap::new(),
             offers: IdMap::new(),
-            dead: IdSet::new(),
+            dead: LastLives::default(),
             numbers: 0,
         }
     }

@@ -83,7 +83,7 @@ impl Board {
             TaskEvent::WorkerJoined => {}
             TaskEvent::WorkerDied(worker) => {
                 self.offers.remove(&worker);
-                self.dead.insert(worker);
+                self.dead.note(worker);
                 // Each of its calls is told by itself, and goes on as lost.
                 let (_, hopeless) = self.scheduler.remove_worker(worker);
                 self.infeasible(hopeless, &mut effects);
@@ -149,7 +149,7 @@ impl Board {
         look: &impl Fn(Peer) -> SchedulableWorker,
         effects: &mut Vec<TaskEffect>,
     ) {
-        workers.retain(|worker| !self.dead.contains(worker));
+        workers.retain(|worker| !self.dead.has(*worker));
         if workers.is_empty() && self.takes_work {
             workers.push(self.me);
         }
@@ -332,7 +332,7 @@ impl Board {
             return self.finish(call, content, effects);
         }
         // The scheduler must not give the worker anything more.
-        self.dead.insert(worker);
+        self.dead.note(worker);
         let (_, hopeless) = self.scheduler.remove_worker(worker);
         self.infeasible(hopeless, effects);
         let steps = self.lineage.died(call, attempt, process, ran == Ran::Unknown);
@@ -544,14 +544,14 @@ impl Board {
     fn submitted_in_time(&mut self, new: NewTask, effects: &mut Vec<TaskEffect>) {
         let (object, job) = (new.object, new.job);
         self.submitted(new, effects);
-        if job.is_some_and(|job| self.dead.contains(&job)) {
+        if job.is_some_and(|job| self.dead.has(job)) {
             self.cancelled(object, effects);
         }
     }
 
     /// Cancels the calls of a job that has ended.
     fn job_ended(&mut self, job: Peer, effects: &mut Vec<TaskEffect>) {
-        self.dead.insert(job);
+        self.dead.note(job);
         let of_job = self.tasks.values().filter(|task| task.new.job == Some(job));
         let objects: Vec<RefId> = of_job.map(|task| task.new.object).collect();
         objects

@@ -59,7 +59,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use selvedge_cluster::id_map::{IdMap, IdSet};
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::last_lives::LastLives;
+use selvedge_cluster::peer::Peer;
 
 pub use error::RefError;
 pub use event::{Action, Event};
@@ -89,8 +90,8 @@ pub struct Refs {
     unborn: IdSet<RefId>,
     held: IdMap<RefId, Held>,
     links: IdMap<Peer, Link>,
-    /// By process, the last incarnation that is dead.
-    buried: IdMap<ProcessId, Incarnation>,
+    /// The incarnations that are dead.
+    buried: LastLives,
     /// Calls that wait for their references.
     calls: IdMap<u64, Waiting>,
     /// Results that are to be kept elsewhere and are not confirmed, by the time until which they should be.
@@ -116,7 +117,7 @@ impl Refs {
             unborn: IdSet::new(),
             held: IdMap::new(),
             links: IdMap::new(),
-            buried: IdMap::new(),
+            buried: LastLives::default(),
             calls: IdMap::new(),
             creations: BTreeSet::new(),
             ending: None,
@@ -246,9 +247,7 @@ impl Refs {
 
     /// Whether a process is dead, or was declared dead: nothing of it is heard any more.
     pub fn is_buried(&self, peer: Peer) -> bool {
-        self.buried
-            .get(&peer.process)
-            .is_some_and(|last| peer.incarnation <= *last)
+        self.buried.has(peer)
     }
 
     fn heard(&mut self, now: Duration, from: Peer, bundle: Bundle) {
@@ -347,7 +346,7 @@ impl Refs {
         if peer == self.me || self.is_buried(peer) {
             return;
         }
-        self.buried.insert(peer.process, peer.incarnation);
+        self.buried.note(peer);
         self.abandon(|waiting| waiting.from == peer);
         self.forget(now, peer);
     }

@@ -1,31 +1,11 @@
 //! The death of processes. One that counts as dead may still run for a while, and reads and writes what it has: so its memory goes back
 //! only when it has ended as well.
 
-use std::collections::BTreeMap;
-
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::Peer;
 
 use super::error::StoreError;
 use super::lending::Want;
 use super::{Store, StoreId};
-
-/// By process, the last incarnation of which something is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct LastLives(BTreeMap<ProcessId, Incarnation>);
-
-impl LastLives {
-    pub(crate) fn note(&mut self, peer: Peer) {
-        let last = self.0.entry(peer.process).or_insert(peer.incarnation);
-        *last = (*last).max(peer.incarnation);
-    }
-
-    /// Whether something is known of this incarnation, or of a later one.
-    pub(crate) fn has(&self, peer: Peer) -> bool {
-        self.0
-            .get(&peer.process)
-            .is_some_and(|last| *last >= peer.incarnation)
-    }
-}
 
 impl Store {
     /// Refuses what a process waits for that counts as dead.

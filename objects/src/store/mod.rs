@@ -46,6 +46,7 @@ mod model;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use selvedge_cluster::last_lives::LastLives;
 use selvedge_cluster::peer::Peer;
 
 pub use error::{StoreError, StoreFull, StoreHolder};
@@ -54,7 +55,6 @@ pub use extents::{Extent, LEAF_BYTES};
 pub use report::{ListedObject, ObjectPlace, StoreReport, StoredObject};
 pub use settings::StoreSettings;
 
-pub(crate) use death::LastLives;
 use extents::{Backed, Extents, leaves_of};
 use lending::Want;
 use object::{Object, Place};

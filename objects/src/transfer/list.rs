@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use selvedge_cluster::last_lives::LastLives;
 use selvedge_cluster::peer::Peer;
 
 use super::message::{TransferAction, TransferMessage};
 use super::mutant::TransferMutant;
 use super::name::{CopyAt, CopyFacts, CopyName};
-use crate::store::{LastLives, StoreError};
+use crate::store::StoreError;
 
 /// The number of copies without an object that a process may ask about at a time.
 const ORPHANS_MAX: usize = 1 << 16;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use selvedge_cluster::last_lives::LastLives;
 use selvedge_cluster::peer::Peer;
 
 use super::message::{TransferAction, TransferMessage};
 use super::mutant::TransferMutant;
 use super::name::{CopyAt, CopyFacts, CopyName};
 use super::pull::{ChunkPlace, Pull, PullPhase};
-use crate::store::{LastLives, StoreError};
+use crate::store::StoreError;
 
 /// The limits of pulls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -220,6 +220,11 @@ impl Post for Memory {
         peers.filter(|peer| *peer != self.me).collect()
     }
 
+    fn has_lived(&self, process: ProcessId) -> bool {
+        let state = self.network.0.lock();
+        state.dead.iter().any(|dead| dead.process == process)
+    }
+
     fn send(&self, to: Peer, letter: Letter) -> Result<u64, PostError> {
         assert!(letter.service != CALLS || letter.class == Class::Ordered);
         let mut state = self.network.0.lock();
