@@ -59,18 +59,11 @@ impl<T: Wire> WirePayload<T> for &&&PayloadProbe<T> {
 
 /// The answer of [`PayloadProbe`] for types that several threads may read.
 pub trait ShareablePayload<T> {
-    /// The traits of the type, for values in calls: no channel takes them.
-    fn traits(&self) -> &'static Traits<T>;
-
     /// The type, with these traits.
     fn payload_type(&self) -> PayloadType;
 }
 
 impl<T: Payload + Clone + Sync> ShareablePayload<T> for &&PayloadProbe<T> {
-    fn traits(&self) -> &'static Traits<T> {
-        const { &Traits::COPIED }
-    }
-
     fn payload_type(&self) -> PayloadType {
         PayloadType::of_shared::<T>()
     }
@@ -97,27 +90,20 @@ impl<T: Payload + Clone> CloneablePayload<T> for &PayloadProbe<T> {
 
 /// The answer of [`PayloadProbe`] for types that can be moved to another thread.
 pub trait MovablePayload<T> {
-    /// The traits of the type, for values in calls: no channel takes them.
-    fn traits(&self) -> &'static Traits<T>;
-
     /// The type, with these traits.
     fn payload_type(&self) -> PayloadType;
 }
 
 impl<T: Payload> MovablePayload<T> for PayloadProbe<T> {
-    fn traits(&self) -> &'static Traits<T> {
-        const { &Traits::NONE }
-    }
-
     fn payload_type(&self) -> PayloadType {
         PayloadType::of_moved::<T>()
     }
 }
 
-/// The answer of [`PayloadProbe`] for all other types. A bound elsewhere refuses such a type; the answer here keeps the
-/// probe from being a second error.
+/// The answer of [`PayloadProbe`] for all other types. A bound elsewhere refuses one that cannot even be moved; the answer here keeps
+/// the probe from being a second error.
 pub trait UnmovablePayload<T: 'static> {
-    /// No traits.
+    /// No traits: in calls, a type that can only be moved needs none.
     fn traits(self) -> &'static Traits<T>;
 }
 
