@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use selvedge::prelude::*;
 use selvedge::{FetchError, Lost};
 
-use crate::census::{Census, is_alive, settled, wait_until};
+use crate::census::{self, Census, is_alive, settled, wait_until};
 use crate::deaths::{kill_9, signal};
 use crate::{Elsewhere, alone, beside_others, local};
 
@@ -32,16 +32,10 @@ fn is_right(value: &Tensor, seed: u8) -> bool {
 
 /// The inode of the mapping in which this address lies, and its rights.
 fn mapping_of(address: usize) -> Option<(u64, String)> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    maps.lines().find_map(|line| {
-        let mut fields = line.split_whitespace();
-        let (from, until) = fields.next()?.split_once('-')?;
-        let parse = |text| usize::from_str_radix(text, 16).ok();
-        let is_in = (parse(from)?..parse(until)?).contains(&address);
-        let rights = fields.next()?.to_owned();
-        let inode = fields.nth(2)?.parse().ok()?;
-        is_in.then_some((inode, rights))
-    })
+    let line = census::mapping_of(address);
+    let mut fields = line.split_whitespace().skip(1);
+    let rights = fields.next()?.to_owned();
+    Some((fields.nth(2)?.parse().ok()?, rights))
 }
 
 /// What this process has fetched and keeps.

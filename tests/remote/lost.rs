@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use selvedge::prelude::*;
 use selvedge::{FetchError, Loss, Lost, ObjectPlace, Resources, StoreOptions, Worker};
 
+use super::census::wait_until;
 use super::gate::{Gate, wait_at};
-use super::objects::wait_until;
 use super::spilled::damage;
 
 /// The length of a value: too large to be kept beside its reference.
@@ -56,7 +56,7 @@ impl Drop for Folder {
 
 /// Has all values leave the memory that nobody reads.
 fn spill_all(runtime: &Runtime) {
-    wait_until(|| {
+    wait_until(&true, || {
         // Refused as long as somebody reads one.
         drop(runtime.put(vec![0_u8; STORE_BYTES as usize - (32 << 10)]));
         let objects = runtime.objects().objects;
@@ -171,17 +171,19 @@ fn rft_02_rft_04_a_chain_whose_values_nobody_holds_is_made_again_inputs_first_an
     }
     assert_eq!(*last.fetch().unwrap(), expected);
     let third = third.unwrap();
-    wait_until(|| runtime.objects().objects.len() == 2);
+    wait_until(&true, || runtime.objects().objects.len() == 2);
     folder.lose_all(&runtime);
     // The third one is there again: so only what was made of it is lost.
     third.ready().unwrap();
     assert_eq!(third.fetch().unwrap().len(), LENGTH);
     assert_eq!(folder.runs()[7..], [0, 1, 2, 3]);
-    wait_until(|| runtime.objects().objects.len() == 2);
+    wait_until(&true, || runtime.objects().objects.len() == 2);
     assert_eq!(*last.fetch().unwrap(), expected);
     assert_eq!(folder.runs()[11..], [4, 5, 6]);
     drop((last, third));
-    wait_until(|| runtime.references().owned == 0 && runtime.objects().objects.is_empty());
+    wait_until(&true, || {
+        runtime.references().owned == 0 && runtime.objects().objects.is_empty()
+    });
 }
 
 #[test]
@@ -196,7 +198,7 @@ fn rstore_10_a_value_that_can_be_made_again_is_dropped_if_the_file_does_not_take
     for (call, made) in (0..).zip(&made) {
         assert_eq!(*made.fetch().unwrap(), value(call, &[]));
     }
-    wait_until(|| {
+    wait_until(&true, || {
         let objects = runtime.objects().objects;
         objects.iter().any(|it| it.place == ObjectPlace::Dropped)
     });
@@ -471,7 +473,7 @@ fn rft_02_a_long_chain_whose_last_value_is_lost_is_made_again_call_by_call() {
     }
     let made = last.fetch_timeout(limit).unwrap();
     let first_time = begun.elapsed();
-    wait_until(|| runtime.objects().objects.len() == 1);
+    wait_until(&true, || runtime.objects().objects.len() == 1);
     let expected = (*made).clone();
     drop(made);
     folder.lose_all(&runtime);

@@ -5,10 +5,10 @@ use std::path::Path;
 use selvedge::prelude::*;
 use selvedge::{CallState, Resources, Worker};
 
+use super::census::wait_until;
 use super::channels::kill;
 use super::gate::{Gate, wait_at};
 use super::lost::{Folder, note, value};
-use super::objects::wait_until;
 
 /// The outer call has run.
 const OUTER: u64 = 100;
@@ -43,7 +43,7 @@ fn count_of(runtime: &Runtime, function: &str, is_in: impl Fn(CallState) -> bool
 /// Kills the worker that runs this function.
 fn kill_worker_of(runtime: &Runtime, workers: &[Worker], function: &str) {
     let mut found = None;
-    wait_until(|| {
+    wait_until(&true, || {
         let calls = runtime.calls();
         found = calls.iter().find_map(|call| match call.state {
             CallState::Running(process) if call.function.ends_with(function) => Some(process),
@@ -56,8 +56,10 @@ fn kill_worker_of(runtime: &Runtime, workers: &[Worker], function: &str) {
 }
 
 fn nothing_is_left(runtime: &Runtime) {
-    wait_until(|| runtime.calls().is_empty() && runtime.references().owned == 0);
-    wait_until(|| runtime.objects().objects.is_empty());
+    wait_until(&true, || {
+        runtime.calls().is_empty() && runtime.references().owned == 0
+    });
+    wait_until(&true, || runtime.objects().objects.is_empty());
 }
 
 fn times(folder: &Folder, call: u64) -> usize {
@@ -158,10 +160,12 @@ fn o4_a_call_that_runs_or_waits_is_adopted_and_neither_started_nor_queued_twice(
     let (folder, runtime, workers, gate) = begun("running");
     let outer: Ref<u64> = runtime.submit(waits::remote(folder.notes(), gate.path.clone()).needs("outer", 1));
     let of_slow = |is_in: fn(CallState) -> bool| count_of(&runtime, "slow", is_in);
-    wait_until(|| times(&folder, 1) == 1 && of_slow(|state| state == CallState::Queued) == 1);
+    wait_until(&true, || {
+        times(&folder, 1) == 1 && of_slow(|state| state == CallState::Queued) == 1
+    });
     kill_worker_of(&runtime, &workers, "waits");
     // Nobody holds them for a while: they go on.
-    wait_until(|| of_slow(|state| state == CallState::Alias) == 2);
+    wait_until(&true, || of_slow(|state| state == CallState::Alias) == 2);
     assert_eq!(of_slow(|state| matches!(state, CallState::Running(_))), 1);
     assert_eq!(of_slow(|state| state == CallState::Queued), 1);
     drop(gate);
@@ -248,7 +252,7 @@ fn fickle(notes: &str, gate: &str) -> Result<u64> {
 fn o4_another_argument_is_another_call_also_in_the_same_place() {
     let (folder, runtime, workers, gate) = begun("fickle");
     let outer: Ref<u64> = runtime.submit(fickle::remote(folder.notes(), gate.path.clone()).needs("outer", 1));
-    wait_until(|| times(&folder, 1) == 1);
+    wait_until(&true, || times(&folder, 1) == 1);
     kill_worker_of(&runtime, &workers, "fickle");
     drop(gate);
     assert_eq!(*outer.fetch().unwrap(), 2);
@@ -276,9 +280,9 @@ fn o4_an_async_call_adopts_too_and_equal_calls_in_two_places_are_two() {
     let (folder, runtime, workers, gate) = begun("async");
     let outer: Ref<usize> =
         runtime.submit(awaits::remote(folder.notes(), gate.path.clone()).needs("outer", 1));
-    wait_until(|| times(&folder, 2) == 1);
+    wait_until(&true, || times(&folder, 2) == 1);
     kill_worker_of(&runtime, &workers, "awaits");
-    wait_until(|| times(&folder, OUTER) == 2);
+    wait_until(&true, || times(&folder, OUTER) == 2);
     drop(gate);
     outer.ready().unwrap();
     assert_eq!(times(&folder, 1), 2, "{:?}", folder.runs());
@@ -306,7 +310,7 @@ fn apart(notes: &str, gate: &str) -> Result<u64> {
 fn o4_what_threads_of_a_function_and_runtimes_of_its_own_submit_is_not_adopted() {
     let (folder, runtime, workers, gate) = begun("apart");
     let outer: Ref<u64> = runtime.submit(apart::remote(folder.notes(), gate.path.clone()).needs("outer", 1));
-    wait_until(|| times(&folder, 3) == 1);
+    wait_until(&true, || times(&folder, 3) == 1);
     kill_worker_of(&runtime, &workers, "apart");
     drop(gate);
     outer.ready().unwrap();
@@ -331,11 +335,11 @@ fn o4_who_cancels_an_adopted_call_cancels_the_one_that_runs() {
     let call = shows::remote(folder.notes(), gate.path.clone(), &shown).needs("outer", 1);
     let outer: Ref<bool> = runtime.submit(call);
     let first: Ref<u64> = shown.take().unwrap();
-    wait_until(|| times(&folder, 1) == 1);
+    wait_until(&true, || times(&folder, 1) == 1);
     kill_worker_of(&runtime, &workers, "shows");
     let again: Ref<u64> = shown.take().unwrap();
     let of_slow = |state: CallState| count_of(&runtime, "slow", |it| it == state);
-    wait_until(|| of_slow(CallState::Alias) == 1);
+    wait_until(&true, || of_slow(CallState::Alias) == 1);
     runtime.cancel(&again);
     assert!(again.fetch().is_err());
     assert_eq!(of_slow(CallState::Failed), 2);

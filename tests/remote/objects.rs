@@ -1,12 +1,12 @@
 //! The object store: values that are put, and read where they lie.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use selvedge::prelude::*;
 use selvedge::{FetchError, ObjectPlace, PutError, StoreError, StoreOptions};
 
-use super::census::mapping_of;
+use super::census::{mapping_of, wait_until};
 
 const MIB: usize = 1 << 20;
 
@@ -25,15 +25,6 @@ fn address(tensor: &Tensor) -> usize {
 fn kill(worker: &selvedge::Worker) {
     let pid = rustix::process::Pid::from_raw(worker.pid().unwrap() as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-}
-
-/// Looks until something is so, for at most a minute.
-pub fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let limit = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < limit, "it is not so after a minute");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// The mapping in which the fetched tensor lies, and whether it is the one that was put.
@@ -154,7 +145,7 @@ fn rstore_03_rtask_09_a_large_value_of_a_submitted_call_lies_in_the_store_and_ou
     let length: Ref<(u64, String)> = runtime.submit(length::remote(&large));
     assert_eq!(length.fetch().unwrap().0, MIB as u64);
     drop((fetched, large, length));
-    wait_until(|| runtime.objects().objects.is_empty());
+    wait_until(&true, || runtime.objects().objects.is_empty());
 }
 
 #[test]
@@ -178,7 +169,7 @@ fn rser_01_values_of_every_kind_come_back_as_they_were() {
     assert_eq!(*runtime.put(map.clone()).unwrap().fetch().unwrap(), map);
     assert_eq!(*runtime.put(7_u8).unwrap().fetch().unwrap(), 7);
     // Values without views leave the store as soon as their references are gone.
-    wait_until(|| runtime.objects().used_bytes == 0);
+    wait_until(&true, || runtime.objects().used_bytes == 0);
 }
 
 #[remote]
@@ -197,7 +188,7 @@ fn rstore_01_references_in_a_stored_value_hold_what_they_refer_to() {
     assert!(runtime.call(both::remote(&outer).on(&worker)).wait().unwrap());
     assert!(*outer.fetch().unwrap().0.fetch().unwrap() == tensor(MIB, 1));
     drop(outer);
-    wait_until(|| runtime.objects().objects.is_empty());
+    wait_until(&true, || runtime.objects().objects.is_empty());
 }
 
 #[test]
@@ -283,7 +274,7 @@ fn rstore_10_three_times_as_much_as_the_store_holds_is_spilled_and_comes_back() 
         assert!(*put.fetch().unwrap() == tensor(MIB, seed), "{seed}");
     }
     drop(put);
-    wait_until(|| runtime.objects().objects.is_empty());
+    wait_until(&true, || runtime.objects().objects.is_empty());
     assert_eq!(runtime.objects().spilled_bytes, 0);
 }
 
@@ -369,9 +360,9 @@ fn rtask_10_the_store_tells_who_reads_an_object_and_a_death_ends_its_pins() {
     let pinned = runtime.objects().objects[0].pinned_by.clone();
     assert_eq!(pinned.len(), 1);
     drop(put);
-    wait_until(|| runtime.objects().objects[0].is_freed);
+    wait_until(&true, || runtime.objects().objects[0].is_freed);
     kill(&worker);
-    wait_until(|| runtime.objects().used_bytes == 0);
+    wait_until(&true, || runtime.objects().used_bytes == 0);
 }
 
 #[test]
@@ -406,7 +397,7 @@ fn many_threads_and_workers_put_and_fetch_in_a_store_that_is_too_small() {
             });
         }
     });
-    wait_until(|| runtime.objects().objects.is_empty());
+    wait_until(&true, || runtime.objects().objects.is_empty());
     let report = runtime.objects();
     assert_eq!(
         (report.used_bytes, report.spilled_bytes, report.waiting),
