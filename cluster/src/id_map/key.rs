@@ -1,5 +1,7 @@
 //! Keys that are numbers.
 
+use std::num::NonZeroU32;
+
 use crate::peer::{Peer, ProcessId};
 
 /// A key that is a number: its order is the order of the numbers.
@@ -7,8 +9,8 @@ pub trait IdKey: Copy {
     /// The type of the numbers: `u128`, or a pair of these for keys of more than 128 bits. Each type is a tree of its own.
     type Number: Copy + Ord;
 
-    /// The number of bits that suffice for each number.
-    const BITS: u32;
+    /// The number of bits that suffice for each number. Only keys that are parts of others need it.
+    const BITS: u32 = u32::MAX;
 
     /// Returns the number of the key, which no other key has.
     fn number(self) -> Self::Number;
@@ -29,6 +31,16 @@ macro_rules! numbers {
 }
 
 numbers!(u16, u32, u64, usize);
+
+impl IdKey for NonZeroU32 {
+    type Number = u128;
+
+    const BITS: u32 = u32::BITS;
+
+    fn number(self) -> u128 {
+        self.get().into()
+    }
+}
 
 impl IdKey for ProcessId {
     type Number = u128;

@@ -27,18 +27,18 @@ pub struct IdMap<K: IdKey, V> {
 
 impl<K: IdKey, V> Default for IdMap<K, V> {
     fn default() -> Self {
-        Self {
-            places: Places::default(),
-            entries: Vec::new(),
-        }
+        Self::new()
     }
 }
 
 impl<K: IdKey, V> IdMap<K, V> {
     /// Creates an empty map.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        Self {
+            places: Places::new(),
+            entries: Vec::new(),
+        }
     }
 
     /// Returns the number of entries.
@@ -127,7 +127,7 @@ impl<K: IdKey, V> IdMap<K, V> {
     /// Keeps the entries for which `keep` returns `true`.
     pub fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         self.entries.retain_mut(|(key, value)| keep(key, value));
-        self.places = Places::default();
+        self.places = Places::new();
         for (place, (key, _)) in self.entries.iter().enumerate() {
             self.places.note(key.number(), place);
         }
@@ -135,7 +135,7 @@ impl<K: IdKey, V> IdMap<K, V> {
 
     /// Removes all entries.
     pub fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self::new();
     }
 
     /// Removes the entries for which `is_over` returns `true`, and returns them in the order of their keys.
@@ -174,6 +174,20 @@ impl<K: IdKey, V> IdMap<K, V> {
         let places = self.places.between(first.number(), last.number());
         let entries = places.filter_map(|place| self.entries.get(place));
         entries.map(|(key, value)| (key, value))
+    }
+
+    /// Returns the first entry whose key is `key` or a larger one.
+    #[must_use]
+    pub fn first_from(&self, key: K) -> Option<(&K, &V)> {
+        let (key, value) = self.entries.get(self.places.first_from(key.number())?)?;
+        Some((key, value))
+    }
+
+    /// Returns the last entry whose key is smaller than `key`.
+    #[must_use]
+    pub fn last_before(&self, key: K) -> Option<(&K, &V)> {
+        let (key, value) = self.entries.get(self.places.last_before(key.number())?)?;
+        Some((key, value))
     }
 
     /// Returns the keys in their order.

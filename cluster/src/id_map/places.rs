@@ -7,13 +7,11 @@ use std::collections::btree_map::{Entry, Values};
 #[derive(Clone)]
 pub(super) struct Places<N>(BTreeMap<N, usize>);
 
-impl<N> Default for Places<N> {
-    fn default() -> Self {
+impl<N: Copy + Ord> Places<N> {
+    pub(super) const fn new() -> Self {
         Self(BTreeMap::new())
     }
-}
 
-impl<N: Copy + Ord> Places<N> {
     pub(super) fn find(&self, number: N) -> Option<usize> {
         self.0.get(&number).copied()
     }
@@ -46,6 +44,14 @@ impl<N: Copy + Ord> Places<N> {
         // A tree refuses a range whose ends are the wrong way round.
         let range = (first <= last).then(|| self.0.range(first..=last));
         range.into_iter().flatten().map(|(_, place)| *place)
+    }
+
+    pub(super) fn first_from(&self, number: N) -> Option<usize> {
+        self.0.range(number..).next().map(|(_, place)| *place)
+    }
+
+    pub(super) fn last_before(&self, number: N) -> Option<usize> {
+        self.0.range(..number).next_back().map(|(_, place)| *place)
     }
 
     pub(super) fn first(&self) -> Option<usize> {

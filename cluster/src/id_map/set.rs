@@ -50,6 +50,11 @@ impl<K: IdKey> IdSet<K> {
         self.0.remove(key).is_some()
     }
 
+    /// Removes the smallest identifier, and returns it.
+    pub fn pop_first(&mut self) -> Option<K> {
+        self.0.pop_first().map(|(key, ())| key)
+    }
+
     /// Removes all identifiers.
     pub fn clear(&mut self) {
         self.0 = IdMap::new();

@@ -26,6 +26,8 @@ fn a_map_does_what_a_tree_does() {
             map.between(key, most)
                 .eq(tree.range(key.min(most)..=most).filter(|_| key <= most))
         );
+        assert_eq!(map.first_from(key), tree.range(key..).next());
+        assert_eq!(map.last_before(key), tree.range(..key).next_back());
         if step % 89 == 0 {
             assert_eq!(map.pop_first(), tree.pop_first());
             assert_eq!(map.pop_last(), tree.pop_last());

@@ -1,7 +1,6 @@
 //! The objects that an owner holds because they have names.
 
-use std::collections::BTreeMap;
-
+use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::{Incarnation, Peer};
 
 use super::mutant::NameMutant;
@@ -11,7 +10,7 @@ use super::{NamedObject, NamingId};
 /// and the head.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HeldNames<H> {
-    held: BTreeMap<NamingId, (NamedObject, H)>,
+    held: IdMap<NamingId, (NamedObject, H)>,
     /// The last life of the head that has asked what is held.
     recalled_by: Incarnation,
     mutant: NameMutant,
@@ -20,7 +19,7 @@ pub struct HeldNames<H> {
 impl<H> Default for HeldNames<H> {
     fn default() -> Self {
         HeldNames {
-            held: BTreeMap::new(),
+            held: IdMap::new(),
             recalled_by: Incarnation(0),
             mutant: NameMutant::None,
         }

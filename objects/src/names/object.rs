@@ -1,5 +1,6 @@
 //! An object that has a name.
 
+use selvedge_cluster::id_map::IdKey;
 use selvedge_cluster::peer::Peer;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,16 @@ pub struct NamingId {
     pub head: Peer,
     /// The number that it has given, from 1.
     pub number: u64,
+}
+
+impl IdKey for NamingId {
+    type Number = u128;
+
+    const BITS: u32 = Peer::BITS + u64::BITS;
+
+    fn number(self) -> u128 {
+        (self.head, self.number).number()
+    }
 }
 
 /// An object that has a name. The head and the owner of the object both know it.

@@ -1,8 +1,8 @@
 //! Frames with parcels: calls that run at once, wait for their references, or are refused.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
+use selvedge_cluster::id_map::IdSet;
 use selvedge_cluster::peer::Peer;
 
 use super::mutant::Mutant;
@@ -60,7 +60,7 @@ impl Refs {
             return Err(RefError::Ending(self.me));
         }
         let owners = parcels.iter().map(|it| it.id().owner);
-        let peers: BTreeSet<_> = owners.chain([from]).filter(|it| *it != self.me).collect();
+        let peers: IdSet<_> = owners.chain([from]).filter(|it| *it != self.me).collect();
         // Each parcel, and the call itself.
         let mut rooms = peers
             .into_iter()
@@ -88,7 +88,7 @@ impl Refs {
     }
 
     /// One reference of each of these calls is settled.
-    pub(super) fn resume(&mut self, calls: BTreeSet<u64>) {
+    pub(super) fn resume(&mut self, calls: IdSet<u64>) {
         for call in calls {
             let Some(waiting) = self.calls.get_mut(&call) else {
                 continue; // abandoned

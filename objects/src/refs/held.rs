@@ -1,6 +1,5 @@
 //! The user's side: references to objects of other processes.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use selvedge_cluster::id_map::{IdMap, IdSet};
@@ -20,7 +19,7 @@ pub(super) struct Held {
     /// Forks that have arrived here and are to be accepted when the owner has confirmed: parent and number.
     owed: IdSet<(Peer, u64)>,
     /// Calls that wait for the confirmation.
-    calls: BTreeSet<u64>,
+    calls: IdSet<u64>,
     /// The time until which the owner should confirm that it keeps this result.
     pub(super) due: Option<Duration>,
     /// Whether that time has passed without the confirmation.
@@ -45,7 +44,7 @@ impl Held {
             handles: 0,
             children: IdMap::new(),
             owed: IdSet::new(),
-            calls: BTreeSet::new(),
+            calls: IdSet::new(),
             due: None,
             was_late: false,
         }

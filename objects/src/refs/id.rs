@@ -23,8 +23,6 @@ pub struct RefId {
 impl IdKey for RefId {
     type Number = (u128, u128);
 
-    const BITS: u32 = 2 * Peer::BITS + u64::BITS;
-
     fn number(self) -> (u128, u128) {
         ((self.owner, self.creator).number(), self.number.into())
     }
@@ -47,6 +45,19 @@ pub enum Fork {
     Asked(u64),
     /// The owner gave it along with a reference that the owner passed; the number is the owner's.
     Given(u64),
+}
+
+impl IdKey for Fork {
+    type Number = u128;
+
+    const BITS: u32 = 1 + u64::BITS;
+
+    fn number(self) -> u128 {
+        match self {
+            Fork::Asked(number) => number.into(),
+            Fork::Given(number) => 1 << u64::BITS | u128::from(number),
+        }
+    }
 }
 
 impl fmt::Display for Fork {

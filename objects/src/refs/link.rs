@@ -1,10 +1,10 @@
 //! The knowledge of a process about another one: numbers, waiting messages, unanswered questions.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use selvedge_cluster::id_map::IdSet;
+use selvedge_cluster::id_map::{IdMap, IdSet};
 
+use super::due::Repetition;
 use super::mutant::Mutant;
 use super::{Bundle, Message, RefId, RefSettings};
 
@@ -15,11 +15,11 @@ pub(super) struct Link {
     /// The number of registrations with this owner so far.
     registered: u64,
     /// The numbers of registrations that this owner has not answered.
-    unanswered: BTreeSet<u64>,
+    unanswered: IdSet<u64>,
     /// The highest `low` that this user has sent.
     low: u64,
     /// The numbers of this user from `low` on that were listed and struck off.
-    struck: BTreeSet<u64>,
+    struck: IdSet<u64>,
     /// Messages for the next bundle.
     outbox: Vec<Message>,
     /// References whose release waits for the next bundle, and is decided then.
@@ -27,9 +27,9 @@ pub(super) struct Link {
     /// The time at which the next bundle goes.
     flush_due: Option<Duration>,
     /// Unanswered questions, each with the time of its repetition and the pause after that.
-    questions: BTreeMap<Message, (Duration, Duration)>,
+    questions: IdMap<Message, (Duration, Duration)>,
     /// Unanswered questions by the time of their repetition.
-    repetitions: BTreeSet<(Duration, Message)>,
+    repetitions: IdSet<Repetition>,
 }
 
 impl Link {
@@ -50,7 +50,9 @@ impl Link {
         let is_news = low > self.low;
         if is_news {
             self.low = low;
-            self.struck = self.struck.split_off(&low);
+            while self.struck.first().is_some_and(|struck| *struck < low) {
+                self.struck.pop_first();
+            }
         }
         is_news
     }
@@ -101,7 +103,7 @@ impl Link {
     fn repeat_after(&mut self, now: Duration, question: Message, pause: Duration) {
         let due = now.saturating_add(pause);
         self.questions.insert(question, (due, pause));
-        self.repetitions.insert((due, question));
+        self.repetitions.insert(Repetition { due, question });
     }
 
     /// Whether a question was unanswered until now.
@@ -109,23 +111,21 @@ impl Link {
         let Some((due, _)) = self.questions.remove(question) else {
             return false;
         };
-        self.repetitions.remove(&(due, *question));
+        let question = *question;
+        self.repetitions.remove(&Repetition { due, question });
         true
     }
 
     /// Puts the questions that are due into the next bundle.
     pub(super) fn repeat(&mut self, now: Duration, settings: &RefSettings) {
         let mut due = Vec::new();
-        while let Some((at, question)) = self.repetitions.first().copied()
-            && at <= now
-        {
-            self.repetitions.pop_first();
-            due.push(question);
+        while self.repetitions.first().is_some_and(|first| first.due <= now) {
+            due.extend(self.repetitions.pop_first().map(|first| first.question));
         }
         if due.is_empty() {
             return;
         }
-        let waiting: BTreeSet<_> = self.outbox.iter().copied().collect();
+        let waiting: IdSet<_> = self.outbox.iter().copied().collect();
         for question in due {
             let pause = self
                 .questions
@@ -144,7 +144,7 @@ impl Link {
     }
 
     pub(super) fn due(&self) -> Option<Duration> {
-        let repetition = self.repetitions.first().map(|(due, _)| *due);
+        let repetition = self.repetitions.first().map(|first| first.due);
         [self.flush_due, repetition].into_iter().flatten().min()
     }
 

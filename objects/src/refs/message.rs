@@ -1,6 +1,9 @@
 //! Messages, bundles and parcels: everything that travels between processes.
 
+use std::time::Duration;
+
 use selvedge_cluster::frame::Service;
+use selvedge_cluster::id_map::IdKey;
 use serde::{Deserialize, Serialize};
 
 use super::{Fork, RefId};
@@ -57,6 +60,14 @@ pub enum Message {
         /// The registration.
         fork: Fork,
     },
+}
+
+impl IdKey for Message {
+    type Number = (Duration, Message);
+
+    fn number(self) -> (Duration, Message) {
+        (Duration::ZERO, self)
+    }
 }
 
 /// Messages that go to one process together, in one loose frame.

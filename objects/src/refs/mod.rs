@@ -43,6 +43,7 @@ mod settings;
 mod stats;
 
 mod arrival;
+mod due;
 mod held;
 mod link;
 mod mutant;
@@ -55,7 +56,6 @@ mod load;
 #[cfg(test)]
 mod model;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use selvedge_cluster::id_map::{IdMap, IdSet};
@@ -72,6 +72,7 @@ pub use settings::RefSettings;
 pub use stats::{RefStats, RefStatus};
 
 use arrival::Waiting;
+use due::Creation;
 use ending::Ending;
 use held::{Held, Stage};
 use link::Link;
@@ -95,7 +96,7 @@ pub struct Refs {
     /// Calls that wait for their references.
     calls: IdMap<u64, Waiting>,
     /// Results that are to be kept elsewhere and are not confirmed, by the time until which they should be.
-    creations: BTreeSet<(Duration, RefId)>,
+    creations: IdSet<Creation>,
     /// The shutdown, once it has begun.
     ending: Option<Ending>,
     /// The number of objects created here.
@@ -119,7 +120,7 @@ impl Refs {
             links: IdMap::new(),
             buried: LastLives::default(),
             calls: IdMap::new(),
-            creations: BTreeSet::new(),
+            creations: IdSet::new(),
             ending: None,
             created: 0,
             forks: 0,
@@ -231,7 +232,7 @@ impl Refs {
     /// The next moment at which an [`Event::Tick`] has something to do.
     pub fn deadline(&self) -> Option<Duration> {
         let links = self.links.values().filter_map(Link::due);
-        let creation = self.creations.first().map(|(due, _)| *due);
+        let creation = self.creations.first().map(|first| first.due);
         let end = self.ending.as_ref().and_then(Ending::due);
         links.chain(creation).chain(end).min()
     }

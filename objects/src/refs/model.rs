@@ -473,7 +473,7 @@ impl Refs {
 
     fn recount(&self, peer: Peer) -> usize {
         let owned = self.owned.values();
-        let listed = owned.map(|it| it.forks.get(&peer).map_or(0, BTreeSet::len) + it.fetches_of(peer));
+        let listed = owned.map(|it| it.forks.get(&peer).map_or(0, |forks| forks.len()) + it.fetches_of(peer));
         let held = self.held.iter().map(|(id, it)| {
             let is_its = id.owner == peer && it.stage != Stage::Lost;
             let children = it.children.values().filter(|child| **child == peer);

@@ -1,6 +1,5 @@
 //! The owner's side: objects that live here, and who is listed for them.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use selvedge_cluster::id_map::{IdMap, IdSet};
@@ -16,11 +15,11 @@ pub(super) struct Owned {
     /// Handles here, with parcels that have arrived.
     pub(super) handles: u64,
     /// Listed users.
-    pub(super) forks: IdMap<Peer, BTreeSet<Fork>>,
+    pub(super) forks: IdMap<Peer, IdSet<Fork>>,
     /// Fetches without an answer.
     waiting: IdSet<(Peer, u64)>,
     /// Calls that wait for the object to exist.
-    calls: BTreeSet<u64>,
+    calls: IdSet<u64>,
 }
 
 /// The place of the value.
@@ -43,7 +42,7 @@ impl Owned {
             handles: 0,
             forks: IdMap::new(),
             waiting: IdSet::new(),
-            calls: BTreeSet::new(),
+            calls: IdSet::new(),
         }
     }
 

@@ -21,7 +21,11 @@ impl Store {
             }
         }
         let mut refused = Vec::new();
-        for entry in self.objects.values_mut() {
+        let objects: Vec<StoreId> = self.objects.keys().copied().collect();
+        for object in objects {
+            let Some(entry) = self.objects.get_mut(&object) else {
+                continue;
+            };
             entry.openers.retain(|(request, by)| {
                 let stays = *by != peer;
                 if !stays {

@@ -1,5 +1,6 @@
 //! Events, which happen to a store, and actions, which its host agent has to perform.
 
+use selvedge_cluster::id_map::IdKey;
 use selvedge_cluster::peer::Peer;
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +10,16 @@ use super::extents::Extent;
 /// The name of an object in its store. A store never uses a name twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StoreId(pub u64);
+
+impl IdKey for StoreId {
+    type Number = u128;
+
+    const BITS: u32 = u64::BITS;
+
+    fn number(self) -> u128 {
+        self.0.into()
+    }
+}
 
 /// Something that has happened.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

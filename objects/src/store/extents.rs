@@ -4,8 +4,7 @@
 //! Objects are often a power of two and a head, for which a buddy allocator would take twice the memory. Of the stretches of a length the
 //! one that was given back last is taken first, because its memory is warm.
 
-use std::collections::BTreeMap;
-
+use selvedge_cluster::id_map::{IdKey, IdMap};
 use serde::{Deserialize, Serialize};
 
 /// The unit of extents in bytes, a multiple of every page size that a supported machine has.
@@ -50,13 +49,23 @@ struct Stretch {
     since: u64,
 }
 
+impl IdKey for Stretch {
+    type Number = u128;
+
+    const BITS: u32 = 2 * u64::BITS;
+
+    fn number(self) -> u128 {
+        (self.leaves, self.since).number()
+    }
+}
+
 /// The extents of some memory that are free.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Extents {
     /// The first leaf of each free stretch, by length and time.
-    by_length: BTreeMap<Stretch, u64>,
+    by_length: IdMap<Stretch, u64>,
     /// The free stretches by their first leaves. No two touch.
-    by_place: BTreeMap<u64, Stretch>,
+    by_place: IdMap<u64, Stretch>,
     free_leaves: u64,
     clock: u64,
 }
@@ -65,8 +74,8 @@ impl Extents {
     /// Memory of so many leaves, all of them free.
     pub(super) fn new(leaves: u64) -> Self {
         let mut extents = Extents {
-            by_length: BTreeMap::new(),
-            by_place: BTreeMap::new(),
+            by_length: IdMap::new(),
+            by_place: IdMap::new(),
             free_leaves: 0,
             clock: 0,
         };
@@ -82,9 +91,9 @@ impl Extents {
     /// Takes an extent from the shortest stretch that is long enough; `None` if none is.
     pub(super) fn take(&mut self, leaves: u64) -> Option<Extent> {
         let of_length = |leaves| Stretch { leaves, since: 0 };
-        let shortest = self.by_length.range(of_length(leaves)..).next()?.0.leaves;
-        let latest = self.by_length.range(of_length(shortest)..of_length(shortest + 1));
-        let (stretch, first) = latest.map(|(stretch, first)| (*stretch, *first)).next_back()?;
+        let shortest = self.by_length.first_from(of_length(leaves))?.0.leaves;
+        let (stretch, first) = self.by_length.last_before(of_length(shortest + 1))?;
+        let (stretch, first) = (*stretch, *first);
         self.remove(first);
         self.free_leaves -= leaves;
         if stretch.leaves > leaves {
@@ -100,7 +109,7 @@ impl Extents {
             return;
         }
         self.free_leaves += leaves;
-        let before = self.by_place.range(..first).next_back();
+        let before = self.by_place.last_before(first);
         if let Some((begin, _)) = before.filter(|(begin, stretch)| **begin + stretch.leaves == first) {
             let begin = *begin;
             leaves += self.remove(begin);
@@ -132,7 +141,7 @@ impl Extents {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Backed {
     /// The first leaf of each stretch, and the leaf behind its last one. No two stretches touch.
-    stretches: BTreeMap<u64, u64>,
+    stretches: IdMap<u64, u64>,
     leaves: u64,
 }
 
@@ -142,17 +151,24 @@ impl Backed {
         self.leaves
     }
 
+    /// The stretches that begin between two leaves, the second one excluded, behind the last one that begins before.
+    fn up_to(&self, first: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
+        let before = self.stretches.last_before(first).into_iter();
+        let stretches = before.chain(self.stretches.between(first, end));
+        let stretches = stretches.map(|(begin, behind)| (*begin, *behind));
+        stretches.filter(move |(begin, _)| *begin < end)
+    }
+
     /// The parts of an extent that have no memory yet.
     pub(super) fn bare(&self, extent: Extent) -> Vec<Extent> {
         let (first, end) = (extent.first_leaf(), extent.first_leaf() + extent.leaves());
         let mut bare = Vec::new();
         let mut at = first;
-        let before = self.stretches.range(..first).next_back();
-        for (begin, behind) in before.into_iter().chain(self.stretches.range(first..end)) {
-            if *begin > at {
+        for (begin, behind) in self.up_to(first, end) {
+            if begin > at {
                 bare.push(Extent::of_leaves(at, begin - at));
             }
-            at = at.max(*behind);
+            at = at.max(behind);
         }
         if at < end {
             bare.push(Extent::of_leaves(at, end - at));
@@ -165,7 +181,7 @@ impl Backed {
         self.remove(extent);
         let (mut first, mut end) = (extent.first_leaf(), extent.first_leaf() + extent.leaves());
         self.leaves += end - first;
-        if let Some((begin, behind)) = self.stretches.range(..first).next_back()
+        if let Some((begin, behind)) = self.stretches.last_before(first)
             && *behind == first
         {
             first = *begin;
@@ -179,9 +195,7 @@ impl Backed {
     /// The extent has no memory any more.
     pub(super) fn remove(&mut self, extent: Extent) {
         let (first, end) = (extent.first_leaf(), extent.first_leaf() + extent.leaves());
-        let before = self.stretches.range(..first).next_back();
-        let touched = before.into_iter().chain(self.stretches.range(first..end));
-        let touched: Vec<(u64, u64)> = touched.map(|(begin, behind)| (*begin, *behind)).collect();
+        let touched: Vec<(u64, u64)> = self.up_to(first, end).collect();
         for (begin, behind) in touched.into_iter().filter(|(_, behind)| *behind > first) {
             self.stretches.remove(&begin);
             self.leaves -= behind.min(end) - begin.max(first);

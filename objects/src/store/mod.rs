@@ -44,8 +44,9 @@ mod late_notices;
 #[cfg(test)]
 mod model;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
+use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::last_lives::LastLives;
 use selvedge_cluster::peer::Peer;
 
@@ -69,9 +70,9 @@ pub struct Store {
     memory: Extents,
     backed: Backed,
     file: Extents,
-    objects: BTreeMap<StoreId, Object>,
+    objects: IdMap<StoreId, Object>,
     /// The sealed objects in memory without pins, the least recently used one first.
-    idle: BTreeMap<u64, StoreId>,
+    idle: IdMap<u64, StoreId>,
     /// The questions that wait for memory, in their order.
     wants: VecDeque<Want>,
     /// By process, the last incarnation that counts as dead, and the last one that has ended.
@@ -96,8 +97,8 @@ impl Store {
             memory: Extents::new(settings.capacity_bytes / LEAF_BYTES),
             backed: Backed::default(),
             file: Extents::new(FILE_LEAVES),
-            objects: BTreeMap::new(),
-            idle: BTreeMap::new(),
+            objects: IdMap::new(),
+            idle: IdMap::new(),
             wants: VecDeque::new(),
             buried: LastLives::default(),
             ended: LastLives::default(),

@@ -1,7 +1,8 @@
 //! One object of a store, and where it lies.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
+use selvedge_cluster::id_map::IdSet;
 use selvedge_cluster::peer::Peer;
 
 use super::extents::Extent;
@@ -35,7 +36,7 @@ pub(super) struct Object {
     /// The copy in the file. It stays when the object is restored: the object does not change.
     pub(super) copy: Option<Extent>,
     /// The pins: who has views, by way of which grant.
-    pub(super) pins: BTreeSet<(Peer, u64)>,
+    pub(super) pins: IdSet<(Peer, u64)>,
     /// The questions that wait until the object is in memory, each with its process.
     pub(super) openers: VecDeque<(u64, Peer)>,
     /// Since when nobody has a view of the object, if it is sealed and in memory.
@@ -52,12 +53,20 @@ impl Object {
             bytes,
             place: Place::Unsealed { by, extent },
             copy: None,
-            pins: BTreeSet::new(),
+            pins: IdSet::new(),
             openers: VecDeque::new(),
             idle_since: None,
             is_freed: false,
             is_remakeable: false,
         }
+    }
+
+    /// The processes that have views.
+    pub(super) fn pinned_by(&self) -> Vec<Peer> {
+        let mut peers: Vec<Peer> = self.pins.iter().map(|(peer, _)| *peer).collect();
+        // The pins are in the order of their processes.
+        peers.dedup();
+        peers
     }
 
     /// Whether somebody waits for the object, which lies in the file alone.

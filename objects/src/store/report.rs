@@ -1,8 +1,6 @@
 //! The contents of a store, for people.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
-
+use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
 use serde::{Deserialize, Serialize};
 
@@ -102,8 +100,11 @@ impl Store {
 
     /// The objects that were made behind this one, or all, the oldest first and no more than `objects_max`.
     pub fn objects_behind(&self, last: Option<StoreId>, objects_max: usize) -> Vec<StoredObject> {
-        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
-        let objects = self.objects.range((from, Bound::Unbounded)).take(objects_max);
+        let from = self
+            .objects
+            .between(last.unwrap_or(StoreId(0)), StoreId(u64::MAX));
+        let behind = from.filter(|(id, _)| Some(**id) > last);
+        let objects = behind.take(objects_max);
         let stored = objects.map(|(id, object)| StoredObject {
             object: *id,
             bytes: object.bytes,
@@ -115,10 +116,7 @@ impl Store {
                 Place::Coming { .. } => ObjectPlace::Coming,
                 Place::Dropped => ObjectPlace::Dropped,
             },
-            pinned_by: {
-                let peers: BTreeSet<Peer> = object.pins.iter().map(|(peer, _)| *peer).collect();
-                peers.into_iter().collect()
-            },
+            pinned_by: object.pinned_by(),
             is_freed: object.is_freed,
         });
         stored.collect()
@@ -126,14 +124,13 @@ impl Store {
 
     /// The processes that hold memory, and how much.
     pub(super) fn holders(&self) -> Vec<StoreHolder> {
-        let mut holders = BTreeMap::<Peer, (u64, u64)>::new();
+        let mut holders = IdMap::<Peer, (u64, u64)>::new();
         for object in self.objects.values() {
             if let Place::Unsealed { by, .. } = object.place {
-                holders.entry(by).or_default().1 += object.bytes;
+                holders.or_default(by).1 += object.bytes;
             }
-            let peers: BTreeSet<Peer> = object.pins.iter().map(|(peer, _)| *peer).collect();
-            for peer in peers {
-                holders.entry(peer).or_default().0 += object.bytes;
+            for peer in object.pinned_by() {
+                holders.or_default(peer).0 += object.bytes;
             }
         }
         let holder = |(process, (pinned_bytes, unsealed_bytes))| StoreHolder {

@@ -1,7 +1,6 @@
 //! The owner's list: which hosts have a sealed copy of each of its objects.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::last_lives::LastLives;
 use selvedge_cluster::peer::Peer;
 
@@ -27,9 +26,9 @@ struct Listed {
     bytes: u64,
     /// `None` until somebody has asked.
     checksum: Option<u32>,
-    copies: BTreeMap<Peer, LastCopy>,
+    copies: IdMap<Peer, LastCopy>,
     /// The agents that were told sources or wait for them, and have not said that they have a copy.
-    seekers: BTreeMap<Peer, u64>,
+    seekers: IdMap<Peer, u64>,
     /// Whether the checksum is computed for the seekers.
     is_measured: bool,
     /// Set once the loss of the last copy was told.
@@ -50,9 +49,9 @@ impl Listed {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CopyList {
     me: Peer,
-    listed: BTreeMap<CopyName, Listed>,
+    listed: IdMap<CopyName, Listed>,
     /// Copies whose makers are dead, as their agents say, by objects that are not known here, or not yet.
-    orphans: BTreeMap<CopyName, BTreeSet<Peer>>,
+    orphans: IdMap<CopyName, IdSet<Peer>>,
     buried: LastLives,
     mutant: TransferMutant,
     actions: Vec<TransferAction>,
@@ -63,8 +62,8 @@ impl CopyList {
     pub fn new(me: Peer) -> Self {
         CopyList {
             me,
-            listed: BTreeMap::new(),
-            orphans: BTreeMap::new(),
+            listed: IdMap::new(),
+            orphans: IdMap::new(),
             buried: LastLives::default(),
             mutant: TransferMutant::None,
             actions: Vec::new(),
@@ -101,8 +100,8 @@ impl CopyList {
         let mut listed = Listed {
             bytes,
             checksum,
-            copies: BTreeMap::new(),
-            seekers: BTreeMap::new(),
+            copies: IdMap::new(),
+            seekers: IdMap::new(),
             is_measured: false,
             is_lost: true,
         };
@@ -255,18 +254,14 @@ impl CopyList {
             let why = "it has too many copies that nobody knows of";
             return self.actions.push(TransferAction::Cut { peer: by, why });
         }
-        self.orphans.entry(name).or_default().insert(by);
+        self.orphans.or_default(name).insert(by);
     }
 
     /// The last reference to an object is gone.
     pub fn free(&mut self, name: CopyName) -> Vec<TransferAction> {
         if let Some(listed) = self.listed.remove(&name) {
-            let agents: BTreeSet<Peer> = listed
-                .copies
-                .into_keys()
-                .chain(listed.seekers.into_keys())
-                .collect();
-            for agent in agents {
+            let agents = listed.copies.keys().chain(listed.seekers.keys());
+            for agent in agents.copied().collect::<IdSet<Peer>>() {
                 self.send(agent, TransferMessage::Forget { name });
             }
         }
@@ -277,21 +272,21 @@ impl CopyList {
     pub fn bury(&mut self, peer: Peer) -> Vec<TransferAction> {
         self.buried.note(peer);
         let mut touched = Vec::new();
-        for (name, listed) in &mut self.listed {
+        for (name, listed) in self.listed.iter_mut() {
             listed.seekers.remove(&peer);
             touched.extend(listed.copies.remove(&peer).map(|_| *name));
         }
+        touched.sort_unstable();
         touched.into_iter().for_each(|name| self.note_loss(name));
-        let mut orphans = std::mem::take(&mut self.orphans);
-        orphans.retain(|name, agents| {
+        for agents in self.orphans.values_mut() {
             agents.remove(&peer);
-            let is_over = name.maker == peer;
-            for agent in agents.iter().filter(|_| is_over) {
-                self.send(*agent, TransferMessage::Forget { name: *name });
+        }
+        let is_over = |name: &CopyName, agents: &IdSet<Peer>| name.maker == peer || agents.is_empty();
+        for (name, agents) in self.orphans.extract(is_over) {
+            for agent in agents {
+                self.send(agent, TransferMessage::Forget { name });
             }
-            !is_over && !agents.is_empty()
-        });
-        self.orphans = orphans;
+        }
         self.done()
     }
 

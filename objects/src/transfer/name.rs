@@ -1,5 +1,6 @@
 //! Names of objects that several stores may have, and of their copies.
 
+use selvedge_cluster::id_map::IdKey;
 use selvedge_cluster::peer::Peer;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +11,16 @@ pub struct CopyName {
     pub maker: Peer,
     /// The number that it has given.
     pub number: u64,
+}
+
+impl IdKey for CopyName {
+    type Number = u128;
+
+    const BITS: u32 = Peer::BITS + u64::BITS;
+
+    fn number(self) -> u128 {
+        (self.maker, self.number).number()
+    }
 }
 
 /// The length of an object and the checksum of its bytes.
@@ -28,4 +39,14 @@ pub struct CopyAt {
     pub agent: Peer,
     /// The attempt, as the agent counts. An agent that has lost a copy and pulls it again has another one.
     pub attempt: u64,
+}
+
+impl IdKey for CopyAt {
+    type Number = u128;
+
+    const BITS: u32 = Peer::BITS + u64::BITS;
+
+    fn number(self) -> u128 {
+        (self.agent, self.attempt).number()
+    }
 }

@@ -1,7 +1,6 @@
 //! One pull: the object comes to this host chunk by chunk, from one source after the other.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use selvedge_cluster::id_map::{IdKey, IdMap, IdSet};
 use selvedge_cluster::peer::Peer;
 
 use super::mutant::TransferMutant;
@@ -25,6 +24,16 @@ pub(super) struct ChunkPlace {
     pub(super) bytes: u64,
 }
 
+impl IdKey for ChunkPlace {
+    type Number = u128;
+
+    const BITS: u32 = 2 * u64::BITS;
+
+    fn number(self) -> u128 {
+        (self.offset, self.bytes).number()
+    }
+}
+
 /// An object on its way to this host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Pull {
@@ -37,21 +46,21 @@ pub(super) struct Pull {
     /// The copies that can be asked for chunks; the first one is.
     pub(super) sources: Vec<CopyAt>,
     /// The copies that were asked.
-    used: BTreeSet<CopyAt>,
+    used: IdSet<CopyAt>,
     /// The copies that are asked no more.
-    failed: BTreeSet<CopyAt>,
+    failed: IdSet<CopyAt>,
     /// Whether bytes have come that are not those of the object.
     pub(super) is_damaged: bool,
     /// The first byte that nobody was asked for yet.
     next: u64,
     /// The chunks that a source was asked for which has failed.
-    again: BTreeSet<ChunkPlace>,
+    again: IdSet<ChunkPlace>,
     /// The chunks that the source was asked for.
-    open: BTreeSet<ChunkPlace>,
+    open: IdSet<ChunkPlace>,
     /// The chunks that have come and are being written.
-    writing: BTreeSet<ChunkPlace>,
+    writing: IdSet<ChunkPlace>,
     /// The checksums of the chunks that are written.
-    written: BTreeMap<ChunkPlace, u32>,
+    written: IdMap<ChunkPlace, u32>,
 }
 
 impl Pull {
@@ -63,14 +72,14 @@ impl Pull {
             phase: PullPhase::Seeking,
             facts: None,
             sources: Vec::new(),
-            used: BTreeSet::new(),
-            failed: BTreeSet::new(),
+            used: IdSet::new(),
+            failed: IdSet::new(),
             is_damaged: false,
             next: 0,
-            again: BTreeSet::new(),
-            open: BTreeSet::new(),
-            writing: BTreeSet::new(),
-            written: BTreeMap::new(),
+            again: IdSet::new(),
+            open: IdSet::new(),
+            writing: IdSet::new(),
+            written: IdMap::new(),
         }
     }
 
@@ -146,7 +155,7 @@ impl Pull {
     /// the pull begins anew.
     pub(super) fn damaged(&mut self) {
         self.is_damaged = true;
-        self.failed.append(&mut self.used);
+        self.failed.extend(std::mem::take(&mut self.used));
         let failed = &self.failed;
         self.sources.retain(|source| !failed.contains(source));
         self.begin_anew();
@@ -162,10 +171,11 @@ impl Pull {
     /// A source gives nothing any more. Returns whether it was the one that was asked: what it was asked for, the next one is.
     pub(super) fn lose(&mut self, is_lost: impl Fn(&CopyAt) -> bool, mutant: TransferMutant) -> bool {
         let was_asked = self.source().is_some_and(|source| is_lost(&source));
-        self.failed.extend(self.sources.iter().filter(|it| is_lost(it)));
+        let lost = self.sources.iter().filter(|it| is_lost(it));
+        self.failed.extend(lost.copied());
         self.sources.retain(|source| !is_lost(source));
         if was_asked {
-            self.again.append(&mut self.open);
+            self.again.extend(std::mem::take(&mut self.open));
             if mutant == TransferMutant::StartsAnew {
                 self.begin_anew();
             }

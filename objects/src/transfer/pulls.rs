@@ -1,7 +1,6 @@
 //! The agent's side: the copies in the store of this host, and those on their way there.
 
-use std::collections::BTreeMap;
-
+use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::last_lives::LastLives;
 use selvedge_cluster::peer::Peer;
 
@@ -62,7 +61,7 @@ pub struct CopyReport {
 pub struct Pulls {
     me: Peer,
     settings: TransferSettings,
-    copies: BTreeMap<CopyName, HostCopy>,
+    copies: IdMap<CopyName, HostCopy>,
     attempts: u64,
     buried: LastLives,
     mutant: TransferMutant,
@@ -75,7 +74,7 @@ impl Pulls {
         Pulls {
             me,
             settings,
-            copies: BTreeMap::new(),
+            copies: IdMap::new(),
             attempts: 0,
             buried: LastLives::default(),
             mutant: TransferMutant::None,
