@@ -1,8 +1,8 @@
 //! The names of a head's last life, in its next one.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use selvedge_cluster::id_map::IdSet;
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::names::NameChange;
 
@@ -26,7 +26,8 @@ pub(super) fn restore_names(runtime: &Runtime, state: &HeadState, log: &Arc<Head
     let naming = runtime.remote().naming();
     let names = state.names.values();
     naming.restore(names.clone().cloned().map(NameChange::Named), Box::new(recorder));
-    let guests: BTreeSet<Peer> = state.of_part(MemberPart::Guest).map(|(peer, _)| peer).collect();
-    let owners: BTreeSet<Peer> = names.map(|object| object.id.owner).collect();
-    owners.difference(&guests).for_each(|dead| naming.ended(*dead));
+    let guests: IdSet<Peer> = state.of_part(MemberPart::Guest).map(|(peer, _)| peer).collect();
+    let owners: IdSet<Peer> = names.map(|object| object.id.owner).collect();
+    let dead = owners.iter().filter(|owner| !guests.contains(owner));
+    dead.for_each(|dead| naming.ended(*dead));
 }

@@ -3,9 +3,9 @@
 //! A request is served as soon as the references in its value have come to rest and its channel exists; until then, later
 //! requests of its process to the channel wait behind it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use selvedge_cluster::id_map::IdMap;
+use selvedge_cluster::id_map::{IdKey, IdMap};
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::RefId;
 
@@ -13,7 +13,20 @@ use selvedge_objects::refs::RefId;
 const WAITING_MAX: usize = 1 << 16;
 
 /// The queue of one process's requests to one channel.
-pub(super) type InboxKey = (RefId, Peer);
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InboxKey {
+    pub(super) channel: RefId,
+    pub(super) from: Peer,
+}
+
+impl IdKey for InboxKey {
+    type Number = (u128, u128);
+
+    fn number(self) -> (u128, u128) {
+        let (makers, number) = self.channel.number();
+        (makers, number << Peer::BITS | self.from.number())
+    }
+}
 
 /// An error: too many requests of a process wait.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,7 +35,7 @@ pub(super) struct InboxFull;
 /// The requests that wait, by channel and process.
 #[derive(Debug)]
 pub(super) struct ChannelInbox<R> {
-    queues: BTreeMap<InboxKey, WaitingRequests<R>>,
+    queues: IdMap<InboxKey, WaitingRequests<R>>,
     waiting: IdMap<Peer, usize>,
     tickets: u64,
 }
@@ -45,7 +58,7 @@ enum Serving {
 impl<R> Default for ChannelInbox<R> {
     fn default() -> Self {
         ChannelInbox {
-            queues: BTreeMap::new(),
+            queues: IdMap::new(),
             waiting: IdMap::new(),
             tickets: 0,
         }
@@ -55,13 +68,13 @@ impl<R> Default for ChannelInbox<R> {
 impl<R> ChannelInbox<R> {
     /// A request has come. Returns its ticket.
     pub(super) fn arrive(&mut self, key: InboxKey) -> Result<u64, InboxFull> {
-        let waiting = self.waiting.or_default(key.1);
+        let waiting = self.waiting.or_default(key.from);
         if *waiting >= WAITING_MAX {
             return Err(InboxFull);
         }
         *waiting += 1;
         self.tickets += 1;
-        let queue = self.queues.entry(key).or_insert_with(|| WaitingRequests {
+        let queue = self.queues.get_or_insert_with(key, || WaitingRequests {
             slots: VecDeque::new(),
             serving: Serving::Nobody,
         });
@@ -99,7 +112,7 @@ impl<R> ChannelInbox<R> {
         let queue = self.queues.get_mut(&key)?;
         let request = queue.slots.front_mut()?.1.take()?;
         queue.slots.pop_front();
-        self.credit(key.1, 1);
+        self.credit(key.from, 1);
         Some(request)
     }
 
@@ -121,14 +134,14 @@ impl<R> ChannelInbox<R> {
 
     /// Forgets the requests of a process that is dead.
     pub(super) fn died(&mut self, peer: Peer) {
-        self.queues.retain(|(_, from), _| *from != peer);
+        self.queues.retain(|key, _| key.from != peer);
         self.waiting.remove(&peer);
     }
 
     /// The queues of the channels of which `is_meant` is true.
     pub(super) fn keys(&self, is_meant: impl Fn(RefId) -> bool) -> Vec<InboxKey> {
         let keys = self.queues.keys().copied();
-        keys.filter(|(channel, _)| is_meant(*channel)).collect()
+        keys.filter(|key| is_meant(key.channel)).collect()
     }
 
     /// The number of requests that wait.
@@ -158,12 +171,12 @@ mod tests {
             process: ProcessId::HEAD,
             incarnation: Incarnation(1),
         };
-        let id = RefId {
+        let channel = RefId {
             owner: peer,
             creator: peer,
             number,
         };
-        (id, peer)
+        InboxKey { channel, from: peer }
     }
 
     #[test]
@@ -191,7 +204,7 @@ mod tests {
             inbox.arrive(key(number)).unwrap();
         }
         assert_eq!(inbox.arrive(key(0)), Err(InboxFull));
-        inbox.died(key(0).1);
+        inbox.died(key(0).from);
         assert_eq!((inbox.len(), inbox.queues.len()), (0, 0));
         inbox.ready(key(0), 1, ());
         assert!(!inbox.begin(key(0)));

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
+use selvedge_cluster::peer::Peer;
 use selvedge_objects::channel::{Answer, ChannelHome, Reply, Request, Wish};
-use selvedge_objects::refs::{Parcel, RefError};
+use selvedge_objects::refs::{Parcel, RefError, RefId};
 
 use super::cell::{ChannelCell, Replies, Stepped};
-use super::inbox::InboxKey;
 use super::message::{ChannelMessage, ChannelRefusal};
 use super::service::RemoteChannels;
 use super::value::SharedValue;
@@ -95,7 +95,12 @@ impl RemoteChannels {
     }
 
     /// Sends a value, with the references in it. The value is encoded if it is not yet.
-    fn send_value(&self, (channel, to): InboxKey, number: u64, value: &SharedValue) -> Result<(), Unpassed> {
+    fn send_value(
+        &self,
+        (channel, to): (RefId, Peer),
+        number: u64,
+        value: &SharedValue,
+    ) -> Result<(), Unpassed> {
         let encoded = value.to_encoded().map_err(Unpassed::Unreadable)?;
         let passed = self.references.pass(&encoded.handles, to);
         let parcels = passed.map_err(Unpassed::Reference)?;
@@ -111,7 +116,7 @@ impl RemoteChannels {
     /// Sends an answer without a value, which the process must have.
     pub(super) fn send_answer(
         &self,
-        (channel, to): InboxKey,
+        (channel, to): (RefId, Peer),
         number: u64,
         answer: Result<Answer<Vec<Parcel>>, ChannelRefusal>,
     ) {

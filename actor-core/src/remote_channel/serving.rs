@@ -85,7 +85,7 @@ impl RemoteChannels {
     }
 
     fn asked(&self, from: Peer, channel: RefId, request: Request<Vec<Parcel>>, body: Body) {
-        let key = (channel, from);
+        let key = InboxKey { channel, from };
         let Ok(ticket) = self.inbox.lock().arrive(key) else {
             return self.cut(from, "too many of its requests wait");
         };
@@ -159,7 +159,7 @@ impl RemoteChannels {
             return;
         }
         loop {
-            let found = self.find(key.0);
+            let found = self.find(key.channel);
             let mut inbox = self.inbox.lock();
             let next = match found {
                 Found::ToCome => None,
@@ -172,7 +172,7 @@ impl RemoteChannels {
                 continue;
             };
             // Under the lock of the inbox, so that the death of the process finds the request there or in the channel.
-            let served = serve_one(found, key.1, incoming);
+            let served = serve_one(found, key.from, incoming);
             drop(inbox);
             self.follow(key, served);
         }
@@ -189,10 +189,12 @@ impl RemoteChannels {
     fn follow(&self, key: InboxKey, served: ServedRequest) {
         match served {
             ServedRequest::Stepped(cell, stepped) => self.after_step(&cell, stepped, EffectThread::Link),
-            ServedRequest::Refused(number, refusal) if key.1 == self.me() => {
-                self.answered(key.1, number, Err(refusal), EffectThread::Link);
+            ServedRequest::Refused(number, refusal) if key.from == self.me() => {
+                self.answered(key.from, number, Err(refusal), EffectThread::Link);
             }
-            ServedRequest::Refused(number, refusal) => self.send_answer(key, number, Err(refusal)),
+            ServedRequest::Refused(number, refusal) => {
+                self.send_answer((key.channel, key.from), number, Err(refusal))
+            }
             ServedRequest::Ignored(request) => self.on_link(|| drop(request)),
         }
     }
@@ -220,14 +222,15 @@ impl RemoteChannels {
             return self.step(&cell, EffectThread::Caller, |home| home.request(me, request));
         }
         // The channel is about to be made, or gone.
-        let key = (channel, self.me());
+        let from = self.me();
+        let key = InboxKey { channel, from };
         let ticket = self.inbox.lock().arrive(key);
         match ticket {
             Ok(ticket) => {
                 self.inbox.lock().ready(key, ticket, Ok(request));
                 self.serve(key);
             }
-            Err(_) => self.follow(key, serve_one(Found::Nothing, key.1, Ok(request))),
+            Err(_) => self.follow(key, serve_one(Found::Nothing, key.from, Ok(request))),
         }
     }
 

@@ -3,11 +3,10 @@
 //! The process that made the runtime is the agent of its own host, and names those of others: the first process of a host that asks,
 //! and after its death the next one that does. So all agree, and a host without large objects has no store.
 
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use selvedge_cluster::id_map::IdSet;
+use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::last_lives::LastLives;
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::store::StoreEvent;
@@ -29,8 +28,8 @@ pub(super) struct AgentTable {
     waiting: Vec<ThenAgent>,
     /// Processes that are dead for this one, or that it cannot reach.
     gone: LastLives,
-    /// The agents of other hosts, by their hosts. Only the process that made the runtime has them.
-    of_hosts: BTreeMap<String, Peer>,
+    /// The agents of other hosts, each with its host. Only the process that made the runtime has them.
+    of_hosts: IdMap<Peer, String>,
     /// The processes of this host that use the store of this one and whose ends this one watches itself.
     entered: IdSet<Peer>,
     watched: Vec<WatchedPeers>,
@@ -104,13 +103,18 @@ impl Stores {
             true => me,
             false => {
                 let mut agents = self.agents.lock();
-                let is_of_another = |(other, agent): (&String, &Peer)| *agent == from && *other != host;
-                if agents.of_hosts.iter().any(is_of_another) {
+                let known = agents.of_hosts.get(&from);
+                if known.is_some_and(|known| *known != host) {
                     drop(agents);
                     let why = "it says to be on two hosts".to_owned();
                     return self.post().cut(from, why);
                 }
-                *agents.of_hosts.entry(host).or_insert(from)
+                let known = agents.of_hosts.iter().find(|(_, known)| **known == host);
+                let known = known.map(|(agent, _)| *agent);
+                known.unwrap_or_else(|| {
+                    agents.of_hosts.insert(from, host);
+                    from
+                })
             }
         };
         let options = self.options();
@@ -221,7 +225,7 @@ impl Stores {
     /// A peer is dead: if it was an agent, the next process of its host that asks is one.
     pub(super) fn agent_died(&self, peer: Peer) {
         let mut agents = self.agents.lock();
-        agents.of_hosts.retain(|_, agent| *agent != peer);
+        agents.of_hosts.remove(&peer);
         if peer.process == ProcessId::HEAD || agents.known == Some(peer) {
             agents.known = None;
         }

@@ -4,7 +4,6 @@
 //! changed in the order of the steps. Everything else is done when the lock is let go.
 #![allow(unsafe_code)] // reads memory that other processes have filled
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 
@@ -12,6 +11,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_channels::platform::extent_file::{ExtentFile, ExtentView, LentExtent};
 use selvedge_channels::{SegmentError, SegmentId};
+use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::store::{
     Extent, LEAF_BYTES, Store, StoreAction, StoreError, StoreEvent, StoreId, StoreReport, StoreSettings,
@@ -53,7 +53,7 @@ enum Given {
 
 struct HostState {
     store: Store,
-    askers: BTreeMap<u64, StoreAsker>,
+    askers: IdMap<u64, StoreAsker>,
     requests: u64,
     is_closed: bool,
 }
@@ -84,7 +84,7 @@ impl HostStore {
         let memory = ExtentFile::create(usize::try_from(capacity_bytes).unwrap_or(usize::MAX), unit)?;
         let state = HostState {
             store: Store::new(StoreSettings::with_capacity(capacity_bytes)),
-            askers: BTreeMap::new(),
+            askers: IdMap::new(),
             requests: 0,
             is_closed: false,
         };

@@ -1,10 +1,10 @@
 //! The file of spilled objects. It has no name, so nothing is left of it whatever becomes of the process.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use selvedge_cluster::id_map::IdMap;
 use selvedge_objects::store::Extent;
 
 use crate::platform::unnamed_file;
@@ -13,7 +13,7 @@ use crate::platform::unnamed_file;
 pub(super) struct SpillFile {
     file: File,
     /// The CRC-32 of the object at each place.
-    checksums: BTreeMap<u64, u32>,
+    checksums: IdMap<u64, u32>,
 }
 
 impl SpillFile {
@@ -24,7 +24,7 @@ impl SpillFile {
     pub(super) fn create(folder: &Path) -> io::Result<Self> {
         Ok(SpillFile {
             file: unnamed_file::create(folder)?,
-            checksums: BTreeMap::new(),
+            checksums: IdMap::new(),
         })
     }
 

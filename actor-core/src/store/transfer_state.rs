@@ -1,8 +1,9 @@
 //! The work of the thread of transfers: decisions, and what they order.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
+use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::refs::RefId;
 use selvedge_objects::store::StoreError;
@@ -23,12 +24,12 @@ type ThenHeld = Box<dyn FnOnce(Result<Arc<HeldObject>, StoreError>) + Send>;
 pub(super) struct TransferState {
     pub(super) list: CopyList,
     pub(super) pulls: Pulls,
-    pub(super) held: BTreeMap<CopyName, Arc<HeldObject>>,
+    pub(super) held: IdMap<CopyName, Arc<HeldObject>>,
     /// The references to objects of this process that lie in stores of other hosts.
-    pub(super) ids: BTreeMap<CopyName, BTreeSet<RefId>>,
-    /// The memory of pulls.
-    pub(super) filling: BTreeMap<(CopyName, u64), Borrowed>,
-    pub(super) askers: BTreeMap<u64, ThenHeld>,
+    pub(super) ids: IdMap<CopyName, IdSet<RefId>>,
+    /// The memory of pulls, by their numbers: no two pulls have the same.
+    pub(super) filling: IdMap<u64, Borrowed>,
+    pub(super) askers: IdMap<u64, ThenHeld>,
     pub(super) requests: u64,
 }
 
@@ -37,10 +38,10 @@ impl TransferState {
         TransferState {
             list: CopyList::new(me),
             pulls: Pulls::new(me, TransferSettings::default()),
-            held: BTreeMap::new(),
-            ids: BTreeMap::new(),
-            filling: BTreeMap::new(),
-            askers: BTreeMap::new(),
+            held: IdMap::new(),
+            ids: IdMap::new(),
+            filling: IdMap::new(),
+            askers: IdMap::new(),
             requests: 0,
         }
     }
@@ -132,7 +133,7 @@ impl TransferState {
         let Some(pull) = self.pulls.chunk(from, name, attempt, stretch) else {
             return;
         };
-        let memory = self.filling.get_mut(&(name, pull)).ok_or(StoreError::Gone);
+        let memory = self.filling.get_mut(&pull).ok_or(StoreError::Gone);
         let actions = match memory.and_then(|memory| memory.write_at(offset, body)) {
             Ok(checksum) => self.pulls.written(name, pull, stretch, checksum),
             Err(error) => self.pulls.unlent(name, pull, error),
@@ -177,14 +178,14 @@ impl TransferState {
                 return self.reserve(transfers, (name, pull), bytes);
             }
             TransferAction::Seal { name, pull } => {
-                let sealed = self.filling.remove(&(name, pull)).and_then(Borrowed::seal);
+                let sealed = self.filling.remove(&pull).and_then(Borrowed::seal);
                 match sealed {
                     Some(Sealed::Here(held)) => drop(self.held.insert(name, Arc::new(held))),
                     // The store has been closed.
                     _ => return self.pulls.unreadable(name),
                 }
             }
-            TransferAction::Abort { name, pull } => drop(self.filling.remove(&(name, pull))),
+            TransferAction::Abort { pull, .. } => drop(self.filling.remove(&pull)),
             TransferAction::Drop { name } => drop(self.held.remove(&name)),
             TransferAction::Grant { request, name } => {
                 let held = self.held.get(&name).cloned();
@@ -237,7 +238,7 @@ impl TransferState {
                 let actions = match prepared {
                     Ok(lent) => match state.pulls.lent(name, pull) {
                         Some(actions) => {
-                            state.filling.insert((name, pull), lent);
+                            state.filling.insert(pull, lent);
                             actions
                         }
                         None => return,

@@ -122,7 +122,7 @@ impl Transfers {
     pub(super) fn belongs_to(&self, name: CopyName, id: RefId) {
         self.order(move |transfers, state| {
             if state.list.bytes(name).is_some() {
-                state.ids.entry(name).or_default().insert(id);
+                state.ids.or_default(name).insert(id);
                 if state.list.copies(name).is_empty() {
                     state.lost(transfers, name);
                 }
