@@ -7,12 +7,23 @@ use std::any::type_name;
 use std::future::Future;
 
 use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Outlet, Payload, Value, dispose};
+use selvedge_cluster::id_map::IdKey;
 
 use crate::{AsyncDriver, Failure, Parts};
 
 /// The position of a value among the values of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValueIx(pub usize);
+
+impl IdKey for ValueIx {
+    type Number = u128;
+
+    const BITS: u32 = usize::BITS;
+
+    fn number(self) -> u128 {
+        self.0.number()
+    }
+}
 
 /// The values and outlets that a method works on.
 pub enum Operands<'a> {

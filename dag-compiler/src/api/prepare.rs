@@ -1,9 +1,7 @@
 //! The parts of a graph in the driver's process: its memory, its lanes, and the channel ends of its inputs and outputs.
 
-use std::collections::BTreeSet;
-
 use selvedge_channels::{AnyOutlet, PayloadType, Segment};
-use selvedge_core::{HostId, IdMap, LaneId, ProcessId, Runtime, ValueIx};
+use selvedge_core::{HostId, IdMap, IdSet, LaneId, ProcessId, Runtime, ValueIx};
 
 use crate::bind::RuntimeParts;
 use crate::bind::ports::InputPort;
@@ -78,7 +76,7 @@ pub(crate) fn prepare(
 }
 
 /// The values that may hold references and cross processes.
-pub(crate) fn values_with_references(plan: &Plan, recipe: &RuntimeParts) -> BTreeSet<ValueId> {
+pub(crate) fn values_with_references(plan: &Plan, recipe: &RuntimeParts) -> IdSet<ValueId> {
     let shared = plan.channels.iter().filter(|it| it.is_encoded());
     let values = shared.map(|channel| channel.value);
     let has_references = |value: &ValueId| {

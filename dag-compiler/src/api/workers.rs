@@ -49,7 +49,7 @@ impl WorkerStart<'_> {
         Shipment {
             process,
             peers: self.referring.references.peers().clone(),
-            referring: self.referring.values.clone(),
+            referring: self.referring.values.iter().copied().collect(),
             segment,
             correspondence: self.joint.map(Joint::id),
             plan: self.plan.clone(),

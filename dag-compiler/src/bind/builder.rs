@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use selvedge_channels::PayloadType;
@@ -59,12 +59,12 @@ pub(crate) struct Builder {
     pub(super) splitters: IdMap<ValueId, Splitter>,
     pub(super) parts: IdMap<(ValueId, u16), ValueId>,
     /// The signal of each task or input of the graph: a value that says that its maker is done.
-    pub(super) signals: BTreeMap<Origin, ValueId>,
+    pub(super) signals: IdMap<Origin, ValueId>,
     /// The signals that each task waits for.
     pub(super) ordered: IdSet<(TaskId, ValueId)>,
     /// A cache for `order`: the task that was last ordered after an input of the graph, and the origins of its
     /// arguments.
-    pub(super) inputs_read: (Option<TaskId>, BTreeSet<Origin>),
+    pub(super) inputs_read: (Option<TaskId>, IdSet<Origin>),
     /// The constants among the arguments, by task and position of the argument.
     pub(super) constants: IdMap<(TaskId, u32), Constant>,
     /// The transports that edges ask for, by task and position of the argument.

@@ -90,6 +90,19 @@ pub enum Origin {
     Task(TaskId),
 }
 
+impl IdKey for Origin {
+    type Number = u128;
+
+    const BITS: u32 = 1 + u32::BITS;
+
+    fn number(self) -> u128 {
+        match self {
+            Origin::Input(leaf) => leaf.into(),
+            Origin::Task(task) => 1 << u32::BITS | task.number(),
+        }
+    }
+}
+
 /// A value. One writer makes it; any number of tasks and outputs read it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueIr {

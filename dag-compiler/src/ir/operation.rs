@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use selvedge_core::Address;
+use selvedge_core::{Address, IdKey};
 use serde::{Deserialize, Serialize};
 
 use super::TaskId;
@@ -38,6 +38,32 @@ pub struct Operation {
     pub task: TaskId,
     /// The kind of the operation.
     pub kind: OpKind,
+}
+
+impl IdKey for OpKind {
+    type Number = u128;
+
+    const BITS: u32 = 1 + u32::BITS;
+
+    fn number(self) -> u128 {
+        let behind_reads = 1 << u32::BITS;
+        match self {
+            OpKind::Read { arg } => arg.into(),
+            OpKind::Compute => behind_reads,
+            OpKind::Collective => behind_reads + 1,
+            OpKind::Write => behind_reads + 2,
+        }
+    }
+}
+
+impl IdKey for Operation {
+    type Number = u128;
+
+    const BITS: u32 = TaskId::BITS + OpKind::BITS;
+
+    fn number(self) -> u128 {
+        (self.task, self.kind).number()
+    }
 }
 
 impl fmt::Display for OpKind {

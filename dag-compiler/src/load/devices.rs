@@ -46,11 +46,9 @@ impl LoadSite<'_> {
 
 #[cfg(feature = "cuda")]
 mod wanted {
-    use std::collections::BTreeMap;
-
     use selvedge_channels::device::Gpu;
     use selvedge_channels::{Inlet, Local};
-    use selvedge_core::LaneId;
+    use selvedge_core::{IdMap, LaneId};
 
     use super::*;
     use crate::ir::ArgIr;
@@ -111,11 +109,11 @@ mod wanted {
             let (Some(device), None) = (actor.device, task.collective) else {
                 return Ok(Vec::new());
             };
-            let mut wanted: BTreeMap<ValueIx, (ValueId, u32)> = BTreeMap::new();
+            let mut wanted: IdMap<ValueIx, (ValueId, u32)> = IdMap::new();
             for (arg, index) in task.args.iter().zip(args) {
                 match arg {
                     ArgIr::Value(value) if self.carries(*value) => {
-                        wanted.entry(*index).or_insert((*value, 0)).1 += 1;
+                        wanted.get_or_insert_with(*index, || (*value, 0)).1 += 1;
                     }
                     _ => {}
                 }

@@ -15,7 +15,6 @@ mod task;
 mod tests;
 mod types;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use selvedge_channels::{
@@ -23,8 +22,8 @@ use selvedge_channels::{
 };
 use selvedge_collectives::{CommError, Group};
 use selvedge_core::{
-    ActorId, Correspondence, CorrespondenceId, EdgePeers, EdgeReferences, IdMap, LaneId, LoadedPrograms,
-    NoRuntime, ProcessId, Program, Runtime, gather,
+    ActorId, Correspondence, CorrespondenceId, EdgePeers, EdgeReferences, IdMap, IdSet, LaneId,
+    LoadedPrograms, NoRuntime, ProcessId, Program, Runtime, gather,
 };
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +51,7 @@ pub(crate) const KIND: &str = "selvedge.graph";
 pub(crate) struct Shipment {
     pub(crate) process: ProcessId,
     pub(crate) peers: EdgePeers,
-    pub(crate) referring: BTreeSet<ValueId>,
+    pub(crate) referring: Vec<ValueId>,
     /// `None` for the steward of a host, which makes the segment.
     pub(crate) segment: Option<SegmentId>,
     /// The letters between the processes of a graph over several hosts.
@@ -116,7 +115,7 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
         let shares = Shares::of(&shipment.plan, shipment.process, &control);
         let referring = Referring {
             references: EdgeReferences::of(&runtime, shipment.peers),
-            values: shipment.referring,
+            values: shipment.referring.into_iter().collect(),
         };
         let site = LoadSite {
             plan: &shipment.plan,
@@ -167,7 +166,7 @@ pub(crate) fn programs(plan: &Plan, lanes: Vec<LaneLoop>) -> LoadedPrograms {
 /// types, chooses the values: both ends of a channel have to agree.
 pub(crate) struct Referring {
     pub(crate) references: EdgeReferences,
-    pub(crate) values: BTreeSet<ValueId>,
+    pub(crate) values: IdSet<ValueId>,
 }
 
 /// One process's view of a plan.

@@ -6,8 +6,6 @@
 //!
 //! O(tasks + edges log lanes).
 
-use std::collections::BTreeSet;
-
 use selvedge_core::{ActorId, Address, IdMap, IdSet};
 
 use crate::diagnostic::{Code, Diagnostic};
@@ -37,7 +35,7 @@ pub(super) fn check(graph: &GraphIr) -> Vec<Diagnostic> {
     }
     let actors: IdMap<ActorId, &ActorIr> = graph.actors.iter().map(|actor| (actor.id, actor)).collect();
     let mut readers: IdMap<ValueId, Readers<'_>> = IdMap::new();
-    let mut parted: BTreeSet<Origin> = BTreeSet::new();
+    let mut parted: IdSet<Origin> = IdSet::new();
     let mut note = |value: ValueId, name: &dyn Fn() -> String, place: (Address, String), line, is_task| {
         if let Some(part) = graph.value(value).filter(|value| value.part.is_some()) {
             parted.insert(part.origin);

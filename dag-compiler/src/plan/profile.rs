@@ -30,28 +30,26 @@ pub struct Work {
 impl Profile {
     /// Returns the durations of every finished COMPUTE among `events`.
     pub fn of(events: &[Event]) -> Self {
-        let mut found: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         let computed = |event: &&Event| event.operation == "COMPUTE" && !event.under_way;
-        for event in events.iter().filter(computed) {
-            let ns = event.end_ns.saturating_sub(event.start_ns);
-            found.entry(&event.task).or_default().push(ns);
-        }
-        let work = |(task, mut ns): (&str, Vec<u64>)| {
-            ns.sort_unstable();
-            let p50_ns = ns.get(ns.len() / 2).copied().unwrap_or_default();
-            let max_ns = ns.last().copied().unwrap_or_default();
-            let samples = ns.len() as u32;
-            (
-                task.to_owned(),
-                Work {
-                    samples,
-                    p50_ns,
-                    max_ns,
-                },
-            )
+        let found = events.iter().filter(computed);
+        let mut found: Vec<(&str, u64)> = found
+            .map(|event| (&*event.task, event.end_ns.saturating_sub(event.start_ns)))
+            .collect();
+        found.sort_unstable();
+        let work = |found: &[(&str, u64)]| {
+            let (task, max_ns) = *found.last()?;
+            let (_, p50_ns) = *found.get(found.len() / 2)?;
+            let samples = found.len() as u32;
+            let work = Work {
+                samples,
+                p50_ns,
+                max_ns,
+            };
+            Some((task.to_owned(), work))
         };
+        let tasks = found.chunk_by(|(task, _), (next, _)| task == next);
         Profile {
-            tasks: found.into_iter().map(work).collect(),
+            tasks: tasks.filter_map(work).collect(),
         }
     }
 

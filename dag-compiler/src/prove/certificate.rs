@@ -1,8 +1,6 @@
 //! The check of a certificate against a plan: every lane's program is a projection of the order, and every value, party
 //! and transfer stands before the steps that need it. One pass over positions; no search, and no code of the prover.
 
-use std::collections::BTreeMap;
-
 use super::{Certificate, Moment};
 use crate::ir::{CollectiveId, LaneProgram, OpKind, Operation, Plan, TaskId, ValueId};
 use selvedge_core::{IdMap, IdSet};
@@ -13,7 +11,7 @@ struct Positions<'a> {
     order: &'a [Moment],
     /// Tasks whose WRITE is a rendezvous.
     met: IdSet<TaskId>,
-    steps: BTreeMap<Operation, usize>,
+    steps: IdMap<Operation, usize>,
     completions: IdMap<CollectiveId, usize>,
 }
 
@@ -33,7 +31,7 @@ impl Certificate {
             plan,
             order: &self.order,
             met: met.collect(),
-            steps: BTreeMap::new(),
+            steps: IdMap::new(),
             completions: IdMap::new(),
         };
         for (at, moment) in self.order.iter().enumerate() {

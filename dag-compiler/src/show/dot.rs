@@ -1,6 +1,5 @@
 //! Plans and operation graphs in DOT, for `dot -Tsvg`, and plans in Mermaid, which GitHub and many editors render in place.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::ir::{ChannelKind, EdgeKind, GraphIr, Operation, OperationGraph, Plan, TaskIr, ValueId};
@@ -97,7 +96,7 @@ impl OperationGraph {
     /// early.
     pub fn to_dot(&self, plan: &Plan) -> String {
         let graph = &plan.ir;
-        let mut places: BTreeMap<Operation, (u32, u32)> = BTreeMap::new();
+        let mut places: IdMap<Operation, (u32, u32)> = IdMap::new();
         for lane in &plan.lanes {
             let places_of = lane.original.iter().copied().zip(0..);
             places.extend(lane.steps.iter().copied().zip(places_of));

@@ -3,14 +3,14 @@
 //! An execution gets an entry when the thread that submitted it releases the driver without the result. If that thread
 //! takes the result before it releases the driver, the execution never has an entry.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Instant;
 
 use selvedge_channels::dispose;
-use selvedge_core::wake;
+use selvedge_core::{IdMap, wake};
 
 use crate::run::driver::leaf::AnyLeaf;
 
@@ -351,7 +351,7 @@ impl Wakers {
 pub(crate) struct Window<T> {
     base: u64,
     recent: VecDeque<T>,
-    kept: BTreeMap<u64, T>,
+    kept: IdMap<u64, T>,
 }
 
 impl<T> Window<T> {
@@ -359,7 +359,7 @@ impl<T> Window<T> {
         Window {
             base: 0,
             recent: VecDeque::with_capacity(executions),
-            kept: BTreeMap::new(),
+            kept: IdMap::new(),
         }
     }
 
