@@ -1,12 +1,12 @@
 //! Pools of workers.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::ProcessId;
 use selvedge_core::{ChannelIter, RemoteChannel, RemoteChannelError, Runtime, Worker};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use crate::error::PoolError;
 pub(crate) const TAKE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The members of a pool by their process, with the handle of each that this process has added.
-type Members = Arc<Mutex<BTreeMap<NonZeroU32, Option<Worker>>>>;
+type Members = Arc<Mutex<IdMap<NonZeroU32, Option<Worker>>>>;
 
 /// A set of workers, each of which does one piece of work at a time.
 ///

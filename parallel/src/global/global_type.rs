@@ -1,11 +1,11 @@
 //! `Global`, which users hold.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use selvedge_channels::{Wire, encode};
+use selvedge_cluster::id_map::IdSet;
 use selvedge_cluster::peer::ProcessId;
 use selvedge_core::{CallError, FetchError, Ref, Runtime};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -96,7 +96,7 @@ impl<T: Wire> Drop for Made<T> {
         forget(&ended);
         // Whoever has a copy has fetched it from this process.
         let links = self.runtime.traffic();
-        let peers: BTreeSet<ProcessId> = links
+        let peers: IdSet<ProcessId> = links
             .iter()
             .filter_map(|link| ProcessId::new(link.process))
             .collect();

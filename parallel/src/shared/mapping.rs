@@ -1,10 +1,10 @@
 //! The mappings of this process, by the name of the array.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use selvedge_channels::array::ArrayMemory;
+use selvedge_cluster::id_map::{IdKey, IdMap};
 use serde::{Deserialize, Serialize};
 
 /// The name of an array on its host: its maker's number, and a number that no other array of the maker's has.
@@ -12,6 +12,16 @@ use serde::{Deserialize, Serialize};
 pub(super) struct ArrayName {
     pid: u32,
     nonce: u64,
+}
+
+impl IdKey for ArrayName {
+    type Number = u128;
+
+    const BITS: u32 = u32::BITS + u64::BITS;
+
+    fn number(self) -> u128 {
+        (self.pid, self.nonce).number()
+    }
 }
 
 impl ArrayName {
@@ -26,7 +36,7 @@ impl ArrayName {
     }
 }
 
-static MAPPINGS: Mutex<BTreeMap<ArrayName, Weak<Mapping>>> = Mutex::new(BTreeMap::new());
+static MAPPINGS: Mutex<IdMap<ArrayName, Weak<Mapping>>> = Mutex::new(IdMap::new());
 
 /// The mapping of an array in this process.
 pub(super) struct Mapping {
