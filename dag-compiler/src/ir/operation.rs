@@ -131,3 +131,22 @@ pub struct Schedule {
     /// The schedules, by lane id.
     pub lanes: Vec<LaneSchedule>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_ordered_as_their_numbers() {
+        let reads = [0, 7, u32::MAX].map(|arg| OpKind::Read { arg });
+        let others = [OpKind::Compute, OpKind::Collective, OpKind::Write];
+        let kinds = [reads, others].concat();
+        let of_task = |task| kinds.iter().map(move |kind| Operation { task, kind: *kind });
+        let operations: Vec<_> = [0, 1, u32::MAX]
+            .map(TaskId)
+            .into_iter()
+            .flat_map(of_task)
+            .collect();
+        assert!(operations.is_sorted_by(|one, next| one < next && one.number() < next.number()));
+    }
+}

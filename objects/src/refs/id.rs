@@ -68,3 +68,16 @@ impl fmt::Display for Fork {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registrations_are_ordered_as_their_numbers() {
+        let asked = [0, 7, u64::MAX].map(Fork::Asked);
+        let given = [0, 7, u64::MAX].map(Fork::Given);
+        let forks = [asked, given].concat();
+        assert!(forks.is_sorted_by(|one, next| one < next && one.number() < next.number()));
+    }
+}
