@@ -1,12 +1,12 @@
 //! The receiving half of a session: duplicates, gaps and acknowledgements.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
 
 use super::mutant::Mutant;
 use super::{SessionError, SessionSettings};
+use crate::id_map::IdMap;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Incoming<M> {
@@ -14,7 +14,7 @@ pub(super) struct Incoming<M> {
     /// The sequence number up to which every message was delivered.
     delivered: u64,
     /// Messages behind a gap, each with its bytes.
-    early: BTreeMap<u64, (M, usize)>,
+    early: IdMap<u64, (M, usize)>,
     early_bytes: usize,
     /// The moment at which an acknowledgement has to be sent, if one is owed.
     due: Option<Duration>,
@@ -25,7 +25,7 @@ impl<M> Incoming<M> {
         Incoming {
             settings,
             delivered: 0,
-            early: BTreeMap::new(),
+            early: IdMap::new(),
             early_bytes: 0,
             due: None,
         }
