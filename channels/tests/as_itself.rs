@@ -995,3 +995,101 @@ fn a_tuple_that_comes_back_turned_is_refused_by_name() {
     let _ = there_and_back(&pairs(3, 3));
     refused(&pairs(1, 2), "Pairs");
 }
+
+#[test]
+fn keys_of_flat_maps_arrive_whatever_scalar_they_are() {
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct Flat<K: Ord> {
+        name: String,
+        #[serde(flatten)]
+        rest: BTreeMap<K, u8>,
+    }
+    fn flat<K: Ord + Clone + Debug + Serialize + for<'de> Deserialize<'de> + Send + 'static>(keys: &[K])
+    where
+        Flat<K>: Wire,
+    {
+        let rest = keys.iter().cloned().zip(1..).collect();
+        let name = "flat".to_owned();
+        arrives_as(NAMED, &Flat { name, rest });
+    }
+    flat(&[false, true]);
+    flat(&['a', 'ü']);
+    flat(&[u8::MIN, u8::MAX]);
+    flat(&[u16::MIN, u16::MAX]);
+    flat(&[u32::MIN, u32::MAX]);
+    flat(&[u64::MIN, u64::MAX]);
+    flat(&[i8::MIN, i8::MAX]);
+    flat(&[i16::MIN, i16::MAX]);
+    flat(&[i32::MIN, i32::MAX]);
+    flat(&[i64::MIN, i64::MAX]);
+    flat(&["a".to_owned(), String::new()]);
+}
+
+#[test]
+fn an_error_names_the_kind_that_is_there_and_the_one_that_is_read() {
+    /// Goes by name, because it leaves a field out.
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    struct Holder<T> {
+        value: T,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        none: Option<u8>,
+    }
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    struct Point {
+        x: u8,
+        y: u8,
+    }
+    fn held<T>(value: T) -> Holder<T> {
+        Holder { value, none: None }
+    }
+    #[track_caller]
+    fn read<A, B: Debug>(value: A) -> String
+    where
+        Holder<A>: Wire,
+        Holder<B>: Wire,
+    {
+        let error = decode::<Holder<B>>(&bytes_of(&held(value))).unwrap_err();
+        error.to_string()
+    }
+    let map = BTreeMap::from([("x".to_owned(), 1_u8), ("y".to_owned(), 2)]);
+    for (text, wanted) in [
+        (read::<u8, Vec<u8>>(7), "integer `7`, expected a sequence"),
+        (
+            read::<_, Vec<u8>>("no".to_owned()),
+            "string \"no\", expected a sequence",
+        ),
+        (read::<_, Vec<u8>>(map.clone()), "map, expected a sequence"),
+        (
+            read::<_, (u8, u8)>(map.clone()),
+            "map, expected a tuple of size 2",
+        ),
+        (
+            read::<bool, BTreeMap<String, u8>>(true),
+            "boolean `true`, expected a map",
+        ),
+        (
+            read::<_, BTreeMap<String, u8>>(vec![1_u8]),
+            "sequence, expected a map",
+        ),
+        (
+            read::<f64, Point>(0.5),
+            "floating point `0.5`, expected struct Point",
+        ),
+        (
+            read::<Option<u8>, Point>(None),
+            "Option value, expected struct Point",
+        ),
+    ] {
+        assert!(text.contains(wanted), "{text}");
+    }
+    // As in JSON: a struct may be a map or a list.
+    let point: Holder<Point> = decode(&bytes_of(&held(map))).unwrap();
+    assert_eq!((point.value.x, point.value.y), (1, 2));
+    let point: Holder<Point> = decode(&bytes_of(&held((3_u8, 4_u8)))).unwrap();
+    assert_eq!((point.value.x, point.value.y), (3, 4));
+    // An option is its content where the type reads no option.
+    let list: Holder<Vec<u8>> = decode(&bytes_of(&held(Some(vec![5_u8])))).unwrap();
+    assert_eq!(list.value, [5]);
+    let point: Holder<Point> = decode(&bytes_of(&held(Some(Point { x: 6, y: 7 })))).unwrap();
+    assert_eq!((point.value.x, point.value.y), (6, 7));
+}

@@ -22,13 +22,13 @@
 //! # }
 //! ```
 
+use std::any::Any;
 use std::fmt;
-use std::marker::PhantomData;
 
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::element::{vec_bytes, vec_dtype_of, vec_from_bytes};
+use super::element::{read_vec, vec_bytes, vec_dtype_of};
 
 /// Serialises a `Vec` of primitive numbers as bytes, and any other value as its type does.
 ///
@@ -48,24 +48,29 @@ pub fn serialize<T: Serialize + 'static, S: Serializer>(value: &T, serializer: S
 pub fn deserialize<'de, T: Deserialize<'de> + 'static, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
-    if vec_dtype_of::<T>().is_some() {
-        deserializer.deserialize_bytes(Numbers(PhantomData))
-    } else {
-        T::deserialize(deserializer)
+    if vec_dtype_of::<T>().is_none() {
+        return T::deserialize(deserializer);
     }
+    let mut vector = None::<T>;
+    deserializer.deserialize_bytes(Numbers(&mut vector))?;
+    vector.ok_or_else(|| D::Error::custom("bug in selvedge, please report: a vector of numbers was not set"))
 }
 
-struct Numbers<T>(PhantomData<T>);
+/// Reads a vector of numbers into this `Option` of its type.
+struct Numbers<'a>(&'a mut (dyn Any + 'static));
 
-impl<T: 'static> Visitor<'_> for Numbers<T> {
-    type Value = T;
+impl Visitor<'_> for Numbers<'_> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the bytes of a vector of numbers")
     }
 
-    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<T, E> {
-        vec_from_bytes(bytes).ok_or_else(|| E::invalid_length(bytes.len(), &self))
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<(), E> {
+        match read_vec(self.0, bytes) {
+            true => Ok(()),
+            false => Err(E::invalid_length(bytes.len(), &self)),
+        }
     }
 }
 

@@ -86,29 +86,30 @@ impl<T> Drop for Scope<T> {
     }
 }
 
-/// Runs `encode`. Returns its result and the parts that tensors have pushed.
-#[inline]
-pub(super) fn collecting<R>(encode: impl FnOnce() -> R) -> (R, Vec<Arc<Bytes64>>) {
-    collecting_into(Outgoing::default(), encode)
-}
+/// The encoding of one value, to whose parts tensors add theirs.
+pub(super) struct Collecting(Scope<Outgoing>);
 
-/// Runs `encode` for a value that has pushed `parts` before. A part that is pushed again gets the same index.
-pub(super) fn collecting_again<R>(
-    parts: &[Arc<Bytes64>],
-    encode: impl FnOnce() -> R,
-) -> (R, Vec<Arc<Bytes64>>) {
-    let outgoing = Outgoing {
-        before: parts.iter().cloned().map(Some).collect(),
-        ..Outgoing::default()
-    };
-    collecting_into(outgoing, encode)
-}
+impl Collecting {
+    /// Begins to encode a value.
+    #[inline]
+    pub(super) fn begin() -> Self {
+        Collecting(Scope::open(&OUT, Outgoing::default()))
+    }
 
-#[inline]
-fn collecting_into<R>(outgoing: Outgoing, encode: impl FnOnce() -> R) -> (R, Vec<Arc<Bytes64>>) {
-    let scope = Scope::open(&OUT, outgoing);
-    let result = encode();
-    (result, scope.close().unwrap_or_default().parts)
+    /// Begins to encode a value that has pushed `parts` before. A part that is pushed again gets the same index.
+    pub(super) fn begin_again(parts: &[Arc<Bytes64>]) -> Self {
+        let outgoing = Outgoing {
+            before: parts.iter().cloned().map(Some).collect(),
+            ..Outgoing::default()
+        };
+        Collecting(Scope::open(&OUT, outgoing))
+    }
+
+    /// Ends, and returns the parts that tensors have pushed.
+    #[inline]
+    pub(super) fn end(self) -> Vec<Arc<Bytes64>> {
+        self.0.close().unwrap_or_default().parts
+    }
 }
 
 /// Adds a part to the value being encoded. Returns its index, or `None` outside a scope.
@@ -128,14 +129,22 @@ pub(super) fn push(part: Arc<Bytes64>) -> Option<u32> {
     })
 }
 
-/// Runs `decode`, which may take these parts.
-#[inline]
-pub(super) fn providing<R>(parts: Vec<Option<Arc<Bytes64>>>, decode: impl FnOnce() -> R) -> R {
-    let shared = BTreeMap::new();
-    let scope = Scope::open(&IN, Incoming { parts, shared });
-    let result = decode();
-    drop(scope.close());
-    result
+/// The decoding of one value, whose tensors may take its parts.
+pub(super) struct Providing(Scope<Incoming>);
+
+impl Providing {
+    /// Begins to decode a value that has these parts.
+    #[inline]
+    pub(super) fn begin(parts: Vec<Option<Arc<Bytes64>>>) -> Self {
+        let shared = BTreeMap::new();
+        Providing(Scope::open(&IN, Incoming { parts, shared }))
+    }
+
+    /// Ends, and drops the parts that nobody has taken.
+    #[inline]
+    pub(super) fn end(self) {
+        drop(self.0.close());
+    }
 }
 
 /// Takes a part of the value being decoded. Each can be taken once, so a malicious head cannot multiply memory.

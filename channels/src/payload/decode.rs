@@ -5,14 +5,15 @@
 use std::any::{Any, TypeId, type_name};
 use std::sync::Arc;
 
+use super::Wire;
 use super::bytes64::Bytes64;
 use super::codec::{LEVELS_MAX, ValueReader};
+use super::collector::Providing;
 use super::element::{
     DType, cast_slice, dtype_of, number_from_bytes, same_type, vec_dtype_of, vec_from_bytes,
 };
 use super::frame::{Form, Frame, number_head, whole_part};
 use super::tensor::{Tensor, TensorHead};
-use super::{Wire, collector};
 use crate::error::DecodeError;
 
 fn malformed(what: &'static str) -> DecodeError {
@@ -53,7 +54,7 @@ fn numbers(bytes: &[u8], dtype: DType) -> Result<&[u8], DecodeError> {
 /// [`DecodeError`] when the bytes are not a `T`.
 #[inline]
 pub fn decode<T: Wire>(bytes: &[u8]) -> Result<T, DecodeError> {
-    decode_with(bytes, Bytes64::copy_of)
+    decode_with(bytes, &Bytes64::copy_of)
 }
 
 /// The minimum length of a tensor that is a view of the bytes it came in, in bytes.
@@ -75,7 +76,7 @@ pub unsafe fn decode_kept<T: Wire>(
     bytes: &[u8],
     keeper: &dyn Fn() -> Box<dyn Any + Send + Sync>,
 ) -> Result<T, DecodeError> {
-    decode_with(bytes, |part| {
+    decode_with(bytes, &|part| {
         let is_view = part.len() >= VIEW_MIN.max(bytes.len() / KEPT_MAX) && Bytes64::can_keep(part);
         if !is_view {
             return Bytes64::copy_of(part);
@@ -85,9 +86,12 @@ pub unsafe fn decode_kept<T: Wire>(
     })
 }
 
+/// Makes the memory of a part from its bytes; `None` if there is none.
+type PartMaker<'a> = &'a dyn Fn(&[u8]) -> Option<Bytes64>;
+
 /// Decodes a value, whose tensors get the memory that `memory` makes of their parts.
 #[inline]
-fn decode_with<T: Wire>(bytes: &[u8], memory: impl Fn(&[u8]) -> Option<Bytes64>) -> Result<T, DecodeError> {
+fn decode_with<T: Wire>(bytes: &[u8], memory: PartMaker<'_>) -> Result<T, DecodeError> {
     if let Some(dtype) = dtype_of::<T>() {
         let number = number_head(bytes, dtype).ok_or(malformed("it is not a number of this type"))?;
         return number_from_bytes(number).ok_or(malformed("its head is not as long as its number"));
@@ -107,15 +111,14 @@ fn decode_with<T: Wire>(bytes: &[u8], memory: impl Fn(&[u8]) -> Option<Bytes64>)
         // The value owns nothing, so it contains no tensor that could ask for a part.
         return read::<T, false>(frame.head);
     }
-    collector::providing(parts_of(&frame, memory)?, || read::<T, false>(frame.head))
+    let providing = Providing::begin(parts_of(&frame, memory)?);
+    let value = read::<T, false>(frame.head);
+    providing.end();
+    value
 }
 
 /// The parts of a value in memory of their own, which its tensors then take.
-#[inline]
-fn parts_of(
-    frame: &Frame<'_>,
-    memory: impl Fn(&[u8]) -> Option<Bytes64>,
-) -> Result<Vec<Option<Arc<Bytes64>>>, DecodeError> {
+fn parts_of(frame: &Frame<'_>, memory: PartMaker<'_>) -> Result<Vec<Option<Arc<Bytes64>>>, DecodeError> {
     let mut parts = Vec::new();
     for part in frame.parts() {
         let part = memory(part?).ok_or(malformed("there is no memory for a part"))?;
@@ -125,8 +128,11 @@ fn parts_of(
 }
 
 #[inline(never)]
-fn named<T: Wire>(frame: &Frame<'_>, memory: impl Fn(&[u8]) -> Option<Bytes64>) -> Result<T, DecodeError> {
-    collector::providing(parts_of(frame, memory)?, || read::<T, true>(frame.head))
+fn named<T: Wire>(frame: &Frame<'_>, memory: PartMaker<'_>) -> Result<T, DecodeError> {
+    let providing = Providing::begin(parts_of(frame, memory)?);
+    let value = read::<T, true>(frame.head);
+    providing.end();
+    value
 }
 
 /// Decodes like [`decode`], but a top-level [`Tensor`] borrows the bytes.

@@ -71,10 +71,9 @@ macro_rules! elements {
             const DTYPE: DType = DType::$dtype;
         })+
 
-        /// The `DType` of `E`, if `E` is a primitive number. The compiler evaluates it.
+        /// The `DType` of the type with this name, if it is a primitive number.
         #[inline]
-        pub(super) fn dtype_of<E: 'static>() -> Option<DType> {
-            let id = TypeId::of::<E>();
+        fn dtype_of_id(id: TypeId) -> Option<DType> {
             $($(#[$when])? {
                 if id == TypeId::of::<$type>() {
                     return Some(DType::$dtype);
@@ -83,10 +82,9 @@ macro_rules! elements {
             None
         }
 
-        /// The `DType` of `E`, if `T` is `Vec<E>` and `E` is a primitive number. The compiler evaluates it.
+        /// The `DType` of `E`, if the type with this name is `Vec<E>` and `E` is a primitive number.
         #[inline]
-        pub(super) fn vec_dtype_of<T: 'static>() -> Option<DType> {
-            let id = TypeId::of::<T>();
+        fn vec_dtype_of_id(id: TypeId) -> Option<DType> {
             $($(#[$when])? {
                 if id == TypeId::of::<Vec<$type>>() {
                     return Some(DType::$dtype);
@@ -95,10 +93,9 @@ macro_rules! elements {
             None
         }
 
-        /// The bytes of a `Vec` of primitive numbers; `None` for other types. The compiler evaluates the check.
+        /// The bytes of a `Vec` of primitive numbers; `None` for other types.
         #[inline]
-        pub(super) fn vec_bytes<T: 'static>(value: &T) -> Option<&[u8]> {
-            let any: &dyn Any = value;
+        fn bytes_of_vec(any: &dyn Any) -> Option<&[u8]> {
             $($(#[$when])? {
                 if let Some(vector) = any.downcast_ref::<Vec<$type>>() {
                     return Some(bytes_of(vector));
@@ -107,10 +104,9 @@ macro_rules! elements {
             None
         }
 
-        /// The bytes of a primitive number; `None` for other types. The compiler evaluates the check.
+        /// The bytes of a primitive number; `None` for other types.
         #[inline]
-        pub(super) fn number_bytes<T: 'static>(value: &T) -> Option<&[u8]> {
-            let any: &dyn Any = value;
+        fn bytes_of_number(any: &dyn Any) -> Option<&[u8]> {
             $($(#[$when])? {
                 if let Some(number) = any.downcast_ref::<$type>() {
                     return Some(bytes_of(std::slice::from_ref(number)));
@@ -119,28 +115,28 @@ macro_rules! elements {
             None
         }
 
-        /// Reads a primitive number from its bytes. Returns `None` if `T` is another type or the length does not fit.
+        /// Reads a primitive number from its bytes into an `Option` of its type. Leaves `None` if the option has another type or the
+        /// length does not fit.
         #[inline]
-        pub(super) fn number_from_bytes<T: 'static>(bytes: &[u8]) -> Option<T> {
-            let id = TypeId::of::<T>();
+        fn read_number(option: &mut dyn Any, bytes: &[u8]) {
             $($(#[$when])? {
-                if id == TypeId::of::<$type>() {
-                    return same_type(read::<$type>(bytes)?);
+                if let Some(place) = option.downcast_mut::<Option<$type>>() {
+                    *place = read(bytes);
+                    return;
                 }
             })+
-            None
         }
 
-        /// Reads a `Vec` of primitive numbers from bytes. Returns `None` if `T` is another type, the length does not
-        /// fit, or there is no memory.
-        pub(super) fn vec_from_bytes<T: 'static>(bytes: &[u8]) -> Option<T> {
-            let id = TypeId::of::<T>();
+        /// Reads a `Vec` of primitive numbers from bytes into an `Option` of its type. Returns `false` if the option has another type, the
+        /// length does not fit, or there is no memory.
+        pub(super) fn read_vec(option: &mut dyn Any, bytes: &[u8]) -> bool {
             $($(#[$when])? {
-                if id == TypeId::of::<Vec<$type>>() {
-                    return same_type(copied::<$type>(bytes)?);
+                if let Some(place) = option.downcast_mut::<Option<Vec<$type>>>() {
+                    *place = copied(bytes);
+                    return place.is_some();
                 }
             })+
-            None
+            false
         }
     };
 }
@@ -152,6 +148,49 @@ elements!(
     #[cfg(feature = "half")] half::f16 => F16,
     #[cfg(feature = "half")] half::bf16 => BF16
 );
+
+// The types are told apart in functions that are not generic, so that a program has them once, however many types it has. With
+// optimisation they are inlined, and the compiler evaluates the comparisons.
+
+/// The `DType` of `E`, if `E` is a primitive number.
+#[inline]
+pub(super) fn dtype_of<E: 'static>() -> Option<DType> {
+    dtype_of_id(TypeId::of::<E>())
+}
+
+/// The `DType` of `E`, if `T` is `Vec<E>` and `E` is a primitive number.
+#[inline]
+pub(super) fn vec_dtype_of<T: 'static>() -> Option<DType> {
+    vec_dtype_of_id(TypeId::of::<T>())
+}
+
+/// The bytes of a `Vec` of primitive numbers; `None` for other types.
+#[inline]
+pub(super) fn vec_bytes<T: 'static>(value: &T) -> Option<&[u8]> {
+    bytes_of_vec(value)
+}
+
+/// The bytes of a primitive number; `None` for other types.
+#[inline]
+pub(super) fn number_bytes<T: 'static>(value: &T) -> Option<&[u8]> {
+    bytes_of_number(value)
+}
+
+/// Reads a primitive number from its bytes. Returns `None` if `T` is another type or the length does not fit.
+#[inline]
+pub(super) fn number_from_bytes<T: 'static>(bytes: &[u8]) -> Option<T> {
+    let mut number = None::<T>;
+    read_number(&mut number, bytes);
+    number
+}
+
+/// Reads a `Vec` of primitive numbers from bytes. Returns `None` if `T` is another type, the length does not fit, or there is no
+/// memory.
+pub(super) fn vec_from_bytes<T: 'static>(bytes: &[u8]) -> Option<T> {
+    let mut vector = None::<T>;
+    read_vec(&mut vector, bytes);
+    vector
+}
 
 /// Returns `value`, if `T` is its type. Does not allocate.
 #[inline]

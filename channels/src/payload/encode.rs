@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::Wire;
 use super::bytes64::Bytes64;
 use super::codec::{
     ByteSink, LEVELS_MAX, SerdeError, Shape, Stop, ValueWriter, Way, arrives, say_named, way_of,
 };
+use super::collector::Collecting;
 use super::element::{dtype_of, number_bytes, vec_bytes, vec_dtype_of};
 use super::frame::{Form, Offsets, PART_ALIGN, PARTS_MAX, length_at, prefix};
 use super::tensor::Tensor;
-use super::{Wire, collector};
 use crate::error::EncodeError;
 
 /// The maximum length of a head that is built on the stack.
@@ -75,14 +76,14 @@ impl AsRef<[u8]> for EncodedSegment {
 }
 
 /// A byte buffer that starts on the stack and moves to the heap when it grows too long.
-struct HeadBytes {
+pub(super) struct HeadBytes {
     small: [u8; SMALL],
     small_len: usize,
     large: Vec<u8>,
 }
 
 impl HeadBytes {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         HeadBytes {
             small: [0; SMALL],
             small_len: 0,
@@ -90,7 +91,7 @@ impl HeadBytes {
         }
     }
 
-    fn as_slice(&self) -> &[u8] {
+    pub(super) fn as_slice(&self) -> &[u8] {
         if self.large.is_empty() {
             self.small.get(..self.small_len).unwrap_or_default()
         } else {
@@ -190,13 +191,10 @@ pub(crate) fn encode_as<T: Wire>(
     }
     if let Way::Packed(shape) = way() {
         let mut encoded = Encoded::tree(Form::Tree);
-        let mut written = || write_head::<_, _, false>(value, Some(shape), &mut encoded.head);
         // A value that owns nothing contains no tensor.
-        let (written, parts) = if needs_drop::<T>() {
-            collector::collecting(written)
-        } else {
-            (written(), Vec::new())
-        };
+        let collecting = needs_drop::<T>().then(Collecting::begin);
+        let written = write_head::<_, _, false>(value, Some(shape), &mut encoded.head);
+        let parts = collecting.map(Collecting::end).unwrap_or_default();
         if written? {
             encoded.add(parts)?;
             return Ok(encoded);
@@ -210,8 +208,9 @@ pub(crate) fn encode_as<T: Wire>(
 #[inline(never)]
 fn named<T: Wire>(value: &T, is_compared: bool) -> Result<Encoded<'_>, EncodeError> {
     let mut encoded = Encoded::tree(Form::Named);
-    let written = || write_head::<_, _, true>(value, None, &mut encoded.head);
-    let (written, parts) = collector::collecting(written);
+    let collecting = Collecting::begin();
+    let written = write_head::<_, _, true>(value, None, &mut encoded.head);
+    let parts = collecting.end();
     written?;
     if is_compared {
         arrives::<T>(encoded.head.as_slice(), &parts).map_err(another::<T>)?;

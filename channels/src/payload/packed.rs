@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::codec::SerdeError;
-use super::collector;
+use super::collector::{Collecting, Providing};
 use super::decode::read;
-use super::encode::write_head;
+use super::encode::{HeadBytes, write_head};
 use crate::error::{DecodeError, EncodeError};
 
 /// Encodes a value packed, whether its type can read it so or not: the caller has to find that out.
@@ -16,11 +16,13 @@ use crate::error::{DecodeError, EncodeError};
 /// # Errors
 /// [`EncodeError::Serialize`] when the value's `Serialize` fails or the value holds a tensor, [`EncodeError::TooDeep`].
 pub fn to_packed<T: Serialize>(value: &T) -> Result<Vec<u8>, EncodeError> {
-    let mut bytes = Vec::new();
-    let (written, parts) = collector::collecting(|| write_head::<_, _, false>(value, None, &mut bytes));
+    let mut bytes = HeadBytes::new();
+    let collecting = Collecting::begin();
+    let written = write_head::<_, _, false>(value, None, &mut bytes);
+    let parts = collecting.end();
     written?;
     match parts.is_empty() {
-        true => Ok(bytes),
+        true => Ok(bytes.as_slice().to_vec()),
         false => Err(EncodeError::Serialize {
             type_name: type_name::<T>(),
             source: SerdeError::said("a tensor travels in a payload only"),
@@ -33,5 +35,8 @@ pub fn to_packed<T: Serialize>(value: &T) -> Result<Vec<u8>, EncodeError> {
 /// # Errors
 /// [`DecodeError`] when the bytes are not a `T`.
 pub fn from_packed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
-    collector::providing(Vec::new(), || read::<T, false>(bytes))
+    let providing = Providing::begin(Vec::new());
+    let value = read::<T, false>(bytes);
+    providing.end();
+    value
 }

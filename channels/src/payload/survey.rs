@@ -8,7 +8,7 @@ use std::cell::RefCell;
 
 use super::Wire;
 use super::codec::ByteSink;
-use super::collector::{self, Scope};
+use super::collector::{Collecting, Scope};
 use super::element::vec_dtype_of;
 use super::encode::write_head;
 use super::layout::TensorLayout;
@@ -45,7 +45,9 @@ pub(crate) fn survey<T: Wire>(value: &T) -> Result<Vec<Seen>, EncodeError> {
     }
     let scope = Scope::open(&TABLE, Vec::new());
     // In a scope of the collector, so that the tensors of a shared value are seen once.
-    let (written, _) = collector::collecting(|| write_head::<_, _, false>(value, None, Nowhere));
+    let collecting = Collecting::begin();
+    let written = write_head::<_, _, false>(value, None, Nowhere);
+    collecting.end();
     written?;
     Ok(scope.close().unwrap_or_default())
 }

@@ -42,7 +42,7 @@ impl Default for Limits {
             ("README lines", (200, 200)),
             ("file lines, median", (130, 130)),
             ("file lines, p95", (350, 350)),
-            ("file lines, longest", (731, 600)),
+            ("file lines, longest", (666, 600)),
             ("function lines, median", (7, 7)),
             ("function lines, p95", (28, 28)),
             ("function lines, longest", (70, 70)),

@@ -6,18 +6,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::super::bytes64::Bytes64;
-use super::super::collector;
+use super::super::collector::{Collecting, Providing};
+use super::super::encode::HeadBytes;
 use super::error::SerdeError;
 use super::read::ValueReader;
 use super::tag;
-use super::write::{ByteSink, ValueWriter};
-
-impl ByteSink for Vec<u8> {
-    fn put(&mut self, bytes: &[u8]) -> bool {
-        self.extend_from_slice(bytes);
-        true
-    }
-}
+use super::write::ValueWriter;
 
 /// Returns an error if a value, encoded by name as `head`, is not decoded as the same value.
 pub(crate) fn arrives<T: Serialize + DeserializeOwned>(
@@ -26,16 +20,24 @@ pub(crate) fn arrives<T: Serialize + DeserializeOwned>(
 ) -> Result<(), SerdeError> {
     let given = parts.iter().cloned().map(Some).collect();
     let mut reader = ValueReader::<true>::new(head);
-    let read = collector::providing(given, || T::deserialize(&mut reader))?;
+    let providing = Providing::begin(given);
+    let read = T::deserialize(&mut reader);
+    providing.end();
+    let read = read?;
     reader.finish()?;
-    let (again, _) = collector::collecting_again(parts, || {
-        let mut writer = ValueWriter::<_, true>::new(Vec::with_capacity(head.len()), None);
-        read.serialize(&mut writer).map(|()| writer.sink)
-    });
+    let mut again = HeadBytes::new();
+    let collecting = Collecting::begin_again(parts);
+    let written = read.serialize(&mut ValueWriter::<_, true>::new(&mut again, None));
+    collecting.end();
     crate::dispose::dispose(read);
-    let again = again?;
+    written?;
+    equal(head, again.as_slice())
+}
+
+/// Returns an error if two encodings by name are not those of equal values.
+fn equal(head: &[u8], again: &[u8]) -> Result<(), SerdeError> {
     // The elements of sets and maps may come in any order.
-    if again == head || sum(head).is_some_and(|of_first| sum(&again) == Some(of_first)) {
+    if again == head || sum(head).is_some_and(|of_first| sum(again) == Some(of_first)) {
         return Ok(());
     }
     Err(SerdeError::said(

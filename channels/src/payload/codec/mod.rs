@@ -16,10 +16,13 @@
 
 mod back;
 mod error;
+mod named;
 mod one_entry;
 mod read;
 mod search;
+mod shape;
 mod trial;
+mod unlike;
 mod variants;
 mod write;
 
@@ -27,7 +30,7 @@ pub(crate) use back::arrives;
 pub use error::SerdeError;
 pub(super) use error::is_ours;
 pub(super) use read::ValueReader;
-pub(super) use trial::Shape;
+pub(super) use shape::Shape;
 pub(crate) use trial::{Way, has_records, say_named, way_of};
 pub use trial::{is_trial, note_record};
 pub(super) use write::{ByteSink, Stop, ValueWriter};

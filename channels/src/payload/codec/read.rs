@@ -9,14 +9,13 @@ use serde::de::{
 };
 
 use super::error::SerdeError;
-use super::one_entry::OneEntry;
 use super::{EMPTY_MAX, LEVELS_MAX, tag};
 
 /// A decoder of one value, encoded by name or packed.
 pub(in crate::payload) struct ValueReader<'de, const NAMED: bool> {
-    bytes: &'de [u8],
+    pub(super) bytes: &'de [u8],
     /// The number of levels that the current place is inside of.
-    depth: u16,
+    pub(super) depth: u16,
     /// True if the value nests too deep. Set even if its `Deserialize` makes another error of it.
     pub(in crate::payload) is_too_deep: bool,
     /// The number of further elements that may take no bytes.
@@ -25,7 +24,7 @@ pub(in crate::payload) struct ValueReader<'de, const NAMED: bool> {
     is_lost: bool,
 }
 
-type Result<T> = std::result::Result<T, SerdeError>;
+pub(super) type Result<T> = std::result::Result<T, SerdeError>;
 
 impl<'de, const NAMED: bool> ValueReader<'de, NAMED> {
     #[inline]
@@ -62,6 +61,12 @@ impl<'de, const NAMED: bool> ValueReader<'de, NAMED> {
     }
 
     #[cold]
+    fn unknown(&mut self) -> SerdeError {
+        self.lose();
+        SerdeError::said("its type asks what is there, which packed bytes do not say")
+    }
+
+    #[cold]
     fn too_deep(&mut self) -> SerdeError {
         self.is_too_deep = true;
         self.lose();
@@ -92,7 +97,7 @@ impl<'de, const NAMED: bool> ValueReader<'de, NAMED> {
     }
 
     #[inline]
-    fn byte(&mut self) -> Result<u8> {
+    pub(super) fn byte(&mut self) -> Result<u8> {
         let Some((first, rest)) = self.bytes.split_first() else {
             return Err(self.short());
         };
@@ -101,7 +106,7 @@ impl<'de, const NAMED: bool> ValueReader<'de, NAMED> {
     }
 
     #[inline]
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let Some((first, rest)) = self.bytes.split_first_chunk() else {
             return Err(self.short());
         };
@@ -166,7 +171,7 @@ impl<'de, const NAMED: bool> ValueReader<'de, NAMED> {
     }
 
     #[inline]
-    fn lengthy(&mut self) -> Result<&'de [u8]> {
+    pub(super) fn lengthy(&mut self) -> Result<&'de [u8]> {
         let len = self.narrow::<usize>()?;
         let Some((found, rest)) = self.bytes.split_at_checked(len) else {
             return Err(self.short());
@@ -176,17 +181,14 @@ impl<'de, const NAMED: bool> ValueReader<'de, NAMED> {
     }
 
     #[inline]
-    fn text(&mut self) -> Result<&'de str> {
+    pub(super) fn text(&mut self) -> Result<&'de str> {
         std::str::from_utf8(self.lengthy()?).map_err(|_| SerdeError::said("it holds text that is not UTF-8"))
     }
 
     /// Reads something one level deeper.
     #[inline]
-    fn deeper<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
-        if self.depth >= LEVELS_MAX {
-            return Err(self.too_deep());
-        }
-        self.depth += 1;
+    pub(super) fn deeper<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        self.enter()?;
         let value = read(self);
         self.depth -= 1;
         value
@@ -201,83 +203,18 @@ impl<'de, const NAMED: bool> ValueReader<'de, NAMED> {
         true
     }
 
-    /// Reads the items of a list or map up to its end.
-    fn items<R>(
-        &mut self,
-        names: Option<&'static [&'static str]>,
-        visit: impl FnOnce(&mut ReadItems<'_, 'de, NAMED>) -> Result<R>,
-    ) -> Result<R> {
-        self.deeper(|reader| {
-            let mut items = ReadItems::new(reader, 0, names);
-            let value = visit(&mut items)?;
-            items.finish()?;
-            Ok(value)
-        })
-    }
-
-    /// Passes the next value to `visitor` as its tag says, much as a JSON reader would.
-    fn any<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
-        match self.byte()? {
-            tag::UNIT => visitor.visit_unit(),
-            tag::FALSE => visitor.visit_bool(false),
-            tag::TRUE => visitor.visit_bool(true),
-            tag::U8 => visitor.visit_u8(self.byte()?),
-            tag::U16 => visitor.visit_u16(u16::from_le_bytes(self.array()?)),
-            tag::U32 => visitor.visit_u32(u32::from_le_bytes(self.array()?)),
-            tag::U64 => visitor.visit_u64(u64::from_le_bytes(self.array()?)),
-            tag::U128 => {
-                let number = u128::from_le_bytes(self.array()?);
-                match u64::try_from(number) {
-                    Ok(number) => visitor.visit_u64(number),
-                    Err(_) => visitor.visit_u128(number),
-                }
-            }
-            tag::I8 => visitor.visit_i8(i8::from_le_bytes(self.array()?)),
-            tag::I16 => visitor.visit_i16(i16::from_le_bytes(self.array()?)),
-            tag::I32 => visitor.visit_i32(i32::from_le_bytes(self.array()?)),
-            tag::I64 => visitor.visit_i64(i64::from_le_bytes(self.array()?)),
-            tag::I128 => {
-                let number = i128::from_le_bytes(self.array()?);
-                match i64::try_from(number) {
-                    Ok(number) => visitor.visit_i64(number),
-                    Err(_) => visitor.visit_i128(number),
-                }
-            }
-            tag::F32 => visitor.visit_f32(f32::from_le_bytes(self.array()?)),
-            tag::F64 => visitor.visit_f64(f64::from_le_bytes(self.array()?)),
-            tag::CHAR => {
-                let letter = char::from_u32(u32::from_le_bytes(self.array()?));
-                visitor.visit_char(letter.ok_or_else(|| SerdeError::said("it holds a letter that is none"))?)
-            }
-            tag::STR => visitor.visit_borrowed_str(self.text()?),
-            tag::BYTES => visitor.visit_borrowed_bytes(self.lengthy()?),
-            tag::NONE => visitor.visit_none(),
-            // A visitor that does not handle options gets the content itself, if that is unambiguous.
-            tag::SOME => match self.bytes.first() {
-                Some(&(tag::NONE | tag::SOME | tag::UNIT)) => {
-                    self.deeper(|reader| visitor.visit_some(&mut *reader))
-                }
-                _ => self.deeper(|reader| reader.any(visitor)),
-            },
-            tag::SEQ | tag::TUPLE => self.items(None, |items| visitor.visit_seq(items)),
-            tag::MAP => self.items(None, |items| visitor.visit_map(items)),
-            tag::UNIT_VARIANT => visitor.visit_borrowed_str(self.text()?),
-            tag::VARIANT => {
-                let name = self.text()?;
-                self.deeper(|reader| {
-                    visitor.visit_map(OneEntry {
-                        name: Some(name),
-                        reader,
-                    })
-                })
-            }
-            _ => Err(SerdeError::said("it holds a tag that is none")),
+    /// Goes one level deeper.
+    pub(super) fn enter(&mut self) -> Result<()> {
+        if self.depth >= LEVELS_MAX {
+            return Err(self.too_deep());
         }
+        self.depth += 1;
+        Ok(())
     }
 }
 
 /// The unread rest of a list or a map.
-struct ReadItems<'r, 'de, const NAMED: bool> {
+pub(super) struct ReadItems<'r, 'de, const NAMED: bool> {
     reader: &'r mut ValueReader<'de, NAMED>,
     /// The number of items left, if no tag in the bytes ends them.
     left: usize,
@@ -291,7 +228,7 @@ struct ReadItems<'r, 'de, const NAMED: bool> {
 impl<'r, 'de, const NAMED: bool> ReadItems<'r, 'de, NAMED> {
     /// Begins a list or map of `left` items; 0 for one whose end is a tag.
     #[inline]
-    fn new(
+    pub(super) fn new(
         reader: &'r mut ValueReader<'de, NAMED>,
         left: usize,
         names: Option<&'static [&'static str]>,
@@ -339,7 +276,7 @@ impl<'r, 'de, const NAMED: bool> ReadItems<'r, 'de, NAMED> {
     }
 
     /// Checks that no item is left, in the named form.
-    fn finish(&mut self) -> Result<()> {
+    pub(super) fn finish(&mut self) -> Result<()> {
         if self.goes_on() {
             return Err(SerdeError::said("it holds more than its type takes"));
         }
@@ -515,14 +452,13 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
         if NAMED {
             return self.any(visitor);
         }
-        self.whole(|_| {
-            Err(SerdeError::said(
-                "its type asks what is there, which packed bytes do not say",
-            ))
-        })
+        Err(self.unknown())
     }
 
     fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        if NAMED {
+            return self.key(visitor);
+        }
         self.deserialize_any(visitor)
     }
 
@@ -642,7 +578,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
     #[inline]
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if NAMED {
-            return self.any(visitor);
+            return self.list(None, visitor);
         }
         self.deeper(|reader| ReadItems::counted(reader)?.whole(|items| visitor.visit_seq(items)))
     }
@@ -650,7 +586,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
     #[inline]
     fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value> {
         if NAMED {
-            return self.any(visitor);
+            return self.list(None, visitor);
         }
         self.deeper(|reader| ReadItems::new(reader, len, None).whole(|items| visitor.visit_seq(items)))
     }
@@ -668,7 +604,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
     #[inline]
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if NAMED {
-            return self.any(visitor);
+            return self.entries(None, visitor);
         }
         self.deeper(|reader| ReadItems::counted(reader)?.whole(|items| visitor.visit_map(items)))
     }
@@ -686,11 +622,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
                 fields.whole(|items| visitor.visit_seq(items))
             });
         }
-        if let Some(&(tag::SEQ | tag::TUPLE)) = self.bytes.first() {
-            self.byte()?;
-            return self.items(Some(fields), |items| visitor.visit_seq(items));
-        }
-        self.any(visitor)
+        self.entries(Some(fields), visitor)
     }
 
     #[inline]

@@ -7,11 +7,11 @@
 use std::collections::BTreeSet;
 
 use serde::de::value::StrDeserializer;
-use serde::de::{DeserializeOwned, DeserializeSeed, IntoDeserializer, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, Visitor};
 
 use super::error::SerdeError;
 use super::tag;
-use super::trial::{Made, Probe, Trial};
+use super::trial::{Made, PartNames, Probe, Trial, TrialRun};
 
 /// The fields that a search could not read.
 #[derive(Default)]
@@ -36,17 +36,27 @@ impl Unreadable {
 
 impl Trial {
     /// Reads all that can be read of a type.
-    pub(super) fn search<T: DeserializeOwned>() {
+    pub(super) fn search(run: TrialRun) {
         let mut trial = Trial::new();
         loop {
             let fields = trial.unreadable.take().unwrap_or_default().fields;
             let has_grown = false;
             trial.unreadable = Some(Unreadable { fields, has_grown });
-            trial.run::<T>();
+            run(&mut trial);
             if !trial.unreadable.as_ref().is_some_and(|found| found.has_grown) {
                 return;
             }
         }
+    }
+
+    /// The fields of a struct with their places: those that could not be read come last.
+    fn search_order(&self, node: usize, fields: &'static [&'static str]) -> Vec<SearchedField> {
+        let unreadable = self.unreadable.as_ref();
+        let is_last =
+            |(kid, _): &SearchedField| unreadable.is_some_and(|found| found.fields.contains(&(node, *kid)));
+        let (last, mut order): (Vec<_>, Vec<_>) = fields.iter().enumerate().partition(is_last);
+        order.extend(last);
+        order
     }
 }
 
@@ -57,25 +67,23 @@ impl Probe<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, SerdeError> {
-        let node = self.trial.node::<V>(tag::STRUCT, fields.iter());
-        let unreadable = self.trial.unreadable.as_ref();
-        let is_last = |(kid, _): &(usize, &&'static str)| {
-            unreadable.is_some_and(|found| found.fields.contains(&(node, *kid)))
-        };
-        let (last, mut order): (Vec<_>, Vec<_>) = fields.iter().enumerate().partition(is_last);
-        order.extend(last);
-        visitor.visit_map(SearchedFields {
-            made: Made::new(self.trial, node, fields.len()),
-            order: order.into_iter(),
-        })
+        let node = self
+            .trial
+            .node(typeid::of::<V>(), tag::STRUCT, PartNames::Named(fields));
+        let order = self.trial.search_order(node, fields).into_iter();
+        let made = Made::new(self.trial, node, fields.len());
+        visitor.visit_map(SearchedFields { made, order })
     }
 }
+
+/// The place of a field, and its name.
+type SearchedField = (usize, &'static &'static str);
 
 /// The fields of a struct, in the order of a search.
 struct SearchedFields<'t> {
     made: Made<'t>,
     /// The places of the fields, and their names.
-    order: std::vec::IntoIter<(usize, &'static &'static str)>,
+    order: std::vec::IntoIter<SearchedField>,
 }
 
 impl<'de> MapAccess<'de> for SearchedFields<'_> {

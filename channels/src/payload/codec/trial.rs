@@ -9,7 +9,6 @@ use std::any::TypeId;
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use parking_lot::RwLock;
 use serde::de::value::U32Deserializer;
@@ -20,6 +19,7 @@ use serde::de::{
 
 use super::error::SerdeError;
 use super::search::Unreadable;
+use super::shape::{Child, Shape, ShapeSlot};
 use super::variants::Enum;
 use super::{SHARED_NAME, tag};
 
@@ -34,103 +34,6 @@ pub(crate) enum Way {
     Packed(&'static Shape),
     /// By name.
     Named,
-}
-
-/// The shape of a type: the kinds of values that its `Deserialize` reads, place by place.
-#[derive(Debug)]
-pub(crate) struct Shape {
-    /// The contents of each list, option, map, tuple, struct and enum. The first node contains the whole value.
-    nodes: Vec<Vec<Child>>,
-}
-
-impl Shape {
-    /// The place of the whole value.
-    #[inline]
-    pub(super) fn root(&self) -> ShapeSlot {
-        let root = self.nodes.first().and_then(|kids| kids.first());
-        root.map_or(ShapeSlot::UNREAD, |kid| kid.slot)
-    }
-
-    /// Whether the value at a place takes no bytes.
-    pub(super) fn is_empty(&self, slot: ShapeSlot) -> bool {
-        match slot.tag() {
-            tag::UNIT => true,
-            tag::TUPLE | tag::STRUCT => self.kids(slot).iter().all(|kid| self.is_empty(kid.slot)),
-            _ => false,
-        }
-    }
-
-    /// The contents of the value at a place.
-    #[inline]
-    pub(super) fn kids(&self, slot: ShapeSlot) -> &[Child] {
-        self.nodes.get(slot.node()).map_or(&[], Vec::as_slice)
-    }
-}
-
-/// The value read at a place: a tag, and the number of the node with its contents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ShapeSlot(u32);
-
-impl ShapeSlot {
-    /// The value of a place that was not read.
-    pub(super) const UNREAD: ShapeSlot = ShapeSlot(tag::UNREAD as u32);
-
-    fn new(tag: u8, node: usize) -> Self {
-        ShapeSlot(u32::try_from(node << 5).unwrap_or(0) | u32::from(tag))
-    }
-
-    #[inline]
-    pub(super) fn tag(self) -> u8 {
-        (self.0 & 31) as u8
-    }
-
-    #[inline]
-    fn node(self) -> usize {
-        (self.0 >> 5) as usize
-    }
-}
-
-/// A field, an element or a variant.
-#[derive(Debug)]
-pub(super) struct Child {
-    /// The name that `Deserialize` uses.
-    name: &'static str,
-    /// The address of the name that `Serialize` passed last. A string at this address is not compared again.
-    seen: AtomicPtr<u8>,
-    /// The form of a variant: `UNIT_VARIANT`, `VARIANT` with one value, `TUPLE` or `STRUCT`.
-    pub(super) form: u8,
-    pub(super) slot: ShapeSlot,
-}
-
-impl Child {
-    fn new(name: &'static str) -> Self {
-        Child {
-            name,
-            seen: AtomicPtr::new(name.as_ptr().cast_mut()),
-            form: tag::UNREAD,
-            slot: ShapeSlot::UNREAD,
-        }
-    }
-
-    /// Whether `name` is its name.
-    #[inline]
-    pub(super) fn is_named(&self, name: &'static str) -> bool {
-        // A `'static` string never changes: the same address and length mean the same name. Relaxed: only the address is
-        // compared, nothing is read through it.
-        let is_seen = std::ptr::eq(self.seen.load(Ordering::Relaxed), name.as_ptr());
-        is_seen && self.name.len() == name.len() || self.look(name)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn look(&self, name: &'static str) -> bool {
-        let is_it = self.name == name;
-        if is_it {
-            // Relaxed: only the address is compared, nothing is read through it.
-            self.seen.store(name.as_ptr().cast_mut(), Ordering::Relaxed);
-        }
-        is_it
-    }
 }
 
 static WAYS: RwLock<Option<HashMap<TypeId, Way>>> = RwLock::new(None);
@@ -151,23 +54,24 @@ pub(crate) fn way_of<T: DeserializeOwned + 'static>() -> Way {
     match LAST.get() {
         Some((last, way)) if last == id => way,
         _ => {
-            let way = known_way_of::<T>(id);
+            let way = known_way_of(id, Trial::run::<T>);
             LAST.set(Some((id, way)));
             way
         }
     }
 }
 
+/// The form of the type whose made-up values `run` reads.
 #[inline(never)]
-fn known_way_of<T: DeserializeOwned>(id: TypeId) -> Way {
+fn known_way_of(id: TypeId, run: TrialRun) -> Way {
     if let Some(way) = WAYS.read().as_ref().and_then(|ways| ways.get(&id)) {
         return *way;
     }
     // Without the lock: the trial runs code of the type, which might take the lock itself.
     let before = HAS_RECORDS.replace(false);
-    let found = Trial::of::<T>();
+    let found = Trial::of(run);
     if found.is_none() {
-        Trial::search::<T>();
+        Trial::search(run);
     }
     if HAS_RECORDS.replace(before) {
         RECORDED.write().insert(id);
@@ -227,6 +131,9 @@ impl Drop for Running {
     }
 }
 
+/// Reads a made-up value of a type: [`Trial::run`].
+pub(super) type TrialRun = fn(&mut Trial) -> bool;
+
 pub(super) struct Trial {
     nodes: Vec<Vec<Child>>,
     /// The nodes by visitor type and tag.
@@ -259,10 +166,10 @@ impl Trial {
     }
 
     /// Runs the trial of a type. Returns its shape if it can be read from packed bytes.
-    fn of<T: DeserializeOwned>() -> Option<Shape> {
+    fn of(run: TrialRun) -> Option<Shape> {
         let mut trial = Trial::new();
         loop {
-            match trial.run::<T>() {
+            match run(&mut trial) {
                 true if trial.is_unfit => return None,
                 true if !trial.is_open => return Some(Shape { nodes: trial.nodes }),
                 true => {}
@@ -306,20 +213,68 @@ impl Trial {
         self.nodes.get_mut(node).and_then(|kids| kids.get_mut(kid))
     }
 
-    /// Returns the node of a visitor that reads parts of these names, and adds it if it is new.
-    pub(super) fn node<'n, V>(
-        &mut self,
-        tag: u8,
-        names: impl Iterator<Item = &'n &'static str> + Clone,
-    ) -> usize {
+    /// Returns the node of the visitor of this type, which reads these parts, and adds it if it is new.
+    pub(super) fn node(&mut self, visitor: TypeId, tag: u8, parts: PartNames<'_>) -> usize {
         let (new, nodes) = (self.nodes.len(), &mut self.nodes);
-        let node = *self.known.entry((typeid::of::<V>(), tag)).or_insert_with(|| {
-            nodes.push(names.clone().map(|name| Child::new(name)).collect());
+        let node = *self.known.entry((visitor, tag)).or_insert_with(|| {
+            nodes.push(parts.names().map(Child::new).collect());
             new
         });
         let known = self.nodes.get(node).into_iter().flatten();
-        self.is_unfit |= !known.map(|kid| &kid.name).eq(names);
+        self.is_unfit |= !known.map(|kid| kid.name).eq(parts.names());
         node
+    }
+
+    /// Begins to show a variant of an enum to the visitor of this type. Returns its index.
+    fn begins_variant(&mut self, visitor: TypeId, variants: usize) -> usize {
+        let state = self.enums.entry(visitor).or_insert_with(|| Enum::new(variants));
+        let index = state.next();
+        if let Some(tried) = state.variants.get_mut(index) {
+            if let Some(search) = &mut self.unreadable {
+                search.note_variant(!tried.is_started);
+            }
+            tried.is_started = true;
+            tried.running += 1;
+        }
+        index
+    }
+
+    /// Ends to show a variant, which was read or not. The trial was open before or not.
+    fn ends_variant(&mut self, visitor: TypeId, index: usize, is_read: bool, was_open: bool) {
+        let is_open = std::mem::replace(&mut self.is_open, was_open);
+        if let Some(state) = self.enums.get_mut(&visitor) {
+            if let Some(tried) = state.variants.get_mut(index) {
+                tried.running -= 1;
+                tried.is_open = is_open;
+            }
+            state.first_read = state.first_read.or(is_read.then_some(index));
+            self.is_open |= state.is_open();
+        }
+    }
+}
+
+/// The names of the parts that a visitor reads.
+#[derive(Clone, Copy)]
+pub(super) enum PartNames<'n> {
+    Named(&'n [&'static str]),
+    /// The number of parts, which have no names.
+    Unnamed(usize),
+}
+
+impl PartNames<'_> {
+    fn len(self) -> usize {
+        match self {
+            PartNames::Named(names) => names.len(),
+            PartNames::Unnamed(count) => count,
+        }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        let (names, count) = match self {
+            PartNames::Named(names) => (*names, 0),
+            PartNames::Unnamed(count) => (&[][..], *count),
+        };
+        names.iter().copied().chain(std::iter::repeat_n("", count))
     }
 }
 
@@ -355,7 +310,7 @@ impl<'t> Probe<'t> {
 
     /// Records a value with parts, and returns its node.
     fn reads_all<V>(&mut self, tag: u8, names: &[&'static str]) -> usize {
-        let node = self.trial.node::<V>(tag, names.iter());
+        let node = self.trial.node(typeid::of::<V>(), tag, PartNames::Named(names));
         self.reads(tag, node);
         node
     }
@@ -402,18 +357,18 @@ impl<'t> Probe<'t> {
         Ok(value)
     }
 
-    /// Shows one value for each name.
+    /// Shows one value for each part.
     fn tuple<'de, V: Visitor<'de>>(
         mut self,
         tag: u8,
-        names: impl Iterator<Item = &'static &'static str> + Clone,
+        parts: PartNames<'_>,
         visitor: V,
     ) -> Result<V::Value, SerdeError> {
-        let len = names.clone().count();
+        let len = parts.len();
         if len > STEPS_MAX {
             return Err(self.trial.unfit("the type is too large to be tried"));
         }
-        let node = self.trial.node::<V>(tag, names);
+        let node = self.trial.node(typeid::of::<V>(), tag, parts);
         self.reads(tag, node);
         let mut made = Made::new(self.trial, node, len);
         let value = visitor.visit_seq(&mut made)?;
@@ -655,7 +610,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, SerdeError> {
-        self.tuple(tag::TUPLE, std::iter::repeat_n(&"", len), visitor)
+        self.tuple(tag::TUPLE, PartNames::Unnamed(len), visitor)
     }
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(
@@ -678,7 +633,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         visitor: V,
     ) -> Result<V::Value, SerdeError> {
         match self.trial.unreadable {
-            None => self.tuple(tag::STRUCT, fields.iter(), visitor),
+            None => self.tuple(tag::STRUCT, PartNames::Named(fields), visitor),
             Some(_) => self.searched(fields, visitor),
         }
     }
@@ -696,16 +651,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         let trial = self.trial;
         trial.step()?;
         let id = typeid::of::<V>();
-        let state = trial.enums.entry(id).or_insert_with(|| Enum::new(variants.len()));
-        let index = state.next();
-        if let Some(tried) = state.variants.get_mut(index) {
-            trial
-                .unreadable
-                .iter_mut()
-                .for_each(|search| search.note_variant(!tried.is_started));
-            tried.is_started = true;
-            tried.running += 1;
-        }
+        let index = trial.begins_variant(id, variants.len());
         let was_open = std::mem::take(&mut trial.is_open);
         trial.depth += 1;
         let value = visitor.visit_enum(TrialVariant {
@@ -714,15 +660,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
             index: index as u32,
         });
         trial.depth -= 1;
-        let is_open = std::mem::replace(&mut trial.is_open, was_open);
-        if let Some(state) = trial.enums.get_mut(&id) {
-            if let Some(tried) = state.variants.get_mut(index) {
-                tried.running -= 1;
-                tried.is_open = is_open;
-            }
-            state.first_read = state.first_read.or(value.is_ok().then_some(index));
-            trial.is_open |= state.is_open();
-        }
+        trial.ends_variant(id, index, value.is_ok(), was_open);
         value
     }
 }

@@ -6,7 +6,7 @@ use serde::ser::{
 };
 
 use super::error::SerdeError;
-use super::trial::{Child, Shape, ShapeSlot};
+use super::shape::{Child, Shape, ShapeSlot};
 use super::{EMPTY_MAX, LEVELS_MAX, tag};
 
 /// A destination of bytes.
