@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use selvedge_channels::Traits;
-use selvedge_channels::payload::{EncodedSegment, ShortBytes};
+use selvedge_channels::payload::{EncodedSegment, EncodedSegments, ShortBytes};
 use selvedge_cluster::frame::PartMemory;
 
 pub use memory::LentMemory;
@@ -43,16 +43,19 @@ impl Body {
     /// [`Failure::Channel`]: the value cannot be encoded.
     pub(crate) fn encoded<T>(value: &T, traits: &Traits<T>) -> Result<Self, Failure> {
         let segments = (traits.codec()?.encode_segments)(value);
-        let mut segments = segments.map_err(|error| Failure::Channel(error.into()))?;
-        Ok(Body(match segments.len() {
+        Ok(Body::of_segments(
+            segments.map_err(|error| Failure::Channel(error.into()))?,
+        ))
+    }
+
+    fn of_segments(mut segments: EncodedSegments) -> Self {
+        Body(match segments.len() {
             0 | 1 => segments.pop().map_or(Body::EMPTY.0, in_one),
-            _ => Segments::Many(
-                segments
-                    .into_iter()
-                    .map(|segment| in_bytes(segment.into_own()))
-                    .collect(),
-            ),
-        }))
+            _ => {
+                let own = segments.into_iter().map(EncodedSegment::into_own);
+                Segments::Many(own.map(in_bytes).collect())
+            }
+        })
     }
 
     /// Decodes a value. Long tensors are views of the bytes.

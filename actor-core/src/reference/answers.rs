@@ -1,20 +1,23 @@
 //! The meaning of an owner's answer for the process that has asked.
 
+use bytes::Bytes;
 use selvedge_objects::store::StoreError;
 
-use super::content::{Content, ObjectValue, again};
+use super::content::{AnyShared, Content, ObjectValue, again};
 use super::error::FetchError;
 use super::fetch::Fetched;
-use super::ref_type::Ref;
+use super::handle::Handle;
+use super::name::NamedRef;
+use super::transit::{self, CARRIED_BYTES_MAX};
 use crate::actor::registry::typed;
 use crate::failure::{Failure, FailureReport};
 use crate::process_name::ProcessName;
 use crate::promise::NoAnswer;
 
-impl<T> Ref<T> {
-    /// The content of an object of this process, as its waiters see it.
-    pub(super) fn made(&self, content: Result<Content, NoAnswer>) -> Result<ObjectValue, FetchError> {
-        let id = self.named();
+// None of this is generic over the type of the value, so that a program has it once.
+impl Handle {
+    /// The content of an object of this process, as its waiters see it. Errors name the object `id`.
+    pub(super) fn made(id: NamedRef, content: Result<Content, NoAnswer>) -> Result<ObjectValue, FetchError> {
         match content {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(failure)) => Err(FetchError::Failed {
@@ -25,9 +28,36 @@ impl<T> Ref<T> {
         }
     }
 
+    /// Decodes what the owner has answered, and keeps it. User code runs here: `Deserialize`, which `decode` calls.
+    pub(super) fn read(
+        &self,
+        id: NamedRef,
+        fetched: Result<Fetched, NoAnswer>,
+        decode: &dyn Fn(&Bytes) -> Result<AnyShared, Failure>,
+    ) -> Result<AnyShared, FetchError> {
+        let unreadable = |failure| FetchError::Unreadable { id, failure };
+        match fetched {
+            Ok(Fetched::Value { bytes, handles }) => {
+                let is_short = handles.is_empty() && bytes.len() <= CARRIED_BYTES_MAX;
+                let value = transit::arriving(handles, || decode(&bytes)).map_err(unreadable)?;
+                if is_short {
+                    // Not a view, which would hold the whole buffer that was received.
+                    self.keep_encoded(Bytes::copy_from_slice(&bytes));
+                }
+                Ok(self.keep(value))
+            }
+            Ok(Fetched::Stored { pin, handles }) => {
+                let bytes = pin.bytes();
+                let bytes = bytes.map_err(|error| unreadable(Failure::from_error(error)))?;
+                let value = transit::arriving(handles, || decode(&bytes)).map_err(unreadable)?;
+                Ok(self.view().keep(value))
+            }
+            other => Err(self.unanswered(id, other)),
+        }
+    }
+
     /// The error of a question that was not answered as was asked.
-    pub(super) fn unanswered(&self, answer: Result<Fetched, NoAnswer>) -> FetchError {
-        let id = self.named();
+    pub(super) fn unanswered(&self, id: NamedRef, answer: Result<Fetched, NoAnswer>) -> FetchError {
         match answer {
             Ok(Fetched::Failed(report)) => FetchError::Failed {
                 id,
@@ -62,15 +92,13 @@ impl<T> Ref<T> {
             }
         }
     }
-}
 
-impl<T> Ref<T> {
     /// The owner, as errors name it.
     fn owner_name(&self) -> ProcessName {
-        let owner = self.owner().process;
+        let owner = self.id().owner.process;
         match self.table() {
-            Ok(table) => table.name(owner),
-            Err(_) => ProcessName::of_number(owner),
+            Some(table) => table.name(owner),
+            None => ProcessName::of_number(owner),
         }
     }
 }

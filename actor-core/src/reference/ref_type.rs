@@ -22,10 +22,9 @@ use super::handle::{Handle, ReferenceTable};
 use super::name::NamedRef;
 use super::set_value::SetValue;
 use super::stored_value::StoredValue;
-use super::transit::{self, CARRIED_BYTES_MAX};
+use super::transit;
 use crate::call::request::CALL_TIMEOUT;
 use crate::current::NoBlocking;
-use crate::failure::Failure;
 use crate::promise::{Answer, NoAnswer};
 use crate::waiting::{Unanswered, WaitPermit, wait_for};
 
@@ -136,6 +135,16 @@ impl<T> Ref<T> {
         let table = Arc::clone(self.table()?);
         let answered = WaitPermit::begin(timeout).and_then(|waiting| waiting.wait_for(&mut ask(table)));
         answered.map_err(|reason| self.not_awaited(reason))
+    }
+
+    /// The content of an object of this process, as its waiters see it.
+    pub(super) fn made(&self, content: Result<Content, NoAnswer>) -> Result<ObjectValue, FetchError> {
+        Handle::made(self.named(), content)
+    }
+
+    /// The error of a question that was not answered as was asked.
+    pub(super) fn unanswered(&self, answer: Result<Fetched, NoAnswer>) -> FetchError {
+        self.handle.unanswered(self.named(), answer)
     }
 
     /// The error of a wait that ended without its answer.
@@ -359,29 +368,11 @@ impl<T: Wire> Ref<T> {
 
     /// Decodes what the owner has answered, and keeps it. User code runs here: `Deserialize`.
     fn read(&self, fetched: Result<Fetched, NoAnswer>) -> Result<Arc<T>, FetchError> {
-        let id = self.named();
-        match fetched {
-            Ok(Fetched::Value { bytes, handles }) => {
-                let is_short = handles.is_empty() && bytes.len() <= CARRIED_BYTES_MAX;
-                let value: T = transit::arriving(handles, || decoded(&bytes, const { &Traits::LETTER }))
-                    .map_err(|failure| FetchError::Unreadable { id, failure })?;
-                if is_short {
-                    // Not a view, which would hold the whole buffer that was received.
-                    self.handle.keep_encoded(Bytes::copy_from_slice(&bytes));
-                }
-                self.typed(self.handle.keep(Arc::new(value)))
-            }
-            Ok(Fetched::Stored { pin, handles }) => {
-                let unreadable = |failure| FetchError::Unreadable { id, failure };
-                let bytes = pin
-                    .bytes()
-                    .map_err(|error| unreadable(Failure::from_error(error)))?;
-                let value: T = transit::arriving(handles, || decoded(&bytes, const { &Traits::LETTER }))
-                    .map_err(unreadable)?;
-                self.typed(self.handle.view().keep(Arc::new(value)))
-            }
-            other => Err(self.unanswered(other)),
-        }
+        let decode = |bytes: &Bytes| {
+            let value: T = decoded(bytes, const { &Traits::LETTER })?;
+            Ok(Arc::new(value) as AnyShared)
+        };
+        self.typed(self.handle.read(self.named(), fetched, &decode)?)
     }
 }
 
