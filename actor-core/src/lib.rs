@@ -5,6 +5,7 @@ extern crate self as selvedge_core;
 
 mod actor;
 mod body;
+mod boxed;
 mod cell;
 mod control;
 #[cfg(feature = "hosts")]

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, EnterGuard, Handle};
 use tokio::sync::{Notify, oneshot};
 
+use crate::boxed::{boxed_run, boxed_task};
 use crate::platform::alarm::Alarm;
 
 /// A millisecond of tokio's clock, in nanoseconds.
@@ -41,7 +42,7 @@ impl HelperThread {
         let begun = Arc::clone(&awaiting);
         let run = move || {
             // Without an alarm, timers are as late as tokio's.
-            drop(runtime.spawn(async move { align(started, &begun).await }));
+            drop(runtime.spawn(boxed_task(async move { drop(align(started, &begun).await) })));
             // The result is always an error: the sender is never used, and its drop stops the thread.
             let _ = runtime.block_on(stopped);
             // Does not wait for blocking work that methods have spawned.
@@ -49,7 +50,7 @@ impl HelperThread {
         };
         let thread = thread::Builder::new()
             .name("selvedge-async".to_owned())
-            .spawn(run)
+            .spawn(boxed_run(run))
             .ok()?;
         Some(Self {
             handle,

@@ -8,6 +8,7 @@
 use std::io;
 use std::thread;
 
+use crate::boxed::boxed_run;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use tokio::sync::oneshot;
 
@@ -52,7 +53,7 @@ impl LaunchThreads {
             thread::Builder::new()
                 .name("selvedge-launch".to_owned())
                 .stack_size(STACK_BYTES)
-                .spawn(run)?;
+                .spawn(boxed_run(run))?;
         }
         Ok(answer)
     }

@@ -43,6 +43,7 @@ use std::thread::{self, JoinHandle};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use crate::boxed::boxed_run;
 use crate::control::node::NodeRef;
 use crate::control::supervisor::Supervisor;
 use crate::control::supervisor_message::SupervisorMessage;
@@ -65,7 +66,7 @@ impl Control {
         let run = move || live(directory, answers, started);
         let thread = thread::Builder::new()
             .name("selvedge-control".to_owned())
-            .spawn(run)?;
+            .spawn(boxed_run(run))?;
         match answer.wait(None) {
             Some(Ok(Ok(supervisor))) => Ok(Self {
                 supervisor,

@@ -16,6 +16,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use selvedge_channels::dispose;
 
+use crate::boxed::boxed_task;
 use crate::failure::Failure;
 
 /// The behaviour and the state of a node.
@@ -54,7 +55,7 @@ pub(crate) fn start<N: Node>(
 ) -> NodeRef<N::Message> {
     let (sender, queue) = unbounded_channel();
     let myself = NodeRef(sender);
-    tokio::spawn(run(node, myself.clone(), queue, report));
+    tokio::spawn(boxed_task(run(node, myself.clone(), queue, report)));
     myself
 }
 

@@ -10,6 +10,7 @@ use selvedge_cluster::peer::Incarnation;
 use tokio::sync::watch;
 
 use crate::actor_record::ActorRecord;
+use crate::boxed::boxed_task;
 use crate::control::actor_node::ActorNode;
 use crate::control::launch_threads::LaunchThreads;
 use crate::control::messages::{NodeMessage, WorkerMessage};
@@ -170,10 +171,10 @@ impl Supervisor {
             killed: Vec::new(),
         });
         let overdue = myself.clone();
-        tokio::spawn(async move {
+        tokio::spawn(boxed_task(async move {
             tokio::time::sleep_until((deadline + OVERDUE).into()).await;
             overdue.send(SupervisorMessage::Overdue);
-        });
+        }));
     }
 
     /// Ends the shutdown, and with it the supervisor and the control thread, once no worker is awaited.

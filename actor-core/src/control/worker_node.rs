@@ -9,6 +9,7 @@ use selvedge_cluster::manager::ManageEvent;
 
 use crate::actor::checkpoint::CheckpointError;
 use crate::actor_record::{ActorRecord, Liveness};
+use crate::boxed::boxed_task;
 use crate::control::messages::WorkerMessage;
 use crate::control::node::{Node, NodeRef};
 use crate::control::supervisor_message::SupervisorMessage;
@@ -162,7 +163,7 @@ impl WorkerNode {
         });
         #[cfg(feature = "hosts")]
         let quit_pause = self.args.launcher.quit_pause();
-        tokio::spawn(async move {
+        tokio::spawn(boxed_task(async move {
             tokio::time::sleep_until(deadline.into()).await;
             #[cfg(feature = "hosts")]
             if let Some(pause) = quit_pause {
@@ -170,7 +171,7 @@ impl WorkerNode {
                 tokio::time::sleep(pause).await;
             }
             record.kill();
-        });
+        }));
         ControlFlow::Continue(())
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use selvedge_cluster::peer::{Incarnation, Peer};
 use tokio::sync::watch;
 
+use crate::boxed::boxed_task;
 use crate::control::hosted::Hosted;
 use crate::control::launch_threads::LaunchThreads;
 use crate::control::messages::WorkerMessage;
@@ -165,7 +166,7 @@ impl WorkerArgs {
             stderr,
             hosted,
         };
-        tokio::spawn(watch.run(met.words));
+        tokio::spawn(boxed_task(watch.run(met.words)));
     }
 
     /// Tells the hub that a worker or a job has joined.
@@ -189,7 +190,7 @@ impl WorkerArgs {
         let (reading, writing) = connect(stream).map_err(NoHello::Io)?;
         let stdout = self.pump(stdout, pid, Target::Out).map_err(NoHello::Io)?;
         let (link, queue) = Link::new();
-        tokio::spawn(write_frames(queue, writing));
+        tokio::spawn(boxed_task(write_frames(queue, writing)));
         let mut words = Words::Socket(reading);
         let sentinels = self.hear_hello(&mut words).await?;
         Ok(Met {
@@ -300,7 +301,7 @@ pub(super) fn pump(
 ) -> Arc<Pump> {
     let prefix = format!("[{name} pid {pid}] ");
     let pump = Arc::new(Pump::new(pipe, begun, prefix, target, printer.clone()));
-    tokio::spawn(Arc::clone(&pump).run());
+    tokio::spawn(boxed_task(Arc::clone(&pump).run()));
     pump
 }
 

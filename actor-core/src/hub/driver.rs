@@ -17,6 +17,7 @@ use super::peer_table::PeerStatus;
 use super::post::PostError;
 use super::settings::LinkSettings;
 use super::{Hub, Role};
+use crate::boxed::boxed_task;
 use crate::platform::peer_socket::pair;
 use crate::topology::Station;
 #[cfg(feature = "hosts")]
@@ -183,7 +184,7 @@ impl Hub {
             return courier.kill(&why.to_string());
         }
         if let (LinkEnd::Closed | LinkEnd::Reset, Some(reactor)) = (why, self.reactor.get()) {
-            reactor.spawn(kill_late(self.myself.clone(), peer, why.to_string()));
+            reactor.spawn(boxed_task(kill_late(self.myself.clone(), peer, why.to_string())));
         }
     }
 }

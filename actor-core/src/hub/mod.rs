@@ -33,6 +33,7 @@ mod peer_link;
 
 pub(crate) mod delivering;
 pub(crate) mod lead;
+mod letter_head;
 mod link_task;
 mod lookout;
 mod peer_stream;
@@ -88,6 +89,7 @@ pub(crate) use settings::LinkSettings;
 pub use tap::{LinkTraffic, ServiceTraffic};
 use worker::Ask;
 
+use crate::boxed::boxed_task;
 use crate::platform::peer_socket::{PeerEnd, PeerSocket, PeerSource, register};
 use crate::process_name::NameBook;
 
@@ -296,7 +298,7 @@ impl Hub {
         if let Err(error) = self.lead.poll().and_then(|poll| source.begin(poll, name)) {
             link.close(error.into());
         }
-        reactor.spawn(LinkTask::new(reader, source, listed, on_end).run());
+        reactor.spawn(boxed_task(LinkTask::new(reader, source, listed, on_end).run()));
     }
 
     /// Begins to end the link to a peer. Its reader ends it; without a reader it ends here.

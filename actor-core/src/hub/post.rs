@@ -11,6 +11,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::lead::Lead;
+use super::letter_head::encoded;
 use super::tap::ServiceTraffic;
 use crate::body::{Body, LentMemory};
 use crate::process_name::NameBook;
@@ -30,7 +31,7 @@ pub(crate) struct Letter {
 }
 
 impl Letter {
-    /// A letter with this head, of stream 0. Heads are plain data, which always encodes.
+    /// A letter with this head, of stream 0.
     pub(crate) fn new(service: Service, class: Class, head: &impl Serialize, body: impl Into<Body>) -> Self {
         Letter {
             service,
@@ -39,15 +40,6 @@ impl Letter {
             head: encoded(head),
             body: body.into(),
         }
-    }
-}
-
-/// Encodes a head, mostly without memory of its own.
-fn encoded(head: &impl Serialize) -> Head {
-    let mut space = [0; 128];
-    match postcard::to_slice(head, &mut space) {
-        Ok(short) => Head::from_slice(short),
-        Err(_) => postcard::to_allocvec(head).unwrap_or_default().into(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::future::{Future, pending};
 use std::io;
 use std::thread::{self, JoinHandle};
 
+use crate::boxed::boxed_run;
 use tokio::runtime::{Builder, Handle};
 
 /// Starts the thread, which ends with the process.
@@ -28,11 +29,11 @@ pub(crate) fn start_reactor_until(
     let reactor = runtime.handle().clone();
     let thread = thread::Builder::new()
         .name("selvedge-hub".to_owned())
-        .spawn(move || {
+        .spawn(boxed_run(move || {
             runtime.block_on(end);
             runtime.shutdown_background();
             drop(ended);
-        })?;
+        }))?;
     Ok((reactor, thread))
 }
 

@@ -12,6 +12,7 @@ use super::connection::{Connection, DIAL_TIMEOUT, Redial, Resume, dial_until};
 use super::link_end::LinkEnd;
 use super::peer_link::PeerLink;
 use super::peer_stream::PeerStream;
+use crate::boxed::boxed_task;
 use crate::platform::peer_socket::PeerEnd;
 
 /// The connections in a row that may break before a frame arrives.
@@ -37,10 +38,10 @@ impl Hub {
                 self.lost(link, "each new connection breaks before a frame arrives")
             }
             (Resume::Dials(redial), Some(reactor)) => {
-                drop(reactor.spawn(dial_again(hub, waiting, redial, broken.breaks)));
+                drop(reactor.spawn(boxed_task(dial_again(hub, waiting, redial, broken.breaks))));
             }
             (Resume::Waits, Some(reactor)) => {
-                drop(reactor.spawn(wait_for_peer(hub, waiting, broken.connection)));
+                drop(reactor.spawn(boxed_task(wait_for_peer(hub, waiting, broken.connection))));
             }
             (_, None) => self.finish(link, why),
         }

@@ -10,6 +10,7 @@ use tokio::time::sleep;
 use super::table::InspectTable;
 use super::topic::InspectTopic;
 use super::wire::{InspectQuestion, InspectReply, NotAsked, VERSION};
+use crate::boxed::{boxed_run, boxed_task};
 use crate::platform::inspect_socket::{InspectCaller, InspectListener, InspectStream};
 
 /// Makes the table of a topic, with so many rows at most.
@@ -30,7 +31,7 @@ const STACK_BYTES: usize = 256 << 10;
 /// look; it works all the same.
 pub(crate) fn serve(answers: Answers) {
     if let Ok(listener) = InspectListener::bind() {
-        tokio::spawn(listen(listener, answers));
+        tokio::spawn(boxed_task(listen(listener, answers)));
     }
 }
 
@@ -65,7 +66,7 @@ fn begin(stream: InspectStream, answers: Answers, permit: OwnedSemaphorePermit) 
         drop(permit);
     };
     let thread = thread::Builder::new().name("selvedge-inspect".to_owned());
-    let _ = thread.stack_size(STACK_BYTES).spawn(converse);
+    let _ = thread.stack_size(STACK_BYTES).spawn(boxed_run(converse));
 }
 
 fn converse(stream: &InspectStream, answers: &Answers) {

@@ -10,6 +10,7 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex};
 use selvedge_channels::dispose;
 
+use crate::boxed::boxed_run;
 use crate::call::request::{ActorCall, CallFault};
 use crate::current::{Current, within_current};
 use crate::id::LaneId;
@@ -56,7 +57,7 @@ impl LaneThread {
         };
         // The name of a thread must not contain NUL.
         let thread_name = format!("lane {name}").replace('\0', "?");
-        let handle = thread::Builder::new().name(thread_name).spawn(run)?;
+        let handle = thread::Builder::new().name(thread_name).spawn(boxed_run(run))?;
         Ok(Arc::new(Self {
             id,
             name: name.to_owned(),

@@ -1,5 +1,6 @@
 //! The threads of a runtime's remote functions, counted, so that its end can wait for theirs.
 
+use crate::boxed::boxed_run;
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
@@ -32,12 +33,13 @@ impl Threads {
     /// Starts a thread.
     pub(crate) fn start(&self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let living = Arc::clone(&self.0);
-        // The lock is held until the thread is listed, so it cannot end before.
-        let mut ids = self.0.ids.lock();
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let run = boxed_run(move || {
             let _listed = Listed(living);
             run();
-        })?;
+        });
+        // The lock is held until the thread is listed, so it cannot end before.
+        let mut ids = self.0.ids.lock();
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(run)?;
         ids.push(thread.thread().id());
         Ok(())
     }

@@ -16,6 +16,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use crate::boxed::boxed_run;
 use crate::platform::link::{OutputReader, has_reader};
 
 /// The number of lines of standard error that are kept for a [`Death`](crate::Death).
@@ -82,7 +83,7 @@ impl Printer {
         };
         let thread = thread::Builder::new()
             .name("selvedge-output".to_owned())
-            .spawn(run)?;
+            .spawn(boxed_run(run))?;
         let queue = LineQueue { lines, places };
         Ok(Self { queue, ended, thread })
     }

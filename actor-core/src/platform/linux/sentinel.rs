@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
+use crate::boxed::boxed_run;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -32,7 +33,7 @@ pub(crate) fn start() -> Vec<u32> {
             }
         };
         let thread = thread::Builder::new().name("selvedge-sentinel".to_owned());
-        thread.stack_size(STACK_BYTES).spawn(sleep).ok()?;
+        thread.stack_size(STACK_BYTES).spawn(boxed_run(sleep)).ok()?;
         said.recv().ok().map(i32::cast_unsigned)
     };
     (0..SENTINELS).filter_map(start).collect()
