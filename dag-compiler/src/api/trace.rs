@@ -4,23 +4,28 @@ use std::sync::atomic::Ordering;
 
 use crate::api::graph::Graph;
 use crate::run::control::region;
+use crate::run::engine::Engine;
 use crate::run::layout::Span;
 use crate::run::trace::{Event, read};
 use crate::show::inspect;
+
+/// What [`Graph::trace`] returns.
+fn events(engine: &Engine) -> Vec<Event> {
+    let Some(began) = engine.began else {
+        return Vec::new();
+    };
+    // Relaxed: a counter orders nothing; a late one shows an operation as in flight.
+    let finished = engine.counters.finished.load(Ordering::Relaxed);
+    read::read(&engine.plan, &engine.layout, began, finished, |offset, len| {
+        region(&engine.segment, Span { offset, len }).ok()
+    })
+}
 
 impl<In, Out> Graph<In, Out> {
     /// The operations that are still in the event rings, by start time, and the COMPUTEs in flight. Empty unless
     /// `Options::trace` keeps events.
     pub fn trace(&self) -> Vec<Event> {
-        let Some(began) = self.engine.began else {
-            return Vec::new();
-        };
-        let (engine, segment) = (&self.engine, &self.engine.segment);
-        // Relaxed: a counter orders nothing; a late one shows an operation as in flight.
-        let finished = engine.counters.finished.load(Ordering::Relaxed);
-        read::read(&engine.plan, &engine.layout, began, finished, |offset, len| {
-            region(segment, Span { offset, len }).ok()
-        })
+        events(&self.engine)
     }
 
     /// Returns the [`trace`](Self::trace) as a file for `ui.perfetto.dev` or `chrome://tracing`, with arrows along

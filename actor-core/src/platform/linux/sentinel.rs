@@ -6,10 +6,10 @@
 //! kernel, a death is known when the memory is released.)
 
 use std::path::Path;
-use std::sync::mpsc;
 use std::thread;
 
 use crate::boxed::boxed_run;
+use crate::promise::promise;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -25,16 +25,16 @@ const OF_A_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL.cast_u
 /// Starts the sentinels, as many as the system allows, and returns their thread ids.
 pub(crate) fn start() -> Vec<u32> {
     let start = |_| {
-        let (say, said) = mpsc::sync_channel(1);
+        let (say, mut said) = promise();
         let sleep = move || {
-            let _ = say.send(rustix::thread::gettid().as_raw_nonzero().get());
+            say.keep(rustix::thread::gettid().as_raw_nonzero().get());
             loop {
                 thread::park();
             }
         };
         let thread = thread::Builder::new().name("selvedge-sentinel".to_owned());
         thread.stack_size(STACK_BYTES).spawn(boxed_run(sleep)).ok()?;
-        said.recv().ok().map(i32::cast_unsigned)
+        said.wait(None)?.ok().map(i32::cast_unsigned)
     };
     (0..SENTINELS).filter_map(start).collect()
 }
