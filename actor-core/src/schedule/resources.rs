@@ -47,8 +47,10 @@ impl Resources {
 
     /// The number of things with this name, to be changed.
     fn number_of(&mut self, name: &str) -> &mut u32 {
-        let place = self.named.binary_search_by(|(known, _)| known.as_str().cmp(name));
-        let place = place.unwrap_or_else(|place| {
+        // Few, and from another process perhaps in another order.
+        let place = self.named.iter().position(|(known, _)| known == name);
+        let place = place.unwrap_or_else(|| {
+            let place = self.named.partition_point(|(known, _)| known.as_str() < name);
             self.named.insert(place, (name.to_owned(), 0));
             place
         });
