@@ -28,7 +28,7 @@ use std::fmt;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::element::{read_vec, vec_bytes, vec_dtype_of};
+use super::element::{DType, read_vec, vec_bytes, vec_dtype_of};
 
 /// Serialises a `Vec` of primitive numbers as bytes, and any other value as its type does.
 ///
@@ -48,16 +48,23 @@ pub fn serialize<T: Serialize + 'static, S: Serializer>(value: &T, serializer: S
 pub fn deserialize<'de, T: Deserialize<'de> + 'static, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
-    if vec_dtype_of::<T>().is_none() {
+    let Some(dtype) = vec_dtype_of::<T>() else {
         return T::deserialize(deserializer);
-    }
+    };
     let mut vector = None::<T>;
-    deserializer.deserialize_bytes(Numbers(&mut vector))?;
+    deserializer.deserialize_bytes(Numbers {
+        vector: &mut vector,
+        dtype,
+    })?;
     vector.ok_or_else(|| D::Error::custom("bug in selvedge, please report: a vector of numbers was not set"))
 }
 
-/// Reads a vector of numbers into this `Option` of its type.
-struct Numbers<'a>(&'a mut (dyn Any + 'static));
+/// Reads a vector of numbers.
+struct Numbers<'a> {
+    /// An `Option` of the vector's type.
+    vector: &'a mut (dyn Any + 'static),
+    dtype: DType,
+}
 
 impl Visitor<'_> for Numbers<'_> {
     type Value = ();
@@ -67,10 +74,8 @@ impl Visitor<'_> for Numbers<'_> {
     }
 
     fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<(), E> {
-        match read_vec(self.0, bytes) {
-            true => Ok(()),
-            false => Err(E::invalid_length(bytes.len(), &self)),
-        }
+        let read = read_vec(self.vector, self.dtype, bytes);
+        read.ok_or_else(|| E::invalid_length(bytes.len(), &self))
     }
 }
 

@@ -93,50 +93,45 @@ macro_rules! elements {
             None
         }
 
-        /// The bytes of a `Vec` of primitive numbers; `None` for other types.
+        /// The bytes of a `Vec` of these numbers; `None` for other types.
         #[inline]
-        fn bytes_of_vec(any: &dyn Any) -> Option<&[u8]> {
-            $($(#[$when])? {
-                if let Some(vector) = any.downcast_ref::<Vec<$type>>() {
-                    return Some(bytes_of(vector));
-                }
-            })+
-            None
+        fn bytes_of_vec(any: &dyn Any, dtype: DType) -> Option<&[u8]> {
+            match dtype {
+                $($(#[$when])? DType::$dtype => any.downcast_ref::<Vec<$type>>().map(|vector| bytes_of(vector)),)+
+                _ => None,
+            }
         }
 
-        /// The bytes of a primitive number; `None` for other types.
+        /// The bytes of such a number; `None` for other types.
         #[inline]
-        fn bytes_of_number(any: &dyn Any) -> Option<&[u8]> {
-            $($(#[$when])? {
-                if let Some(number) = any.downcast_ref::<$type>() {
-                    return Some(bytes_of(std::slice::from_ref(number)));
-                }
-            })+
-            None
+        fn bytes_of_number(any: &dyn Any, dtype: DType) -> Option<&[u8]> {
+            match dtype {
+                $($(#[$when])? DType::$dtype => {
+                    any.downcast_ref::<$type>().map(|number| bytes_of(std::slice::from_ref(number)))
+                })+
+                _ => None,
+            }
         }
 
-        /// Reads a primitive number from its bytes into an `Option` of its type. Leaves `None` if the option has another type or the
-        /// length does not fit.
+        /// Reads such a number from its bytes into an `Option` of its type. Returns `None` if the option has another type or the length
+        /// does not fit.
         #[inline]
-        fn read_number(option: &mut dyn Any, bytes: &[u8]) {
-            $($(#[$when])? {
-                if let Some(place) = option.downcast_mut::<Option<$type>>() {
-                    *place = read(bytes);
-                    return;
-                }
-            })+
+        fn read_number(option: &mut dyn Any, dtype: DType, bytes: &[u8]) -> Option<()> {
+            match dtype {
+                $($(#[$when])? DType::$dtype => *option.downcast_mut::<Option<$type>>()? = Some(read(bytes)?),)+
+                _ => return None,
+            }
+            Some(())
         }
 
-        /// Reads a `Vec` of primitive numbers from bytes into an `Option` of its type. Returns `false` if the option has another type, the
+        /// Reads a `Vec` of these numbers from bytes into an `Option` of its type. Returns `None` if the option has another type, the
         /// length does not fit, or there is no memory.
-        pub(super) fn read_vec(option: &mut dyn Any, bytes: &[u8]) -> bool {
-            $($(#[$when])? {
-                if let Some(place) = option.downcast_mut::<Option<Vec<$type>>>() {
-                    *place = copied(bytes);
-                    return place.is_some();
-                }
-            })+
-            false
+        pub(super) fn read_vec(option: &mut dyn Any, dtype: DType, bytes: &[u8]) -> Option<()> {
+            match dtype {
+                $($(#[$when])? DType::$dtype => *option.downcast_mut::<Option<Vec<$type>>>()? = Some(copied(bytes)?),)+
+                _ => return None,
+            }
+            Some(())
         }
     };
 }
@@ -167,20 +162,20 @@ pub(super) fn vec_dtype_of<T: 'static>() -> Option<DType> {
 /// The bytes of a `Vec` of primitive numbers; `None` for other types.
 #[inline]
 pub(super) fn vec_bytes<T: 'static>(value: &T) -> Option<&[u8]> {
-    bytes_of_vec(value)
+    bytes_of_vec(value, vec_dtype_of::<T>()?)
 }
 
 /// The bytes of a primitive number; `None` for other types.
 #[inline]
 pub(super) fn number_bytes<T: 'static>(value: &T) -> Option<&[u8]> {
-    bytes_of_number(value)
+    bytes_of_number(value, dtype_of::<T>()?)
 }
 
 /// Reads a primitive number from its bytes. Returns `None` if `T` is another type or the length does not fit.
 #[inline]
 pub(super) fn number_from_bytes<T: 'static>(bytes: &[u8]) -> Option<T> {
     let mut number = None::<T>;
-    read_number(&mut number, bytes);
+    read_number(&mut number, dtype_of::<T>()?, bytes)?;
     number
 }
 
@@ -188,7 +183,7 @@ pub(super) fn number_from_bytes<T: 'static>(bytes: &[u8]) -> Option<T> {
 /// memory.
 pub(super) fn vec_from_bytes<T: 'static>(bytes: &[u8]) -> Option<T> {
     let mut vector = None::<T>;
-    read_vec(&mut vector, bytes);
+    read_vec(&mut vector, vec_dtype_of::<T>()?, bytes)?;
     vector
 }
 
