@@ -9,7 +9,7 @@ use crate::run::layout::Span;
 use crate::run::trace::{Event, read};
 use crate::show::inspect;
 
-/// What [`Graph::trace`] returns.
+/// The events that [`Graph::trace`] returns.
 fn events(engine: &Engine) -> Vec<Event> {
     let Some(began) = engine.began else {
         return Vec::new();
