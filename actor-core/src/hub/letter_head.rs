@@ -3,64 +3,35 @@
 use postcard::ser_flavors::Flavor;
 use selvedge_cluster::frame::Head;
 use serde::Serialize;
-
-/// The bytes of a head that need no memory while it is encoded.
-const SHORT: usize = 128;
+use smallvec::SmallVec;
 
 /// Encodes a head, mostly without memory of its own. Heads are plain data, which always encodes.
 pub(super) fn encoded(head: &impl Serialize) -> Head {
-    let room = HeadRoom {
-        short: [0; SHORT],
-        length: 0,
-        long: Vec::new(),
-    };
-    postcard::serialize_with_flavor(head, room).unwrap_or_default()
+    postcard::serialize_with_flavor(head, HeadRoom(SmallVec::new())).unwrap_or_default()
 }
 
-/// Room for a head: on the stack first, and on the heap once it is longer.
-struct HeadRoom {
-    short: [u8; SHORT],
-    /// The bytes in `short`; 0 once all are in `long`.
-    length: usize,
-    long: Vec<u8>,
-}
-
-impl HeadRoom {
-    fn short(&self) -> &[u8] {
-        self.short.get(..self.length).unwrap_or_default()
-    }
-}
+/// Room for a head, longer than most.
+struct HeadRoom(SmallVec<[u8; 128]>);
 
 impl Flavor for HeadRoom {
     type Output = Head;
 
     #[inline]
     fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
-        self.try_extend(&[byte])
+        self.0.push(byte);
+        Ok(())
     }
 
     #[inline]
     fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
-        let end = self.length + bytes.len();
-        match self.short.get_mut(self.length..end) {
-            Some(place) if self.long.is_empty() => {
-                place.copy_from_slice(bytes);
-                self.length = end;
-            }
-            _ => {
-                let before = std::mem::take(&mut self.length);
-                self.long
-                    .extend_from_slice(self.short.get(..before).unwrap_or_default());
-                self.long.extend_from_slice(bytes);
-            }
-        }
+        self.0.extend_from_slice(bytes);
         Ok(())
     }
 
     fn finalize(self) -> postcard::Result<Head> {
-        Ok(match self.long.is_empty() {
-            true => Head::from_slice(self.short()),
-            false => self.long.into(),
+        Ok(match self.0.spilled() {
+            true => self.0.into_vec().into(),
+            false => Head::from_slice(&self.0),
         })
     }
 }

@@ -129,8 +129,8 @@ pub(super) fn push(part: Arc<Bytes64>) -> Option<u32> {
     })
 }
 
-/// The decoding of one value, whose tensors may take its parts.
-pub(super) struct Providing(Scope<Incoming>);
+/// The decoding of one value, whose tensors may take its parts. The drop ends it, and drops the parts that nobody has taken.
+pub(super) struct Providing(#[expect(dead_code, reason = "its drop ends the scope")] Scope<Incoming>);
 
 impl Providing {
     /// Begins to decode a value that has these parts.
@@ -138,12 +138,6 @@ impl Providing {
     pub(super) fn begin(parts: Vec<Option<Arc<Bytes64>>>) -> Self {
         let shared = BTreeMap::new();
         Providing(Scope::open(&IN, Incoming { parts, shared }))
-    }
-
-    /// Ends, and drops the parts that nobody has taken.
-    #[inline]
-    pub(super) fn end(self) {
-        drop(self.0.close());
     }
 }
 

@@ -111,10 +111,8 @@ fn decode_with<T: Wire>(bytes: &[u8], memory: PartMaker<'_>) -> Result<T, Decode
         // The value owns nothing, so it contains no tensor that could ask for a part.
         return read::<T, false>(frame.head);
     }
-    let providing = Providing::begin(parts_of(&frame, memory)?);
-    let value = read::<T, false>(frame.head);
-    providing.end();
-    value
+    let _parts = Providing::begin(parts_of(&frame, memory)?);
+    read::<T, false>(frame.head)
 }
 
 /// The parts of a value in memory of their own, which its tensors then take.
@@ -129,10 +127,8 @@ fn parts_of(frame: &Frame<'_>, memory: PartMaker<'_>) -> Result<Vec<Option<Arc<B
 
 #[inline(never)]
 fn named<T: Wire>(frame: &Frame<'_>, memory: PartMaker<'_>) -> Result<T, DecodeError> {
-    let providing = Providing::begin(parts_of(frame, memory)?);
-    let value = read::<T, true>(frame.head);
-    providing.end();
-    value
+    let _parts = Providing::begin(parts_of(frame, memory)?);
+    read::<T, true>(frame.head)
 }
 
 /// Decodes like [`decode`], but a top-level [`Tensor`] borrows the bytes.

@@ -35,8 +35,6 @@ pub fn to_packed<T: Serialize>(value: &T) -> Result<Vec<u8>, EncodeError> {
 /// # Errors
 /// [`DecodeError`] when the bytes are not a `T`.
 pub fn from_packed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
-    let providing = Providing::begin(Vec::new());
-    let value = read::<T, false>(bytes);
-    providing.end();
-    value
+    let _no_parts = Providing::begin(Vec::new());
+    read::<T, false>(bytes)
 }

@@ -22,7 +22,7 @@ pub(crate) fn arrives<T: Serialize + DeserializeOwned>(
     let mut reader = ValueReader::<true>::new(head);
     let providing = Providing::begin(given);
     let read = T::deserialize(&mut reader);
-    providing.end();
+    drop(providing);
     let read = read?;
     reader.finish()?;
     let mut again = HeadBytes::new();

@@ -30,17 +30,14 @@ impl<'de, const NAMED: bool> ValueReader<'de, NAMED> {
     }
 
     /// Reads a list by its named form. Other kinds are refused, as JSON readers do.
-    pub(super) fn list<V: Visitor<'de>>(
-        &mut self,
-        names: Option<&'static [&'static str]>,
-        visitor: V,
-    ) -> Result<V::Value> {
-        let (tag, levels) = self.content()?;
+    pub(super) fn list<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
+        let depth = self.depth;
+        let tag = self.content()?;
         let value = match tag {
-            tag::SEQ | tag::TUPLE => self.items(names, |items| visitor.visit_seq(items)),
+            tag::SEQ | tag::TUPLE => self.items(None, |items| visitor.visit_seq(items)),
             _ => Err(self.refused(tag, &visitor)),
         };
-        self.depth -= levels;
+        self.depth = depth;
         value
     }
 
@@ -50,14 +47,15 @@ impl<'de, const NAMED: bool> ValueReader<'de, NAMED> {
         names: Option<&'static [&'static str]>,
         visitor: V,
     ) -> Result<V::Value> {
-        let (tag, levels) = self.content()?;
+        let depth = self.depth;
+        let tag = self.content()?;
         let value = match tag {
             tag::SEQ | tag::TUPLE if names.is_some() => self.items(names, |items| visitor.visit_seq(items)),
             tag::MAP => self.items(None, |items| visitor.visit_map(items)),
             tag::VARIANT => self.text().and_then(|name| self.one_entry(name, visitor)),
             _ => Err(self.refused(tag, &visitor)),
         };
-        self.depth -= levels;
+        self.depth = depth;
         value
     }
 
@@ -100,17 +98,15 @@ impl<'de, const NAMED: bool> ValueReader<'de, NAMED> {
         letter.ok_or_else(|| SerdeError::said("it holds a letter that is none"))
     }
 
-    /// Reads the tag of the next value. The tag of an option whose content is unambiguous is left out, as one level; returns how many
-    /// levels there are.
-    fn content(&mut self) -> Result<(u8, u16)> {
+    /// Reads the tag of the next value. That of an option whose content is unambiguous is passed over, one level deeper.
+    fn content(&mut self) -> Result<u8> {
         if let [tag::SOME, inner, ..] = self.bytes
             && !matches!(*inner, tag::NONE | tag::SOME | tag::UNIT)
         {
             self.enter()?;
             self.byte()?;
-            return Ok((self.byte()?, 1));
         }
-        Ok((self.byte()?, 0))
+        self.byte()
     }
 
     /// The error for a value of another kind than the type reads, whose tag has been read.

@@ -578,7 +578,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
     #[inline]
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if NAMED {
-            return self.list(None, visitor);
+            return self.list(visitor);
         }
         self.deeper(|reader| ReadItems::counted(reader)?.whole(|items| visitor.visit_seq(items)))
     }
@@ -586,7 +586,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
     #[inline]
     fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value> {
         if NAMED {
-            return self.list(None, visitor);
+            return self.list(visitor);
         }
         self.deeper(|reader| ReadItems::new(reader, len, None).whole(|items| visitor.visit_seq(items)))
     }
