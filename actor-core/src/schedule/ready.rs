@@ -1,5 +1,7 @@
 //! The calls whose inputs are there, by what they need: an index by which no step looks at all of them.
 
+use std::collections::BTreeMap;
+
 use selvedge_cluster::id_map::IdMap;
 
 use super::resources::Resources;
@@ -16,40 +18,21 @@ pub(super) struct NeedQueue {
 /// The calls whose inputs are there. Each call is named by its number, which grows with each submission.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReadyCalls {
-    /// The queues in the order of what their calls need. A program has few kinds of needs.
-    queues: Vec<(Resources, NeedQueue)>,
+    queues: BTreeMap<Resources, NeedQueue>,
 }
 
 impl ReadyCalls {
     pub(super) fn insert(&mut self, call: u64, needs: &Resources) {
-        let place = self.place(needs).unwrap_or_else(|place| {
-            let queue = NeedQueue::default();
-            self.queues.insert(place, (needs.clone(), queue));
-            place
-        });
-        if let Some((_, queue)) = self.queues.get_mut(place) {
-            queue.calls.insert(call, queue.passes);
-        }
-    }
-
-    /// The place of a queue; as an error, the place at which it would have to be.
-    fn place(&self, needs: &Resources) -> Result<usize, usize> {
-        self.queues.binary_search_by(|(known, _)| known.cmp(needs))
-    }
-
-    fn queue(&mut self, needs: &Resources) -> Option<&mut NeedQueue> {
-        let place = self.place(needs).ok()?;
-        self.queues.get_mut(place).map(|(_, queue)| queue)
+        let queue = self.queues.entry(needs.clone()).or_default();
+        let passes = queue.passes;
+        queue.calls.insert(call, passes);
     }
 
     pub(super) fn remove(&mut self, call: u64, needs: &Resources) {
-        let Ok(place) = self.place(needs) else {
-            return;
-        };
-        if let Some((_, queue)) = self.queues.get_mut(place) {
+        if let Some(queue) = self.queues.get_mut(needs) {
             queue.calls.remove(&call);
             if queue.calls.is_empty() {
-                self.queues.remove(place);
+                self.queues.remove(needs);
             }
         }
     }
@@ -67,14 +50,14 @@ impl ReadyCalls {
 
     /// A younger call has started before the oldest one of a queue.
     pub(super) fn pass(&mut self, needs: &Resources) {
-        if let Some(queue) = self.queue(needs) {
+        if let Some(queue) = self.queues.get_mut(needs) {
             queue.passes += 1;
         }
     }
 
     /// The calls of all queues whose needs are not met by `may`.
     pub(super) fn extract(&mut self, may: impl Fn(&Resources) -> bool) -> Vec<u64> {
-        let hopeless = self.queues.extract_if(.., |(needs, _)| !may(needs));
+        let hopeless = self.queues.extract_if(.., |needs, _| !may(needs));
         hopeless
             .flat_map(|(_, queue)| queue.calls.keys().copied().collect::<Vec<_>>())
             .collect()
@@ -82,8 +65,6 @@ impl ReadyCalls {
 
     #[cfg(test)]
     pub(super) fn contains(&self, call: u64) -> bool {
-        self.queues
-            .iter()
-            .any(|(_, queue)| queue.calls.contains_key(&call))
+        self.queues.values().any(|queue| queue.calls.contains_key(&call))
     }
 }

@@ -1,5 +1,6 @@
 //! Resources: what a call needs while it runs, and what a worker offers.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -17,8 +18,7 @@ use serde::{Deserialize, Serialize};
 pub struct Resources {
     cpus: u32,
     gpus: u32,
-    /// In the order of the names.
-    named: Vec<(String, u32)>,
+    named: BTreeMap<String, u32>,
 }
 
 impl Resources {
@@ -40,40 +40,18 @@ impl Resources {
     /// Sets the number of things with this name. A number of 0 is none.
     #[must_use]
     pub fn and(mut self, name: &str, number: u32) -> Self {
-        *self.number_of(name) = number;
-        self.forget_none();
+        match number {
+            0 => self.named.remove(name),
+            number => self.named.insert(name.to_owned(), number),
+        };
         self
-    }
-
-    /// The number of things with this name, to be changed.
-    fn number_of(&mut self, name: &str) -> &mut u32 {
-        // Few, and from another process perhaps in another order.
-        let place = self.named.iter().position(|(known, _)| known == name);
-        let place = place.unwrap_or_else(|| {
-            let place = self.named.partition_point(|(known, _)| known.as_str() < name);
-            self.named.insert(place, (name.to_owned(), 0));
-            place
-        });
-        #[expect(clippy::indexing_slicing, reason = "the search has found or made the place")]
-        &mut self.named[place].1
-    }
-
-    fn forget_none(&mut self) {
-        self.named.retain(|(_, number)| *number > 0);
-    }
-
-    fn has(&self, name: &str, number: u32) -> bool {
-        self.named
-            .iter()
-            .any(|(known, has)| known == name && *has >= number)
     }
 
     /// Whether these are enough for what is needed.
     #[must_use]
     pub fn covers(&self, needs: &Resources) -> bool {
-        let mut named = needs.named.iter();
-        let is_met = self.cpus >= needs.cpus && self.gpus >= needs.gpus;
-        is_met && named.all(|(name, number)| self.has(name, *number))
+        let has = |(name, number): (&String, &u32)| self.named.get(name).is_some_and(|has| has >= number);
+        self.cpus >= needs.cpus && self.gpus >= needs.gpus && needs.named.iter().all(has)
     }
 
     /// The number of cpus.
@@ -98,8 +76,8 @@ impl Resources {
 
     /// Whether others take something of this that a call keeps while it waits: gpus, or a thing with a name.
     pub(super) fn keeps_from(&self, others: &Resources) -> bool {
-        let is_taken = |(name, _): &(String, u32)| others.has(name, 0);
-        (self.gpus > 0 && others.gpus > 0) || self.named.iter().any(is_taken)
+        let is_taken = |name: &String| others.named.contains_key(name);
+        (self.gpus > 0 && others.gpus > 0) || self.named.keys().any(is_taken)
     }
 
     /// Adds others.
@@ -107,7 +85,7 @@ impl Resources {
         self.cpus = self.cpus.saturating_add(other.cpus);
         self.gpus = self.gpus.saturating_add(other.gpus);
         for (name, number) in &other.named {
-            let sum = self.number_of(name);
+            let sum = self.named.entry(name.clone()).or_default();
             *sum = sum.saturating_add(*number);
         }
     }
@@ -117,10 +95,11 @@ impl Resources {
         self.cpus = self.cpus.saturating_sub(other.cpus);
         self.gpus = self.gpus.saturating_sub(other.gpus);
         for (name, number) in &other.named {
-            let left = self.number_of(name);
-            *left = left.saturating_sub(*number);
+            if let Some(left) = self.named.get_mut(name) {
+                *left = left.saturating_sub(*number);
+            }
         }
-        self.forget_none();
+        self.named.retain(|_, number| *number > 0);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The copies of this process, by name.
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -41,45 +41,13 @@ pub(super) struct EndedValues {
 const ENDED_MAX: usize = 1024;
 
 struct Copies {
-    /// In the order of the names.
-    by_name: Vec<GlobalCopy>,
+    by_name: BTreeMap<String, GlobalCopy>,
     /// The number of a global, and the last version that was taken away; the newest last.
     ended: VecDeque<(u64, u64)>,
 }
 
-impl Copies {
-    /// The place of the copy of this name; as an error, the place at which it would have to be.
-    fn place(&self, name: &str) -> Result<usize, usize> {
-        self.by_name
-            .binary_search_by(|copy| copy.info.name.as_str().cmp(name))
-    }
-
-    fn get(&self, name: &str) -> Option<&GlobalCopy> {
-        self.by_name.get(self.place(name).ok()?)
-    }
-
-    /// Adds a copy. Returns the one of its name before.
-    fn insert(&mut self, copy: GlobalCopy) -> Option<GlobalCopy> {
-        match self.place(&copy.info.name) {
-            Ok(place) => {
-                let known = self.by_name.get_mut(place)?;
-                Some(std::mem::replace(known, copy))
-            }
-            Err(place) => {
-                self.by_name.insert(place, copy);
-                None
-            }
-        }
-    }
-
-    fn remove(&mut self, name: &str) -> Option<GlobalCopy> {
-        let place = self.place(name).ok()?;
-        Some(self.by_name.remove(place))
-    }
-}
-
 static COPIES: Mutex<Copies> = Mutex::new(Copies {
-    by_name: Vec::new(),
+    by_name: BTreeMap::new(),
     ended: VecDeque::new(),
 });
 
@@ -87,7 +55,7 @@ static COPIES: Mutex<Copies> = Mutex::new(Copies {
 /// dropped. A value that was taken away is not kept.
 pub(super) fn kept<T: Wire>(info: &GlobalInfo, nonce: u64, reference: &Ref<T>) -> Ref<T> {
     let mut copies = COPIES.lock();
-    let copy = copies.get(&info.name);
+    let copy = copies.by_name.get(&info.name);
     if let Some(kept) = copy.and_then(|copy| copy.reference.downcast_ref::<Ref<T>>())
         && kept.id() == reference.id()
     {
@@ -102,7 +70,7 @@ pub(super) fn kept<T: Wire>(info: &GlobalInfo, nonce: u64, reference: &Ref<T>) -
         info: info.clone(),
         nonce,
     };
-    let old = copies.insert(copy);
+    let old = copies.by_name.insert(info.name.clone(), copy);
     drop(copies);
     // User code may run: the drop of the old value.
     drop(old);
@@ -120,8 +88,8 @@ pub(super) fn forget(values: &EndedValues) {
         copies.ended.pop_front();
     }
     let is_ended = |copy: &GlobalCopy| copy.nonce == *nonce && copy.info.version <= *version;
-    let copy = match copies.get(name).is_some_and(is_ended) {
-        true => copies.remove(name),
+    let copy = match copies.by_name.get(name).is_some_and(is_ended) {
+        true => copies.by_name.remove(name),
         false => None,
     };
     drop(copies);
@@ -134,7 +102,7 @@ pub(super) fn list() -> Vec<GlobalInfo> {
     COPIES
         .lock()
         .by_name
-        .iter()
+        .values()
         .map(|copy| copy.info.clone())
         .collect()
 }
