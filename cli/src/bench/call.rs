@@ -6,6 +6,9 @@
 //! - `one_apart`: one call after the other, with a pause of 1 ms before each, so that both processes sleep when it begins. `limit` is
 //!   the blocking server, with pauses too.
 //! - `tokio_postcard`, `tokio_postcard_apart`: the server of tokio and postcard, beside the same limits.
+//! - `…_two_cores`, `…_one_core`: one call after the other with threads that sleep at once, and the server of tokio and postcard, while
+//!   each process stays on a core of its own, and while all stay on one. In the other rows the scheduler chooses the cores: if it keeps
+//!   two processes on one core, a message takes a tenth of the time, because no core has to be woken.
 //! - `in_flight`: 256 calls at a time; times are those of all, divided by their number. No limit.
 //! - `large`: a tensor there, 8 bytes back. `limit` is the blocking server, which gets as many bytes.
 //!
@@ -16,10 +19,13 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use selvedge::Worker;
 use selvedge::prelude::*;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::fixed::Fixed;
+use super::limits::cores::Cores;
 use super::measure::{REPEATS, measure, measure_apart};
 use super::record::Report;
 use super::served::{Blocking, Calls, connected, row, serve};
@@ -31,6 +37,12 @@ const PAUSE: Duration = Duration::from_millis(1);
 #[remote]
 fn serves_blocking(path: &str, bytes: u64) -> Result<()> {
     serve(UnixStream::connect(path)?, bytes)
+}
+
+/// The process that runs this function.
+#[remote]
+fn process() -> u32 {
+    std::process::id()
 }
 
 #[derive(Serialize, Deserialize)]
@@ -123,14 +135,18 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
     let alone = Runtime::new();
     let only = alone.worker("many")?;
     let folder = Folder::new()?;
+    let process_of = |worker: &Worker| anyhow::Ok(runtime.call(process::remote().on(worker)).wait()?);
+    let mut answering = vec![sleepy.call(process::remote().on(&sleeper)).wait()?];
     // A server occupies its worker.
-    let serve = |name: &str, bytes| -> anyhow::Result<Blocking<UnixStream>> {
+    let mut serve = |name: &str, bytes| -> anyhow::Result<Blocking<UnixStream>> {
         let server = runtime.worker(name)?;
+        answering.push(process_of(&server)?);
         let start = |path: &str| Ok(runtime.cast(serves_blocking::remote(path, bytes).on(&server))?);
         Ok(Blocking::new(folder.server(name, start)?, bytes, server))
     };
     let mut small = serve("small", 8)?;
     let server = runtime.worker("tokio")?;
+    let tokio_server = process_of(&server)?;
     let accepted = folder.server("tokio", |path| {
         Ok(runtime.cast(serves_tokio::remote(path).on(&server))?)
     })?;
@@ -199,6 +215,28 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         let row = row(args, mode, 8, found, Some(("socket", limit)))?;
         report.row(&row.placed(Placement::Process, wait))?;
     }
+    let mut large = serve("large", Calls::large_bytes(args))?;
+    answering.push(tokio_server);
+    for (suffix, cores) in [("two_cores", Cores::Two), ("one_core", Cores::One)] {
+        // A machine of one core has no rows for two.
+        let Ok(fixed) = Fixed::new(cores, &answering) else {
+            continue;
+        };
+        let [ours, tokio, limit] = fixed.in_turns(
+            budget,
+            [&mut || parked_calls.one(), &mut ask_tokio, &mut || small.ask()],
+        )?;
+        for (mode, found) in [("one", ours), ("tokio_postcard", tokio)] {
+            let row = row(
+                args,
+                &format!("{mode}_{suffix}"),
+                8,
+                &found,
+                Some(("socket", &limit)),
+            )?;
+            report.row(&row.placed(Placement::Process, Wait::Park))?;
+        }
+    }
     calls.report_many(&in_flight, report)?;
-    calls.large(&mut serve("large", Calls::large_bytes(args))?, report)
+    calls.large(&mut large, report)
 }

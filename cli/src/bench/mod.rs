@@ -4,7 +4,7 @@
 //! - [`record`]: one row, as JSON or as a line of a table.
 //! - [`limits`]: the machine alone.
 //! - `versus`: a graph and its limit, alternating.
-//! - `tcp`: bare TCP. `edges`: edges to another host, of `echo` and `host`.
+//! - `fixed`: processes on chosen cores, of `call`. `tcp`: bare TCP. `edges`: edges to another host, of `echo` and `host`.
 //! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`, `idle`, `allreduce`, `waiting`, `calls`,
 //!   `call`, `host`, `map`, `objects`: one case each.
 
@@ -26,6 +26,7 @@ mod compile;
 mod echo;
 mod edges;
 mod fanout;
+mod fixed;
 mod host;
 mod idle;
 mod map;

@@ -1,7 +1,8 @@
 //! The cores to which the two sides of a measurement are pinned.
 
 use anyhow::Context;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
 /// The cores on which the two sides of a limit run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +52,34 @@ pub fn allowed() -> anyhow::Result<Vec<usize>> {
 
 /// Pins the calling thread to `core`; threads and processes that it starts afterwards inherit this.
 pub fn pin(core: Option<usize>) -> anyhow::Result<()> {
-    let Some(core) = core else { return Ok(()) };
-    anyhow::ensure!(core < CpuSet::MAX_CPU, "there is no core {core}");
+    core.map_or(Ok(()), |core| keep_on(None, &[core]))
+}
+
+/// Has all threads of the process `pid` run on `cores`; threads that they start afterwards inherit this.
+///
+/// # Errors
+/// There is no such process, or it may not use one of the cores.
+pub fn place(pid: u32, cores: &[usize]) -> anyhow::Result<()> {
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let name = thread?.file_name();
+        let thread = name.to_str().and_then(|name| name.parse().ok());
+        let thread = thread.and_then(Pid::from_raw);
+        keep_on(Some(thread.context("a thread without a number")?), cores)?;
+    }
+    Ok(())
+}
+
+fn keep_on(thread: Option<Pid>, cores: &[usize]) -> anyhow::Result<()> {
     let mut set = CpuSet::new();
-    set.set(core);
-    sched_setaffinity(None, &set).with_context(|| format!("cannot stay on core {core}"))
+    for core in cores {
+        anyhow::ensure!(*core < CpuSet::MAX_CPU, "there is no core {core}");
+        set.set(*core);
+    }
+    match sched_setaffinity(thread, &set) {
+        // A thread that has ended meanwhile needs no core.
+        Err(Errno::SRCH) if thread.is_some() => Ok(()),
+        done => done.with_context(|| format!("cannot stay on the cores {cores:?}")),
+    }
 }
 
 #[cfg(test)]
@@ -67,5 +91,17 @@ mod tests {
         let (core, _) = Cores::One.pair().unwrap();
         let seen = std::thread::spawn(move || pin(core).map(|()| rustix::thread::sched_getcpu()));
         assert_eq!(Some(seen.join().unwrap().unwrap()), core);
+    }
+
+    #[test]
+    fn a_process_that_is_placed_runs_there_with_all_its_threads() {
+        let core = *allowed().unwrap().last().unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        place(child.id(), &[core]).unwrap();
+        let set = sched_getaffinity(Pid::from_raw(child.id() as i32)).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!((set.count(), set.is_set(core)), (1, true));
+        assert!(place(child.id(), &[core]).is_err());
     }
 }
