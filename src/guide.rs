@@ -12,9 +12,11 @@ pub mod remote_functions {}
 #[doc = include_str!("../docs/guide/objects.md")]
 pub mod objects {}
 
+#[cfg(feature = "parallel")]
 #[doc = include_str!("../docs/guide/parallel.md")]
 pub mod parallel {}
 
+#[cfg(feature = "parallel")]
 #[doc = include_str!("../docs/guide/arrays.md")]
 pub mod arrays {}
 
@@ -25,6 +27,7 @@ pub mod hosts {}
 #[doc = include_str!("../docs/guide/from-pytorch-rpc.md")]
 pub mod from_pytorch_rpc {}
 
+#[cfg(feature = "parallel")]
 #[doc = include_str!("../docs/guide/from-julia.md")]
 pub mod from_julia {}
 

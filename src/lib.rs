@@ -31,7 +31,7 @@
 //! | run a graph | [`Graph`], [`Execution`] |
 //! | understand an error | [`ExecError`], [`CompileError`], [`CallError`] |
 //! | batch the requests of many clients | [`batching`] |
-//! | call a function for many items, or loop over a range, on all workers | [`parallel`] |
+//! | call a function for many items, or loop over a range, on all workers | module `parallel` (feature `parallel`) |
 //! | call an actor outside any graph | [`Call`] |
 //!
 //! # Features
@@ -39,6 +39,7 @@
 //! | feature | default | effect |
 //! |---|---|---|
 //! | `premain` | yes | a process becomes a worker before `main` (Linux), so tests and benches need no set-up |
+//! | `parallel` | no | pools of workers, maps and loops over them, shared and distributed arrays, globals (module `parallel`) |
 //! | `arrow` | no | record batches of Apache Arrow as payloads (`arrow`), which processes of a host read where they lie |
 //! | `half` | no | 16-bit floats of the `half` crate as elements of tensors |
 //! | `bytes` | no | conversion between tensors and `bytes::Bytes` |
@@ -89,6 +90,7 @@ pub use selvedge_core::{
     StoredObject, ThisProcess, Worker, WrongThread, cancellation, cores, init,
 };
 pub use selvedge_macros::{actor, remote, remote_fn, worker_init};
+#[cfg(feature = "parallel")]
 pub use selvedge_parallel as parallel;
 
 /// The result type of user methods and programs. The default error type, [`BoxError`], takes any error that is `Send +
@@ -100,6 +102,7 @@ pub mod guide;
 /// Everything a program with a graph needs.
 pub mod prelude {
     pub use crate::batching::{Batcher, Batching};
+    #[cfg(feature = "parallel")]
     pub use crate::parallel::{Parallel, Pool};
     pub use crate::{
         Actor, Checkpoint, Compile, Edge, ExecError, Execution, Graph, Lanes, OnFull, OnPanic, Options,

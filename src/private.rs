@@ -17,4 +17,5 @@ pub use selvedge_core::{
     RemoteBody, Returned, SavedType, SendState, Sharing, StateProbe, TaskProbe, TupleResult, TypedEntry,
     TypedError, UnbindableTask, UnsavedType, ValueHere, WORKER_INITS, WireTupleResult, decoded,
 };
+#[cfg(feature = "parallel")]
 pub use selvedge_parallel::GlobalValue;

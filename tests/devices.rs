@@ -13,6 +13,7 @@
 )] // a test may panic
 
 #[path = "devices/arrays.rs"]
+#[cfg(feature = "parallel")]
 mod arrays;
 #[path = "devices/layer.rs"]
 mod layer;

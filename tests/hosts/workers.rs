@@ -142,6 +142,7 @@ fn nothing_is_left_of_workers_that_were_added() {
     assert_eq!(wait_until(&before, Census::take), before);
 }
 
+#[cfg(feature = "parallel")]
 #[test]
 fn jsa_08_a_worker_of_another_host_is_refused_by_name_and_left_out_by_default() {
     use selvedge::parallel::{SharedArray, SharedArrayError};

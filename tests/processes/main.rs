@@ -22,6 +22,7 @@ mod channels;
 mod crowd;
 mod edges;
 mod endings;
+#[cfg(feature = "parallel")]
 mod everything;
 mod fork;
 mod kill;

@@ -13,7 +13,15 @@ use serde_json::Value;
 fn library() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let built = Command::new(env!("CARGO"))
-        .args(["test", "--no-run", "--quiet", "--test", "repository"])
+        .args([
+            "test",
+            "--no-run",
+            "--quiet",
+            "--test",
+            "repository",
+            "--features",
+            "parallel",
+        ])
         .args(["--message-format", "json", "--target-dir"])
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
