@@ -15,7 +15,8 @@
 //! - [`handshake`]: the proof, before anything else, that both sides know the cluster's cookie and run the same build (feature
 //!   `handshake`, which is on by default);
 //! - [`session`]: messages between two living incarnations, exactly once and in order, whatever the transport loses;
-//! - [`membership`]: who is a member, who is dead, and who dials whom;
+//! - `membership`: who is a member, who is dead, and who dials whom, in a cluster with agents; no process of selvedge runs it (feature
+//!   `membership`, which is on by default);
 //! - [`manager`]: how workers are named, launched, heard and ended: machine files, command lines, announcements (feature
 //!   `managers`, which is on by default);
 //! - `net`: transports, and links over them (feature `net`, which is off by default; feature `tls` encrypts
@@ -62,6 +63,7 @@ mod platform;
 
 pub mod session;
 
+#[cfg(feature = "membership")]
 pub mod membership;
 
 #[cfg(feature = "net")]
