@@ -6,6 +6,8 @@ use std::sync::Arc;
 use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::peer::{Peer, ProcessId};
 
+#[cfg(test)]
+use super::mutant::MemberMutant;
 use super::notice::{Notice, Secret};
 use crate::platform::peer_socket::{PeerEnd, pair};
 use crate::process_name::ProcessName;
@@ -73,6 +75,8 @@ pub(super) struct Broker {
     away: IdMap<Peer, IdSet<Peer>>,
     /// The number of the first process of this life of the head.
     first: u32,
+    #[cfg(test)]
+    pub(super) mutant: MemberMutant,
 }
 
 impl Broker {
@@ -193,6 +197,10 @@ impl Broker {
     pub(super) fn bury(&mut self, peer: Peer) -> Option<Arc<dyn Courier>> {
         self.courier(peer)?;
         let member = self.members.remove(&peer.process)?;
+        #[cfg(test)]
+        if self.mutant == MemberMutant::BuriesSilently {
+            return Some(member.courier);
+        }
         for other in self.members.values_mut() {
             other.linked.remove(&peer.process);
             other.courier.tell(Notice::Died(peer), None);
@@ -216,6 +224,10 @@ impl Broker {
             return;
         }
         let Some(other) = self.courier(about).cloned().filter(|_| from != about) else {
+            #[cfg(test)]
+            if self.mutant == MemberMutant::LeavesWaiting {
+                return;
+            }
             return asker.tell(Notice::Died(about), None);
         };
         let (one, two) = (self.station(from), self.station(about));
@@ -230,7 +242,13 @@ impl Broker {
             .members
             .get_mut(&from.process)
             .is_some_and(|member| member.linked.insert(about.process));
+        #[cfg(test)]
+        let is_new = is_new || self.mutant == MemberMutant::LinksTwice;
         if !is_new {
+            return;
+        }
+        #[cfg(test)]
+        if self.mutant == MemberMutant::LinksNever {
             return;
         }
         // A worker without a station takes ends of pairs, and needs keys to dial.

@@ -61,6 +61,8 @@ mod worker;
 pub(crate) mod start;
 
 #[cfg(test)]
+mod mutant;
+#[cfg(test)]
 mod tests;
 
 use std::io;

@@ -9,6 +9,8 @@ use smallvec::SmallVec;
 
 #[cfg(test)]
 use super::link_end::LinkEnd;
+#[cfg(test)]
+use super::mutant::MemberMutant;
 use super::peer_link::PeerLink;
 
 #[derive(Default)]
@@ -23,6 +25,8 @@ pub(super) struct PeerTable {
     jobs: IdSet<ProcessId>,
     /// The cores of processes on other hosts, as they have said. A process that is started again has those that it had.
     cores: IdMap<ProcessId, u32>,
+    #[cfg(test)]
+    pub(super) mutant: MemberMutant,
 }
 
 /// The state of a peer as far as this process knows.
@@ -84,6 +88,10 @@ impl PeerTable {
 
     /// Removes a peer for good. Returns its link, which is dropped outside the lock.
     pub(super) fn bury(&mut self, peer: Peer) -> Option<Arc<PeerLink>> {
+        #[cfg(test)]
+        if self.mutant == MemberMutant::Resurrects {
+            return self.links.remove(&peer);
+        }
         self.dead.note(peer);
         self.links.remove(&peer)
     }

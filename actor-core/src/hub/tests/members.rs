@@ -1,0 +1,422 @@
+//! Who is a member, and who has a link with whom: the driver's broker and the hubs of workers, explored state by state.
+//!
+//! Processes join, are buried, and join again in another life. The head may bury a process that still runs: such a process reads what it
+//! was told before, asks and dials until it ends. A process may hear of another one by a third, before the head tells it or long after a
+//! death. Notices of one process come in their order, everything else in any order. Sockets are left out: an end of a pair counts as
+//! a link once its notice is read, and a dial once it arrives.
+//!
+//! - `one link` (LINK-1): the head makes at most one link for two incarnations;
+//! - `dead stay dead` (MEMBER-3, MEMBER-5): whoever was told of a death has no link to the dead one, takes none, and sends it nothing;
+//! - `same members` (MEMBER-4): when all is read, each member knows exactly the others;
+//! - `answered` (LINK-3): when all is read, whoever has asked for a link to a member has it, and the other side too.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+
+use super::*;
+use crate::hub::PeerStatus;
+use crate::hub::broker::{Broker, JoinsAs};
+use crate::hub::link_end::LinkEnd;
+use crate::hub::mutant::MemberMutant;
+use crate::hub::post::{Post, PostError};
+use crate::topology::{Names, Station};
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MemberAction {
+    /// The process with this number joins, in its next life.
+    Join(u32),
+    /// The head declares a member dead.
+    Bury(u32),
+    /// A process reads its next notice.
+    Read(Peer),
+    /// A process sends its first letter to another one, of which it has heard from anybody.
+    Send(Peer, Peer),
+    /// The head takes the next question of a process.
+    Decide(Peer),
+    /// A dial of the first process reaches the second one.
+    Arrive(Peer, Peer),
+    /// A dial of the first process finds nobody, because the second one has ended.
+    Fail(Peer, Peer),
+}
+
+/// What the processes are given, and the mistake that one of them makes.
+#[derive(Clone, Copy)]
+struct MemberScenario {
+    /// The lives of each process that may join.
+    lives: &'static [usize],
+    /// The number of first letters, of all processes together.
+    letters: usize,
+    /// Whether workers dial each other, as those of other hosts do, instead of taking ends of pairs.
+    dials: bool,
+    mutant: MemberMutant,
+}
+
+/// All that the head has told a process, and how much of it the process has read.
+#[derive(Default)]
+struct NoticeInbox(Mutex<(Vec<Notice>, usize)>);
+
+impl Courier for NoticeInbox {
+    fn tell(&self, notice: Notice, _: Option<PeerEnd>) {
+        self.0.lock().0.push(notice);
+    }
+
+    fn kill(&self, _: &str) {}
+}
+
+impl NoticeInbox {
+    fn next(&self) -> Option<Notice> {
+        let (told, read) = &mut *self.0.lock();
+        let notice = told.get(*read).cloned()?;
+        *read += 1;
+        Some(notice)
+    }
+
+    fn unread(&self) -> Vec<Notice> {
+        let (told, read) = &*self.0.lock();
+        told.iter().skip(*read).cloned().collect()
+    }
+}
+
+/// A process that has joined, and runs.
+struct MemberProcess {
+    hub: Arc<Hub>,
+    inbox: Arc<NoticeInbox>,
+    /// The links that it has asked the head for, in its order.
+    questions: Arc<Mutex<VecDeque<Peer>>>,
+    sent_to: BTreeSet<Peer>,
+    told_dead: BTreeSet<Peer>,
+    /// The peers to which it has had a link.
+    links: BTreeSet<Peer>,
+}
+
+impl MemberProcess {
+    fn has_link(&self, peer: Peer) -> bool {
+        self.links.contains(&peer) && !self.counts_as_dead(peer)
+    }
+
+    fn counts_as_dead(&self, peer: Peer) -> bool {
+        matches!(self.hub.table.lock().find(peer), PeerStatus::Dead)
+    }
+
+    /// Takes one side of a link, unless the peer is dead as far as this process knows.
+    fn takes(&mut self, peer: Peer) -> bool {
+        let takes = matches!(self.hub.expect(peer), PeerStatus::Linked(_));
+        if takes {
+            self.links.insert(peer);
+        }
+        takes
+    }
+}
+
+struct MemberWorld {
+    scenario: MemberScenario,
+    broker: Broker,
+    processes: BTreeMap<Peer, MemberProcess>,
+    members: BTreeSet<Peer>,
+    dials: BTreeSet<(Peer, Peer)>,
+    broken: Option<String>,
+}
+
+impl MemberWorld {
+    fn new(scenario: MemberScenario) -> Self {
+        let mut broker = Broker::default();
+        broker.mutant = scenario.mutant;
+        MemberWorld {
+            scenario,
+            broker,
+            processes: BTreeMap::new(),
+            members: BTreeSet::new(),
+            dials: BTreeSet::new(),
+            broken: None,
+        }
+    }
+
+    fn after(scenario: MemberScenario, history: &[MemberAction]) -> Self {
+        let mut world = MemberWorld::new(scenario);
+        history.iter().for_each(|action| world.apply(*action));
+        world
+    }
+
+    fn actions(&self) -> Vec<MemberAction> {
+        let mut actions = Vec::new();
+        for (number, lives_max) in (2..).zip(self.scenario.lives) {
+            let lives = self
+                .processes
+                .keys()
+                .filter(|peer| peer.process.number() == number);
+            match self.members.iter().any(|peer| peer.process.number() == number) {
+                true => actions.push(MemberAction::Bury(number)),
+                false if lives.count() < *lives_max => actions.push(MemberAction::Join(number)),
+                false => {}
+            }
+        }
+        for (peer, process) in &self.processes {
+            if !process.inbox.unread().is_empty() {
+                actions.push(MemberAction::Read(*peer));
+            }
+            if !process.questions.lock().is_empty() {
+                actions.push(MemberAction::Decide(*peer));
+            }
+            let sent = self.processes.values().map(|process| process.sent_to.len());
+            let others = self.processes.keys().filter(|other| *other != peer);
+            let others = others.take(match sent.sum::<usize>() < self.scenario.letters {
+                true => usize::MAX,
+                false => 0,
+            });
+            let new = others.filter(|other| !process.sent_to.contains(other));
+            actions.extend(new.map(|other| MemberAction::Send(*peer, *other)));
+        }
+        for (from, to) in &self.dials {
+            actions.push(MemberAction::Arrive(*from, *to));
+            if !self.members.contains(to) {
+                actions.push(MemberAction::Fail(*from, *to));
+            }
+        }
+        actions
+    }
+
+    fn apply(&mut self, action: MemberAction) {
+        match action {
+            MemberAction::Join(number) => self.join(number),
+            MemberAction::Bury(number) => {
+                let member = self.members.iter().find(|peer| peer.process.number() == number);
+                let member = *member.unwrap();
+                self.members.remove(&member);
+                self.broker.bury(member);
+            }
+            MemberAction::Read(reader) => self.read(reader),
+            MemberAction::Send(from, to) => {
+                let process = self.processes.get_mut(&from).unwrap();
+                process.sent_to.insert(to);
+                let sent = process.hub.send(to, letter(1, ""));
+                if process.told_dead.contains(&to) && sent != Err(PostError::Dead(to)) {
+                    self.broken = Some(format!("dead stay dead: {from} sends to {to}"));
+                }
+            }
+            MemberAction::Decide(from) => {
+                let about = self.processes[&from].questions.lock().pop_front();
+                self.broker.connect(from, about.unwrap());
+            }
+            MemberAction::Arrive(from, to) => {
+                self.dials.remove(&(from, to));
+                let takes = self.processes.get_mut(&to).unwrap().takes(from);
+                let dialler = self.processes.get_mut(&from).unwrap();
+                match takes {
+                    true => _ = dialler.takes(to),
+                    false => dialler
+                        .hub
+                        .close_link(to, LinkEnd::NoLink("it refuses".to_owned())),
+                }
+            }
+            MemberAction::Fail(from, to) => {
+                self.dials.remove(&(from, to));
+                let why = "nobody listens there".to_owned();
+                self.broker.not_linked(from, to, why.clone());
+                self.processes[&from].hub.close_link(to, LinkEnd::NoLink(why));
+            }
+        }
+    }
+
+    fn join(&mut self, number: u32) {
+        let lives = self
+            .processes
+            .keys()
+            .filter(|peer| peer.process.number() == number);
+        let me = peer(number, lives.count() as u32 + 1);
+        let questions = Arc::<Mutex<VecDeque<Peer>>>::default();
+        let asked = Arc::clone(&questions);
+        let ask = move |about| asked.lock().push_back(about);
+        let process = MemberProcess {
+            hub: Hub::of_worker(me, peer(1, 1), LinkSettings::default(), ask),
+            inbox: Arc::default(),
+            questions,
+            sent_to: BTreeSet::new(),
+            told_dead: BTreeSet::new(),
+            links: BTreeSet::new(),
+        };
+        process.hub.table.lock().mutant = self.scenario.mutant;
+        let station = self.scenario.dials.then(|| Station {
+            listens_at: Some(me.to_string()),
+            names: Names::default(),
+        });
+        let inbox = Arc::clone(&process.inbox);
+        self.broker.join(me, inbox, station, JoinsAs::Worker);
+        self.members.insert(me);
+        self.processes.insert(me, process);
+    }
+
+    fn read(&mut self, reader: Peer) {
+        let process = self.processes.get_mut(&reader).unwrap();
+        match process.inbox.next().unwrap() {
+            Notice::Dial { peer, .. } => {
+                if !process.counts_as_dead(peer) {
+                    self.dials.insert((reader, peer));
+                }
+            }
+            Notice::Linked(peer) => _ = process.takes(peer),
+            notice => {
+                if let Notice::Died(peer) = notice {
+                    process.told_dead.insert(peer);
+                }
+                process.hub.notice(notice, None);
+            }
+        }
+    }
+
+    /// The links that the head has made for each two incarnations.
+    fn links_made(&self) -> BTreeMap<[Peer; 2], usize> {
+        let mut made = BTreeMap::new();
+        for (reader, process) in &self.processes {
+            for notice in &process.inbox.0.lock().0 {
+                // Both sides get an end of a pair, and one side dials.
+                let (other, share) = match notice {
+                    Notice::Dial { peer, .. } => (*peer, 2),
+                    Notice::Linked(peer) => (*peer, 1),
+                    _ => continue,
+                };
+                let mut both = [*reader, other];
+                both.sort();
+                *made.entry(both).or_insert(0) += share;
+            }
+        }
+        made
+    }
+
+    /// The first property that does not hold.
+    fn violation(&self) -> Option<String> {
+        let twice = self.links_made().into_iter().find(|(_, shares)| *shares > 2);
+        let twice = twice.map(|([one, other], _)| format!("one link: {one} and {other} get two"));
+        let alive = self.processes.iter().find_map(|(peer, process)| {
+            let alive = process
+                .told_dead
+                .iter()
+                .find(|dead| !process.counts_as_dead(**dead))?;
+            Some(format!(
+                "dead stay dead: {peer} was told that {alive} is dead, and expects it"
+            ))
+        });
+        let broken = self.broken.clone().or(twice).or(alive);
+        broken.or_else(|| self.at_rest().then(|| self.violation_at_rest())?)
+    }
+
+    /// Whether the members have read all, and the head has answered them.
+    fn at_rest(&self) -> bool {
+        let rests = |member: &Peer| {
+            let process = &self.processes[member];
+            process.inbox.unread().is_empty() && process.questions.lock().is_empty()
+        };
+        self.members.iter().all(rests) && !self.dials.iter().any(|(from, _)| self.members.contains(from))
+    }
+
+    fn violation_at_rest(&self) -> Option<String> {
+        self.members.iter().find_map(|member| {
+            let process = &self.processes[member];
+            let known: BTreeSet<Peer> = process.hub.peers().into_iter().collect();
+            let others = self.members.iter().filter(|other| *other != member);
+            let expected: BTreeSet<Peer> = others.copied().chain([peer(1, 1)]).collect();
+            if known != expected {
+                return Some(format!(
+                    "same members: {member} knows {known:?}, not {expected:?}"
+                ));
+            }
+            let asked = process.sent_to.intersection(&self.members);
+            let unlinked =
+                |other: &&Peer| !process.has_link(**other) || !self.processes[*other].has_link(*member);
+            let waits = asked.into_iter().find(unlinked)?;
+            Some(format!("answered: {member} waits for a link to {waits}"))
+        })
+    }
+
+    /// All that decides what can happen from here.
+    fn fingerprint(&self) -> String {
+        let processes = self.processes.iter().map(|(peer, process)| {
+            let dead: Vec<bool> = self
+                .processes
+                .keys()
+                .map(|it| process.counts_as_dead(*it))
+                .collect();
+            let expected = process.hub.peers();
+            let questions = process.questions.lock().clone();
+            let MemberProcess {
+                sent_to,
+                told_dead,
+                links,
+                ..
+            } = process;
+            format!(
+                "{peer} {:?} {questions:?} {sent_to:?} {told_dead:?} {links:?} {dead:?} {expected:?}",
+                process.inbox.unread()
+            )
+        });
+        let processes: Vec<String> = processes.collect();
+        format!(
+            "{processes:?} {:?} {:?} {:?}",
+            self.members,
+            self.dials,
+            self.links_made()
+        )
+    }
+}
+
+/// Explores all histories. Returns the number of states, or the shortest history that breaks a property.
+fn explore(scenario: MemberScenario) -> Result<usize, String> {
+    let mut seen = HashSet::from([MemberWorld::new(scenario).fingerprint()]);
+    let mut histories = VecDeque::from([Vec::new()]);
+    while let Some(history) = histories.pop_front() {
+        for action in MemberWorld::after(scenario, &history).actions() {
+            let longer = [&history[..], &[action]].concat();
+            let world = MemberWorld::after(scenario, &longer);
+            if let Some(violation) = world.violation() {
+                return Err(format!("{violation}, after {longer:?}"));
+            }
+            if seen.insert(world.fingerprint()) {
+                histories.push_back(longer);
+            }
+        }
+    }
+    Ok(seen.len())
+}
+
+/// A few thousand states of each; with `MEMBER_LETTERS=1`, two processes with two lives each, and as many letters: 180 000 states.
+#[test]
+fn m2_m10_members_agree_and_no_two_have_two_links() {
+    let letters = std::env::var("MEMBER_LETTERS")
+        .ok()
+        .and_then(|it| it.parse().ok());
+    let few: [(&'static [usize], usize); 3] = [(&[1, 1], 2), (&[2, 1], 1), (&[1, 1, 1], 0)];
+    let chosen = letters.map_or(few.to_vec(), |letters| vec![(&[2, 2][..], letters)]);
+    for (lives, letters) in chosen {
+        for dials in [true, false] {
+            let mutant = MemberMutant::None;
+            let scenario = MemberScenario {
+                lives,
+                letters,
+                dials,
+                mutant,
+            };
+            let states = explore(scenario).unwrap();
+            println!("lives {lives:?}, letters {letters}, dials {dials}: {states} states");
+        }
+    }
+}
+
+#[test]
+fn m2_m10_every_mutant_breaks_its_property() {
+    for (mutant, property) in [
+        (MemberMutant::LinksTwice, "one link"),
+        (MemberMutant::BuriesSilently, "same members"),
+        (MemberMutant::LeavesWaiting, "same members"),
+        (MemberMutant::LinksNever, "answered"),
+        (MemberMutant::Resurrects, "dead stay dead"),
+    ] {
+        let scenario = MemberScenario {
+            lives: &[2, 1],
+            letters: 2,
+            dials: true,
+            mutant,
+        };
+        let found = explore(scenario).unwrap_err();
+        println!("{mutant:?}: {found}");
+        assert!(found.starts_with(property), "{mutant:?}: {found}");
+    }
+}
