@@ -229,7 +229,7 @@ impl Hub {
     }
 
     /// A peer cannot be reached, so it counts as dead for this process.
-    #[cfg(feature = "hosts")]
+    #[cfg(any(test, feature = "hosts"))]
     pub(crate) fn unreachable(&self, peer: Peer, why: String) {
         self.close_link(peer, LinkEnd::NoLink(why));
     }
@@ -262,7 +262,7 @@ impl Hub {
     }
 
     /// Whether a peer has died.
-    #[cfg(feature = "hosts")]
+    #[cfg(any(test, feature = "hosts"))]
     pub(crate) fn is_buried(&self, peer: Peer) -> bool {
         matches!(self.table.lock().find(peer), PeerStatus::Dead)
     }

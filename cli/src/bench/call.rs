@@ -19,7 +19,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use selvedge::Worker;
+use selvedge::MemberState;
 use selvedge::prelude::*;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -37,12 +37,6 @@ const PAUSE: Duration = Duration::from_millis(1);
 #[remote]
 fn serves_blocking(path: &str, bytes: u64) -> Result<()> {
     serve(UnixStream::connect(path)?, bytes)
-}
-
-/// The process that runs this function.
-#[remote]
-fn process() -> u32 {
-    std::process::id()
 }
 
 #[derive(Serialize, Deserialize)]
@@ -135,18 +129,14 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
     let alone = Runtime::new();
     let only = alone.worker("many")?;
     let folder = Folder::new()?;
-    let process_of = |worker: &Worker| anyhow::Ok(runtime.call(process::remote().on(worker)).wait()?);
-    let mut answering = vec![sleepy.call(process::remote().on(&sleeper)).wait()?];
     // A server occupies its worker.
-    let mut serve = |name: &str, bytes| -> anyhow::Result<Blocking<UnixStream>> {
+    let serve = |name: &str, bytes| -> anyhow::Result<Blocking<UnixStream>> {
         let server = runtime.worker(name)?;
-        answering.push(process_of(&server)?);
         let start = |path: &str| Ok(runtime.cast(serves_blocking::remote(path, bytes).on(&server))?);
         Ok(Blocking::new(folder.server(name, start)?, bytes, server))
     };
     let mut small = serve("small", 8)?;
     let server = runtime.worker("tokio")?;
-    let tokio_server = process_of(&server)?;
     let accepted = folder.server("tokio", |path| {
         Ok(runtime.cast(serves_tokio::remote(path).on(&server))?)
     })?;
@@ -215,13 +205,11 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         let row = row(args, mode, 8, found, Some(("socket", limit)))?;
         report.row(&row.placed(Placement::Process, wait))?;
     }
-    let mut large = serve("large", Calls::large_bytes(args))?;
-    answering.push(tokio_server);
+    let answering = [&runtime, &sleepy].map(workers_of).concat();
     for (suffix, cores) in [("two_cores", Cores::Two), ("one_core", Cores::One)] {
         // A machine of one core has no rows for two.
-        let Ok(fixed) = Fixed::new(cores, &answering) else {
-            continue;
-        };
+        let Ok(pair) = cores.pair() else { continue };
+        let fixed = Fixed::new(pair, &answering)?;
         let [ours, tokio, limit] = fixed.in_turns(
             budget,
             [&mut || parked_calls.one(), &mut ask_tokio, &mut || small.ask()],
@@ -238,5 +226,14 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         }
     }
     calls.report_many(&in_flight, report)?;
-    calls.large(&mut large, report)
+    calls.large(&mut serve("large", Calls::large_bytes(args))?, report)
+}
+
+/// The pids of the workers of a runtime that run.
+fn workers_of(runtime: &Runtime) -> Vec<u32> {
+    let living = runtime
+        .members()
+        .into_iter()
+        .filter(|it| it.state == MemberState::Lives);
+    living.filter_map(|it| it.pid).collect()
 }

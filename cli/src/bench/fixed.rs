@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::limits::cores::{Cores, allowed, place};
+use super::limits::cores::{Pair, allowed, place};
 use super::measure::{REPEATS, Summary, measure};
 
 /// Asks another process and waits for its answer.
@@ -18,9 +18,8 @@ impl<'a> Fixed<'a> {
     /// Has this process run on the first core of the pair, and the processes `answering` on the second.
     ///
     /// # Errors
-    /// Two cores are required, but this process may use only one; or a process has ended.
-    pub(super) fn new(cores: Cores, answering: &'a [u32]) -> anyhow::Result<Self> {
-        let (asks, answers) = cores.pair()?;
+    /// A process has ended.
+    pub(super) fn new((asks, answers): Pair, answering: &'a [u32]) -> anyhow::Result<Self> {
         let fixed = Fixed {
             answering,
             before: allowed()?,

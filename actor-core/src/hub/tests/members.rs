@@ -15,7 +15,6 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use super::*;
 use crate::hub::PeerStatus;
 use crate::hub::broker::{Broker, JoinsAs};
-use crate::hub::link_end::LinkEnd;
 use crate::hub::mutant::MemberMutant;
 use crate::hub::post::{Post, PostError};
 use crate::topology::{Names, Station};
@@ -91,11 +90,7 @@ struct MemberProcess {
 
 impl MemberProcess {
     fn has_link(&self, peer: Peer) -> bool {
-        self.links.contains(&peer) && !self.counts_as_dead(peer)
-    }
-
-    fn counts_as_dead(&self, peer: Peer) -> bool {
-        matches!(self.hub.table.lock().find(peer), PeerStatus::Dead)
+        self.links.contains(&peer) && !self.hub.is_buried(peer)
     }
 
     /// Takes one side of a link, unless the peer is dead as far as this process knows.
@@ -137,19 +132,32 @@ impl MemberWorld {
         world
     }
 
+    /// The lives that a process has had.
+    fn lives(&self, number: u32) -> usize {
+        let lives = self
+            .processes
+            .keys()
+            .filter(|peer| peer.process.number() == number);
+        lives.count()
+    }
+
+    /// The life of a process that is a member.
+    fn member(&self, number: u32) -> Option<Peer> {
+        let mut members = self.members.iter().copied();
+        members.find(|peer| peer.process.number() == number)
+    }
+
     fn actions(&self) -> Vec<MemberAction> {
         let mut actions = Vec::new();
         for (number, lives_max) in (2..).zip(self.scenario.lives) {
-            let lives = self
-                .processes
-                .keys()
-                .filter(|peer| peer.process.number() == number);
-            match self.members.iter().any(|peer| peer.process.number() == number) {
-                true => actions.push(MemberAction::Bury(number)),
-                false if lives.count() < *lives_max => actions.push(MemberAction::Join(number)),
-                false => {}
+            match self.member(number) {
+                Some(_) => actions.push(MemberAction::Bury(number)),
+                None if self.lives(number) < *lives_max => actions.push(MemberAction::Join(number)),
+                None => {}
             }
         }
+        let sent = self.processes.values().map(|process| process.sent_to.len());
+        let may_send = sent.sum::<usize>() < self.scenario.letters;
         for (peer, process) in &self.processes {
             if !process.inbox.unread().is_empty() {
                 actions.push(MemberAction::Read(*peer));
@@ -157,13 +165,8 @@ impl MemberWorld {
             if !process.questions.lock().is_empty() {
                 actions.push(MemberAction::Decide(*peer));
             }
-            let sent = self.processes.values().map(|process| process.sent_to.len());
             let others = self.processes.keys().filter(|other| *other != peer);
-            let others = others.take(match sent.sum::<usize>() < self.scenario.letters {
-                true => usize::MAX,
-                false => 0,
-            });
-            let new = others.filter(|other| !process.sent_to.contains(other));
+            let new = others.filter(|other| may_send && !process.sent_to.contains(other));
             actions.extend(new.map(|other| MemberAction::Send(*peer, *other)));
         }
         for (from, to) in &self.dials {
@@ -179,8 +182,7 @@ impl MemberWorld {
         match action {
             MemberAction::Join(number) => self.join(number),
             MemberAction::Bury(number) => {
-                let member = self.members.iter().find(|peer| peer.process.number() == number);
-                let member = *member.unwrap();
+                let member = self.member(number).unwrap();
                 self.members.remove(&member);
                 self.broker.bury(member);
             }
@@ -203,26 +205,20 @@ impl MemberWorld {
                 let dialler = self.processes.get_mut(&from).unwrap();
                 match takes {
                     true => _ = dialler.takes(to),
-                    false => dialler
-                        .hub
-                        .close_link(to, LinkEnd::NoLink("it refuses".to_owned())),
+                    false => dialler.hub.unreachable(to, "it refuses".to_owned()),
                 }
             }
             MemberAction::Fail(from, to) => {
                 self.dials.remove(&(from, to));
                 let why = "nobody listens there".to_owned();
                 self.broker.not_linked(from, to, why.clone());
-                self.processes[&from].hub.close_link(to, LinkEnd::NoLink(why));
+                self.processes[&from].hub.unreachable(to, why);
             }
         }
     }
 
     fn join(&mut self, number: u32) {
-        let lives = self
-            .processes
-            .keys()
-            .filter(|peer| peer.process.number() == number);
-        let me = peer(number, lives.count() as u32 + 1);
+        let me = peer(number, self.lives(number) as u32 + 1);
         let questions = Arc::<Mutex<VecDeque<Peer>>>::default();
         let asked = Arc::clone(&questions);
         let ask = move |about| asked.lock().push_back(about);
@@ -249,7 +245,7 @@ impl MemberWorld {
         let process = self.processes.get_mut(&reader).unwrap();
         match process.inbox.next().unwrap() {
             Notice::Dial { peer, .. } => {
-                if !process.counts_as_dead(peer) {
+                if !process.hub.is_buried(peer) {
                     self.dials.insert((reader, peer));
                 }
             }
@@ -290,7 +286,7 @@ impl MemberWorld {
             let alive = process
                 .told_dead
                 .iter()
-                .find(|dead| !process.counts_as_dead(**dead))?;
+                .find(|dead| !process.hub.is_buried(**dead))?;
             Some(format!(
                 "dead stay dead: {peer} was told that {alive} is dead, and expects it"
             ))
@@ -333,7 +329,7 @@ impl MemberWorld {
             let dead: Vec<bool> = self
                 .processes
                 .keys()
-                .map(|it| process.counts_as_dead(*it))
+                .map(|it| process.hub.is_buried(*it))
                 .collect();
             let expected = process.hub.peers();
             let questions = process.questions.lock().clone();
@@ -360,17 +356,18 @@ impl MemberWorld {
 
 /// Explores all histories. Returns the number of states, or the shortest history that breaks a property.
 fn explore(scenario: MemberScenario) -> Result<usize, String> {
-    let mut seen = HashSet::from([MemberWorld::new(scenario).fingerprint()]);
-    let mut histories = VecDeque::from([Vec::new()]);
-    while let Some(history) = histories.pop_front() {
-        for action in MemberWorld::after(scenario, &history).actions() {
+    let start = MemberWorld::new(scenario);
+    let mut seen = HashSet::from([start.fingerprint()]);
+    let mut histories = VecDeque::from([(Vec::new(), start.actions())]);
+    while let Some((history, actions)) = histories.pop_front() {
+        for action in actions {
             let longer = [&history[..], &[action]].concat();
             let world = MemberWorld::after(scenario, &longer);
             if let Some(violation) = world.violation() {
                 return Err(format!("{violation}, after {longer:?}"));
             }
             if seen.insert(world.fingerprint()) {
-                histories.push_back(longer);
+                histories.push_back((longer, world.actions()));
             }
         }
     }
