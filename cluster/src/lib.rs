@@ -1,4 +1,4 @@
-//! Frames, handshakes, sessions and membership: the speech of processes.
+//! Frames, handshakes and sessions: the speech of processes.
 //!
 //! Everything in this crate is a state machine over plain values, but for `net` and
 //! [`CookieSource`](handshake::CookieSource), which reads the cookie from where the user has put it. A state machine reads no
@@ -15,8 +15,6 @@
 //! - [`handshake`]: the proof, before anything else, that both sides know the cluster's cookie and run the same build (feature
 //!   `handshake`, which is on by default);
 //! - [`session`]: messages between two living incarnations, exactly once and in order, whatever the transport loses;
-//! - `membership`: who is a member, who is dead, and who dials whom, in a cluster with agents; no process of selvedge runs it (feature
-//!   `membership`, which is on by default);
 //! - [`manager`]: how workers are named, launched, heard and ended: machine files, command lines, announcements (feature
 //!   `managers`, which is on by default);
 //! - `net`: transports, and links over them (feature `net`, which is off by default; feature `tls` encrypts
@@ -62,9 +60,6 @@ pub mod manager;
 mod platform;
 
 pub mod session;
-
-#[cfg(feature = "membership")]
-pub mod membership;
 
 #[cfg(feature = "net")]
 pub mod net;

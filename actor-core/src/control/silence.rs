@@ -13,7 +13,20 @@ use crate::worker::record::WorkerRecord;
 
 /// The number of questions in a row that a silent worker leaves unanswered. A pause of the driver itself, of any length,
 /// looks like one.
-const QUESTIONS: u32 = 10;
+pub(crate) const QUESTIONS: u32 = 10;
+
+/// The questions in a row that one process has left unanswered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SilentQuestions(u32);
+
+impl SilentQuestions {
+    /// The next question is due. `was_heard`: the process has answered the last one, or need not. Returns whether the process
+    /// has been silent for the whole limit.
+    pub(crate) fn count(&mut self, was_heard: bool) -> bool {
+        self.0 = if was_heard { 0 } else { self.0 + 1 };
+        self.0 >= QUESTIONS
+    }
+}
 
 /// The signs of life of one process.
 pub(super) struct Silence {
@@ -35,16 +48,14 @@ impl Silence {
 
     /// Waits until the worker has been silent for `limit`.
     pub(super) async fn lasts(&self, limit: Duration, record: &WorkerRecord, link: &Link) {
-        let mut unanswered = 0;
-        while unanswered < QUESTIONS {
+        let mut unanswered = SilentQuestions::default();
+        loop {
             tokio::time::sleep(limit / QUESTIONS).await;
             // Relaxed: the flag stands alone.
             let heard = self.heard.swap(false, Ordering::Relaxed);
-            unanswered = if heard || link.is_occupied() || record.is_told_to_end() {
-                0
-            } else {
-                unanswered + 1
-            };
+            if unanswered.count(heard || link.is_occupied() || record.is_told_to_end()) {
+                return;
+            }
             // A worker that is gone answers nothing; its death is noticed in another way.
             let _ = link.tell(&ToWorker::Ping);
         }

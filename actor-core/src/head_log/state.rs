@@ -14,8 +14,6 @@ use super::record::{HeadRecord, MemberPart};
 pub(crate) struct HeadState {
     /// The last life of the head; 0 before the first one.
     pub(crate) head: Incarnation,
-    /// The number of changes of the membership.
-    pub(crate) epoch: u64,
     /// The number of the next process.
     pub(crate) next: u32,
     pub(crate) members: BTreeMap<ProcessId, LoggedMember>,
@@ -51,7 +49,6 @@ impl HeadState {
     pub(crate) fn new() -> Self {
         HeadState {
             head: Incarnation(0),
-            epoch: 0,
             next: ProcessId::HEAD.number() + 1,
             members: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -76,9 +73,7 @@ impl HeadState {
                     return Err(OutOfPlace::Life { was, begins });
                 }
                 self.head = begins;
-                let before = self.members.len();
                 self.members.retain(|_, member| member.part == MemberPart::Guest);
-                self.epoch += (before - self.members.len()) as u64;
             }
             HeadRecord::Joined { peer, part, name } => {
                 let number = peer.process.number();
@@ -91,13 +86,11 @@ impl HeadState {
                     host: None,
                 };
                 self.members.insert(peer.process, member);
-                self.epoch += 1;
             }
             HeadRecord::Located { peer, host } => self.member(peer)?.host = Some(host),
             HeadRecord::Died(peer) => {
                 self.member(peer)?;
                 self.members.remove(&peer.process);
-                self.epoch += 1;
             }
             HeadRecord::Name(NameChange::Named(object)) => {
                 self.names.insert(object.name.clone(), object);

@@ -37,10 +37,5 @@ pub(super) fn identity(role: Role, me: Option<Peer>, to: Option<Peer>, cookie: C
 
 /// The words with which `me` admits `you`.
 pub(super) fn welcome(me: Peer, you: Peer) -> Welcome {
-    Welcome {
-        you,
-        me,
-        epoch: 0,
-        members: Vec::new(),
-    }
+    Welcome { you, me }
 }

@@ -129,7 +129,10 @@ impl Broker {
         if let Some(head) = self.only_head {
             courier.tell(Notice::Job(head, None), None);
         }
-        if self.away.contains_key(&peer) {
+        let tells_survivors = self.away.contains_key(&peer);
+        #[cfg(test)]
+        let tells_survivors = tells_survivors && self.mutant != MemberMutant::ForgetsSurvivors;
+        if tells_survivors {
             courier.tell(self.survivors(), None);
         }
         let wanted = self.away.remove(&peer);
@@ -220,6 +223,12 @@ impl Broker {
             return;
         };
         if let Some(wanted) = self.away.get_mut(&about) {
+            #[cfg(test)]
+            match self.mutant {
+                MemberMutant::TakesAwayForDead => return asker.tell(Notice::Died(about), None),
+                MemberMutant::ForgetsWanted => return,
+                _ => {}
+            }
             wanted.insert(from);
             return;
         }

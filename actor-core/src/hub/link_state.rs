@@ -153,6 +153,12 @@ impl LinkState {
         true
     }
 
+    /// Notes a first connection, which carries nothing.
+    #[cfg(all(test, feature = "hosts"))]
+    pub(super) fn note_made(&mut self) {
+        self.connection = self.connection.max(1);
+    }
+
     /// The link can go on over another connection from now on.
     #[cfg(any(test, feature = "hosts"))]
     pub(super) fn set_resumable(&mut self) {

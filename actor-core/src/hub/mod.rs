@@ -209,9 +209,7 @@ impl Hub {
 
     /// Counts the processes of this host: those to which no connection over a network was made.
     fn count_processes(&self, table: &PeerTable) {
-        let links = table.links();
-        let near = links.iter().filter(|link| !link.is_resumable()).count();
-        self.lead.set_processes(near + 1);
+        self.lead.set_processes(table.near() + 1);
     }
 
     /// Asks the driver for the link of a peer to which the first letter waits.
@@ -229,7 +227,7 @@ impl Hub {
     }
 
     /// A peer cannot be reached, so it counts as dead for this process.
-    #[cfg(any(test, feature = "hosts"))]
+    #[cfg(feature = "hosts")]
     pub(crate) fn unreachable(&self, peer: Peer, why: String) {
         self.close_link(peer, LinkEnd::NoLink(why));
     }
@@ -262,7 +260,7 @@ impl Hub {
     }
 
     /// Whether a peer has died.
-    #[cfg(any(test, feature = "hosts"))]
+    #[cfg(feature = "hosts")]
     pub(crate) fn is_buried(&self, peer: Peer) -> bool {
         matches!(self.table.lock().find(peer), PeerStatus::Dead)
     }
@@ -276,7 +274,11 @@ impl Hub {
             return Ok(false);
         };
         link.set_resume(resume);
-        self.count_processes(&self.table.lock());
+        {
+            let mut table = self.table.lock();
+            table.note_far(peer);
+            self.count_processes(&table);
+        }
         match link.replace(connection) {
             Some((end, beyond)) => self.connect(&link, end, beyond),
             None => Ok(true),

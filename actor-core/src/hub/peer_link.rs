@@ -95,6 +95,12 @@ impl PeerLink {
         self.state.lock().connection() > 0
     }
 
+    /// Notes a first connection, which carries nothing.
+    #[cfg(all(test, feature = "hosts"))]
+    pub(super) fn note_made(&self) {
+        self.state.lock().note_made();
+    }
+
     /// Whether somebody has asked for a socket, and there was none yet.
     #[cfg(feature = "hosts")]
     pub(super) fn is_asked_for(&self) -> bool {

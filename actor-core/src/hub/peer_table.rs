@@ -18,9 +18,13 @@ pub(super) struct PeerTable {
     links: IdMap<Peer, Arc<PeerLink>>,
     /// The incarnations that have died. They are kept, so that no death is announced twice.
     dead: LastLives,
+    /// Of the processes with numbers below the first of these, the others live.
+    survivors: Option<(u32, IdSet<Peer>)>,
     /// The reasons of their deaths.
     #[cfg(test)]
     reasons: IdMap<Peer, LinkEnd>,
+    /// The peers with a link over a network.
+    far: IdSet<Peer>,
     /// The living processes that are jobs, and take no work.
     jobs: IdSet<ProcessId>,
     /// The cores of processes on other hosts, as they have said. A process that is started again has those that it had.
@@ -43,13 +47,24 @@ impl PeerTable {
             return PeerStatus::Linked(Arc::clone(link));
         }
         let has_successor = self
-            .links
-            .keys()
-            .any(|it| it.process == peer.process && it.incarnation > peer.incarnation);
-        match self.dead.has(peer) || has_successor {
+            .lives(peer.process)
+            .any(|(it, _)| it.incarnation > peer.incarnation);
+        match self.dead.has(peer) || has_successor || self.is_no_survivor(peer) {
             true => PeerStatus::Dead,
             false => PeerStatus::Unknown,
         }
+    }
+
+    /// Of the processes with numbers below this one, no others live than these. Returns those among the peers that do not.
+    pub(super) fn note_survivors(&mut self, below: u32, living: IdSet<Peer>) -> Vec<Peer> {
+        self.survivors = Some((below, living));
+        let peers = self.links.keys().copied();
+        peers.filter(|peer| self.is_no_survivor(*peer)).collect()
+    }
+
+    fn is_no_survivor(&self, peer: Peer) -> bool {
+        let survivors = self.survivors.as_ref();
+        survivors.is_some_and(|(below, living)| peer.process.number() < *below && !living.contains(&peer))
     }
 
     /// Notes that a process is a job. Its number is never given to another one.
@@ -86,8 +101,22 @@ impl PeerTable {
         self.links.insert(link.peer(), link);
     }
 
+    /// Notes that the link to a peer goes over a network.
+    #[cfg(any(test, feature = "hosts"))]
+    pub(super) fn note_far(&mut self, peer: Peer) {
+        if self.links.contains_key(&peer) {
+            self.far.insert(peer);
+        }
+    }
+
+    /// The number of peers to which no link over a network was made.
+    pub(super) fn near(&self) -> usize {
+        self.links.len() - self.far.len()
+    }
+
     /// Removes a peer for good. Returns its link, which is dropped outside the lock.
     pub(super) fn bury(&mut self, peer: Peer) -> Option<Arc<PeerLink>> {
+        self.far.remove(&peer);
         #[cfg(test)]
         if self.mutant == MemberMutant::Resurrects {
             return self.links.remove(&peer);
@@ -109,12 +138,15 @@ impl PeerTable {
 
     /// The links to incarnations of a process, in their order.
     pub(super) fn links_of(&self, process: ProcessId) -> SmallVec<[Arc<PeerLink>; 2]> {
+        self.lives(process).map(|(_, link)| Arc::clone(link)).collect()
+    }
+
+    fn lives(&self, process: ProcessId) -> impl Iterator<Item = (&Peer, &Arc<PeerLink>)> {
         let [first, last] = [0, u32::MAX].map(|number| Peer {
             process,
             incarnation: Incarnation(number),
         });
-        let links = self.links.between(first, last);
-        links.map(|(_, link)| Arc::clone(link)).collect()
+        self.links.between(first, last)
     }
 
     /// All links, in the order of the peers' numbers.

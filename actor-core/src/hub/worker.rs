@@ -59,7 +59,7 @@ impl Hub {
                 self.expect(peer);
                 self.close_link(peer, LinkEnd::Buried);
             }
-            Notice::Survivors { below, living } => self.bury_all_but(below, &living),
+            Notice::Survivors { below, living } => self.bury_all_but(below, living),
             Notice::Linked(peer) => self.linked(peer, end),
             Notice::NotLinked(peer, why) => self.close_link(peer, LinkEnd::NoLink(why)),
             // Whoever reads the notices dials, and tells the result by `adopt` or `NotLinked`.
@@ -68,10 +68,11 @@ impl Hub {
     }
 
     /// The processes with numbers below this one are dead, but for these.
-    fn bury_all_but(&self, below: u32, living: &[Peer]) {
-        let links = self.table.lock().links();
-        let peers = links.iter().map(|link| link.peer());
-        let dead = peers.filter(|peer| peer.process.number() < below && !living.contains(peer));
+    fn bury_all_but(&self, below: u32, living: Vec<Peer>) {
+        let dead = self
+            .table
+            .lock()
+            .note_survivors(below, living.into_iter().collect());
         for peer in dead {
             self.close_link(peer, LinkEnd::Buried);
         }

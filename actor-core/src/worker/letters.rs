@@ -37,7 +37,8 @@ const WAITING_BYTES_MAX: usize = 2 << 30;
 /// The bytes that a word in the queue takes beside its own.
 const WORD_BYTES: usize = 256;
 
-/// The streams of words. Signs of life have one of their own, so that none waits behind a long body.
+/// The streams of words. Signs of life have one of their own, so that none waits behind a long body. They are loose letters, which nobody
+/// acknowledges: another one follows.
 const ORDINARY: u64 = 0;
 const SIGNS_OF_LIFE: u64 = 1;
 
@@ -45,7 +46,11 @@ const SIGNS_OF_LIFE: u64 = 1;
 pub(crate) fn letter(is_sign_of_life: bool, head: &[u8], body: impl Into<Body>) -> Letter {
     Letter {
         service: WORDS,
-        class: Class::Ordered,
+        class: if is_sign_of_life {
+            Class::Loose
+        } else {
+            Class::Ordered
+        },
         stream: if is_sign_of_life { SIGNS_OF_LIFE } else { ORDINARY },
         head: Head::from_slice(head),
         body: body.into(),

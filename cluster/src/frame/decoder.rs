@@ -97,11 +97,6 @@ impl<P: PartMemory> Decoder<P> {
         }
     }
 
-    /// Changes the limits for the frames that begin from here on, after a handshake for example.
-    pub fn set_limits(&mut self, limits: FrameLimits) {
-        self.limits = limits;
-    }
-
     /// Takes bytes from `input` until a frame is complete or the input is empty; `None` if more bytes are needed.
     /// Call again while there is input: it may contain several frames.
     ///

@@ -83,10 +83,6 @@ pub struct Welcome {
     pub you: Peer,
     /// The name of the listener.
     pub me: Peer,
-    /// The number of changes of the membership so far.
-    pub epoch: u64,
-    /// The living members.
-    pub members: Vec<Peer>,
 }
 
 /// A message of the handshake.

@@ -16,15 +16,10 @@ fn identity(role: Role, nonce: u8) -> Identity {
 
 fn welcome() -> Welcome {
     let peer = Peer {
-        process: ProcessId::HEAD,
-        incarnation: Incarnation(1),
+        process: ProcessId::new(u32::MAX).unwrap(),
+        incarnation: Incarnation(u32::MAX),
     };
-    Welcome {
-        you: peer,
-        me: peer,
-        epoch: 3,
-        members: vec![peer],
-    }
+    Welcome { you: peer, me: peer }
 }
 
 fn write(step: Option<Step>) -> Vec<u8> {
@@ -176,6 +171,21 @@ fn more_than_4_kib_are_not_read_of_a_stranger() {
         listener.receive(NOW, &mut &proof[..]),
         Err(HandshakeError::TooMuch)
     );
+}
+
+/// HELLO-3: the longest hello leaves room for the second message, a proof or a welcome.
+#[test]
+fn the_longest_hello_is_no_obstacle() {
+    let named = |role, nonce, length| {
+        let mut identity = identity(role, nonce);
+        identity.hello.cluster = "x".repeat(length);
+        identity
+    };
+    let fits = |length: &usize| Handshake::dial(NOW, named(Role::Worker, 1, *length)).is_ok();
+    let longest = (3000..BYTES_MAX).take_while(fits).last().unwrap();
+    assert!(longest > 3800, "{longest}");
+    let (dialer, listener) = (named(Role::Worker, 1, longest), named(Role::Head, 2, longest));
+    assert_eq!(meet(dialer, listener), (None, None));
 }
 
 #[test]

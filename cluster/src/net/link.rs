@@ -41,7 +41,7 @@ impl Link {
     /// let mut listener = Listener::bind(&Tcp::loopback(), identity(Role::Worker)).await?;
     /// let to = PeerInfo { process: ProcessId::HEAD, connect_at: listener.connect_at().into() };
     /// let peer = Peer { process: ProcessId::HEAD, incarnation: Incarnation(1) };
-    /// let welcome = Welcome { you: peer, me: peer, epoch: 1, members: vec![peer] };
+    /// let welcome = Welcome { you: peer, me: peer };
     /// let (near, far) = tokio::join!(
     ///     async { dial(&Tcp::loopback(), &to, &identity(Role::Head)).await },
     ///     async { listener.next().await?.welcome(&welcome).await },

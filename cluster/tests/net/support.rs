@@ -65,12 +65,7 @@ pub(crate) fn welcome() -> Welcome {
         process: ProcessId::HEAD,
         incarnation: Incarnation(1),
     };
-    Welcome {
-        you: peer,
-        me: peer,
-        epoch: 3,
-        members: vec![peer],
-    }
+    Welcome { you: peer, me: peer }
 }
 
 pub(crate) async fn listener(transport: &dyn Transport) -> Listener {

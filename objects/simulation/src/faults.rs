@@ -28,7 +28,9 @@ pub struct Setting {
 impl Setting {
     /// The delays after which the copies of one frame arrive; none if it is lost.
     pub fn delays(&self, random: &mut Random) -> Vec<Duration> {
-        let copies = copies(self.loss_per_mille, self.duplication_per_mille, random);
+        let is_lost = random.happens(self.loss_per_mille);
+        let is_doubled = random.happens(self.duplication_per_mille);
+        let copies = if is_lost { 0 } else { 1 + u32::from(is_doubled) };
         let delay = |_| {
             // Most frames overtake few others; some are as late as copies that a router had lost and found.
             let spread = match self.reorders {
@@ -40,11 +42,4 @@ impl Setting {
         };
         (0..copies).map(delay).collect()
     }
-}
-
-/// The number of copies of one frame that arrive, if so many of a thousand are lost, and so many arrive twice.
-pub(crate) fn copies(loss_per_mille: u64, duplication_per_mille: u64, random: &mut Random) -> u32 {
-    let is_lost = random.happens(loss_per_mille);
-    let is_doubled = random.happens(duplication_per_mille);
-    if is_lost { 0 } else { 1 + u32::from(is_doubled) }
 }

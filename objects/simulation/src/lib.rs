@@ -8,8 +8,7 @@
 //! - [`world`]: the processes, their users, and the queue of events;
 //! - [`report`]: what a run has found;
 //! - [`frames`]: the number of frames that passing a reference takes, without faults;
-//! - [`jobs`]: remote channels, from which workers take jobs;
-//! - [`members`]: the head and the hosts of a large cluster.
+//! - [`jobs`]: remote channels, from which workers take jobs.
 
 pub mod faults;
 
@@ -28,5 +27,3 @@ pub mod report;
 pub mod frames;
 
 pub mod jobs;
-
-pub mod members;

@@ -1,11 +1,13 @@
 //! Tests of the hub: `pairs` has the hubs of several processes within one, `lead` a thread that reads links while it waits, `rings`
 //! links whose rings are full or watched, both with a `duo` of hubs, `resume` links over connections that are reset, `hostile` a peer
-//! written by hand over a `raw_end`, `members` all orders of joins, deaths and links, and `processes` real workers, whose hubs obey the
+//! written by hand over a `raw_end`, `members` all orders of joins, deaths and links, `at_scale` the members of a large cluster in virtual time, and `processes` real workers, whose hubs obey the
 //! orders of a test service.
 
+mod at_scale;
 mod duo;
 mod hostile;
 mod lead;
+#[cfg(feature = "hosts")]
 mod members;
 mod pairs;
 mod processes;

@@ -31,12 +31,7 @@ pub fn links_are_authenticated<T: Transport>(make: &impl Fn() -> T) {
             process,
             incarnation: Incarnation(1),
         };
-        let welcome = Welcome {
-            you: peer,
-            me: peer,
-            epoch: 1,
-            members: vec![peer],
-        };
+        let welcome = Welcome { you: peer, me: peer };
         let listen = async {
             let arrival = listener.next().await.unwrap();
             assert_eq!(arrival.hello().role, Role::Head);

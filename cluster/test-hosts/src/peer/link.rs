@@ -34,12 +34,7 @@ pub(crate) fn listen(address: IpAddr) -> anyhow::Result<()> {
             process: ProcessId::HEAD,
             incarnation: Incarnation(1),
         };
-        let welcome = Welcome {
-            you: peer,
-            me: peer,
-            epoch: 1,
-            members: vec![peer],
-        };
+        let welcome = Welcome { you: peer, me: peer };
         let link = listener.next().await?.welcome(&welcome).await?;
         // The listener stays, so that the table of sockets shows it.
         talk(link).await
