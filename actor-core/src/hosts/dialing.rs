@@ -180,12 +180,14 @@ pub(crate) fn dial_peer(
     };
     let dialling = Arc::clone(hub);
     let task = async move {
-        let dialled = dial_until(&place, 0, || !dialling.is_buried(peer)).await;
+        let dialled = dial_until(&place, 0, || dialling.needs_connection(peer)).await;
         let adopted = dialled.and_then(|connection| match connection {
             Some(connection) => place.adopted(&dialling, connection),
             None => Ok(false),
         });
-        if let Err(why) = adopted {
+        if let Err(why) = adopted
+            && dialling.needs_connection(peer)
+        {
             tell(why.clone());
             dialling.unreachable(peer, why);
         }

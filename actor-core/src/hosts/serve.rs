@@ -235,7 +235,6 @@ async fn hear_peer(arrival: Arrival, hub: &Hub, driver: Peer) {
     let is_welcome = |peer: &Peer| match hello.role {
         Role::Head => *peer == driver,
         Role::Worker | Role::Driver => peer.process != me.process && peer.process != driver.process,
-        Role::Agent => false,
     };
     let peer = hello.peer.filter(is_welcome).filter(|peer| !hub.is_buried(*peer));
     let (Some(peer), true) = (peer, hello.to == Some(me)) else {

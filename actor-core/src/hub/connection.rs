@@ -5,9 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_cluster::frame::Joiner;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::platform::peer_socket::PeerEnd;
+use crate::body::BodyMemory;
+use crate::platform::peer_socket::{PeerEnd, PeerSocket};
 
 /// A connection that was made, and the bytes that were read of it before.
 pub(crate) type Connection = (PeerEnd, Vec<u8>);
@@ -34,6 +36,29 @@ pub(crate) enum Resume {
     Dials(Arc<dyn Redial>),
     /// By waiting, because the peer dials.
     Waits,
+}
+
+/// The connections of a link: the present one, the next one, and the message that has begun on one and ends on the other.
+#[derive(Default)]
+pub(super) struct Connections {
+    /// The present socket.
+    pub(super) socket: Option<Arc<PeerSocket>>,
+    /// The connection that takes the place of the present one.
+    pub(super) next: Option<Connection>,
+    /// The long message that the last connection has left unfinished.
+    pub(super) joiner: Option<Joiner<BodyMemory>>,
+    /// The way to another connection, if the link outlives its own.
+    pub(super) resume: Option<Resume>,
+}
+
+/// The end of a connection whose link goes on.
+pub(super) struct BrokenLink {
+    pub(super) connection: u64,
+    /// The connections in a row that have broken before a frame arrived.
+    pub(super) breaks: u32,
+    pub(super) resume: Resume,
+    /// The connection that the peer has made already.
+    pub(super) next: Option<Connection>,
 }
 
 /// The time that a link may take to get a connection.

@@ -165,6 +165,11 @@ impl LinkState {
         self.is_resumable = true;
     }
 
+    /// Whether the link can go on over another connection.
+    pub(super) fn is_resumable(&self) -> bool {
+        self.is_resumable
+    }
+
     /// The connection has ended for this reason. Returns the connection's number if the link goes on, and waits for another
     /// one; the frames that were not written are sent again then, as far as they are not acknowledged.
     pub(super) fn disconnect(&mut self, why: &LinkEnd) -> Option<u64> {

@@ -45,6 +45,8 @@ mod turn_reader;
     expect(dead_code, reason = "only links between hosts go on over another connection")
 )]
 pub(crate) mod connection;
+#[cfg(any(test, feature = "hosts"))]
+mod far;
 mod resume;
 
 mod peer_table;
@@ -74,8 +76,6 @@ use selvedge_cluster::frame::Service;
 use selvedge_cluster::peer::Peer;
 use tokio::runtime::Handle;
 
-#[cfg(any(test, feature = "hosts"))]
-use connection::{Connection, Resume};
 use driver::DriverRole;
 use lead::Lead;
 use link_end::LinkEnd;
@@ -83,8 +83,6 @@ use link_task::LinkTask;
 use peer_link::PeerLink;
 use peer_stream::PeerStream;
 use peer_table::{PeerStatus, PeerTable};
-#[cfg(feature = "hosts")]
-use post::Letter;
 use post::{PostError, Receiver};
 use services::Services;
 pub(crate) use settings::LinkSettings;
@@ -226,63 +224,9 @@ impl Hub {
         Ok((source, Arc::new(socket)))
     }
 
-    /// A peer cannot be reached, so it counts as dead for this process.
-    #[cfg(feature = "hosts")]
-    pub(crate) fn unreachable(&self, peer: Peer, why: String) {
-        self.close_link(peer, LinkEnd::NoLink(why));
-    }
-
     /// Notes that a process, which may be this one, is a job: it takes no work.
     pub(crate) fn note_job(&self, job: Peer) {
         self.table.lock().note_job(job.process);
-    }
-
-    /// Expects a peer, to which this letter is the first. Returns `false` if something is known of the peer.
-    #[cfg(feature = "hosts")]
-    pub(crate) fn begin_with(&self, peer: Peer, letter: Letter) -> bool {
-        let link = Arc::new(PeerLink::new(self.me, peer, self.settings));
-        // Nobody else finds the link before the letter is in it.
-        if link.send(letter).is_err() {
-            return false;
-        }
-        let mut table = self.table.lock();
-        let is_new = matches!(table.find(peer), PeerStatus::Unknown);
-        if is_new {
-            table.insert(link);
-        }
-        is_new
-    }
-
-    /// Notes the cores that a process may use, before it joins.
-    #[cfg(feature = "hosts")]
-    pub(crate) fn note_cores(&self, peer: Peer, cores: u32) {
-        self.table.lock().note_cores(peer.process, cores);
-    }
-
-    /// Whether a peer has died.
-    #[cfg(feature = "hosts")]
-    pub(crate) fn is_buried(&self, peer: Peer) -> bool {
-        matches!(self.table.lock().find(peer), PeerStatus::Dead)
-    }
-
-    /// Puts a connection that was made over a network under the link to a peer, and notes how the link gets another one if
-    /// that breaks. A connection that the link has already is replaced: the peer has noticed its end, and this side has not
-    /// yet. Returns whether the connection is used: not if the peer is dead.
-    #[cfg(any(test, feature = "hosts"))]
-    pub(crate) fn adopt(&self, peer: Peer, connection: Connection, resume: Resume) -> io::Result<bool> {
-        let PeerStatus::Linked(link) = self.expect(peer) else {
-            return Ok(false);
-        };
-        link.set_resume(resume);
-        {
-            let mut table = self.table.lock();
-            table.note_far(peer);
-            self.count_processes(&table);
-        }
-        match link.replace(connection) {
-            Some((end, beyond)) => self.connect(&link, end, beyond),
-            None => Ok(true),
-        }
     }
 
     /// Begins to read a link, and starts its task.

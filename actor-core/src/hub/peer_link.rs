@@ -1,6 +1,6 @@
 //! The link to one peer: its state under a lock, and the socket, to which whoever has an event writes.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -8,6 +8,8 @@ use selvedge_cluster::frame::{Joiner, Service};
 use selvedge_cluster::peer::Peer;
 use tokio::sync::Notify;
 
+use super::connection::{BrokenLink, Connections};
+#[cfg(any(test, feature = "hosts"))]
 use super::connection::{Connection, Resume};
 use super::link_end::LinkEnd;
 use super::link_state::{Arrived, Fates, LinkState};
@@ -32,31 +34,11 @@ pub(super) struct PeerLink {
     state: Mutex<LinkState>,
     /// Taken after the lock of the state, or alone; changes while the state is locked.
     connections: Mutex<Connections>,
-    /// The way to another connection, if the link outlives its own.
-    resume: OnceLock<Resume>,
+    /// Whether the peer's number is lower than this process's.
+    #[cfg(any(test, feature = "hosts"))]
+    is_to_lower: bool,
     /// Wakes the link's task.
     wake: Notify,
-}
-
-/// The connections of a link: the present one, the next one, and the message that has begun on one and ends on the other.
-#[derive(Default)]
-struct Connections {
-    /// The present socket.
-    socket: Option<Arc<PeerSocket>>,
-    /// The connection that takes the place of the present one.
-    next: Option<Connection>,
-    /// The long message that the last connection has left unfinished.
-    joiner: Option<Joiner<BodyMemory>>,
-}
-
-/// The end of a connection whose link goes on.
-pub(super) struct BrokenLink {
-    pub(super) connection: u64,
-    /// The connections in a row that have broken before a frame arrived.
-    pub(super) breaks: u32,
-    pub(super) resume: Resume,
-    /// The connection that the peer has made already.
-    pub(super) next: Option<Connection>,
 }
 
 /// The events that the link's task waits for, beside bytes.
@@ -76,7 +58,8 @@ impl PeerLink {
             epoch: Instant::now(),
             state: Mutex::new(LinkState::new(local, peer, settings)),
             connections: Mutex::default(),
-            resume: OnceLock::new(),
+            #[cfg(any(test, feature = "hosts"))]
+            is_to_lower: peer < local,
             wake: Notify::new(),
         }
     }
@@ -133,17 +116,28 @@ impl PeerLink {
         true
     }
 
-    /// Sets the way to another connection. From now on the link outlives its own.
+    /// A connection was made. Notes the way to another one: from now on the link outlives its connection. If both sides have dialled,
+    /// the dial of the process with the higher number counts. Returns whether this one does.
     #[cfg(any(test, feature = "hosts"))]
-    pub(super) fn set_resume(&self, resume: Resume) {
-        // The way to a peer stays as it is.
-        let _ = self.resume.set(resume);
-        self.state.lock().set_resumable();
+    pub(super) fn made(&self, resume: Resume) -> bool {
+        let mut state = self.state.lock();
+        let mut connections = self.connections.lock();
+        let is_ours = |resume: &Resume| matches!(resume, Resume::Dials(_));
+        let counts = match &connections.resume {
+            Some(before) if is_ours(before) == is_ours(&resume) => return true,
+            Some(_) => is_ours(&resume) == self.is_to_lower,
+            None => true,
+        };
+        if counts {
+            connections.resume = Some(resume);
+            state.set_resumable();
+        }
+        counts
     }
 
     /// Whether the link outlives its connection.
     pub(super) fn is_resumable(&self) -> bool {
-        self.resume.get().is_some()
+        self.state.lock().is_resumable()
     }
 
     /// The peer has made another connection. If the link has one that has not ended yet, that one ends now, and the new one
@@ -151,7 +145,7 @@ impl PeerLink {
     #[cfg(any(test, feature = "hosts"))]
     pub(super) fn replace(&self, next: Connection) -> Option<Connection> {
         let mut state = self.state.lock();
-        if !state.is_linked() || self.resume.get().is_none() {
+        if !state.is_linked() || !state.is_resumable() {
             return Some(next);
         }
         let older = self.connections.lock().next.replace(next);
@@ -167,12 +161,12 @@ impl PeerLink {
     /// The connection has ended for this reason. Returns how the link goes on; `None` if it ends too.
     pub(super) fn disconnect(&self, why: &LinkEnd) -> Option<BrokenLink> {
         let mut state = self.state.lock();
-        let resume = self.resume.get()?;
         let connection = state.disconnect(why)?;
         let breaks = state.breaks();
-        let (socket, next) = {
+        let (socket, next, resume) = {
             let mut connections = self.connections.lock();
-            (connections.socket.take(), connections.next.take())
+            let resume = connections.resume.clone();
+            (connections.socket.take(), connections.next.take(), resume)
         };
         drop(state);
         if let Some(socket) = socket {
@@ -182,7 +176,7 @@ impl PeerLink {
         Some(BrokenLink {
             connection,
             breaks,
-            resume: resume.clone(),
+            resume: resume?,
             next,
         })
     }

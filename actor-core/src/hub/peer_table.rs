@@ -64,7 +64,10 @@ impl PeerTable {
 
     fn is_no_survivor(&self, peer: Peer) -> bool {
         let survivors = self.survivors.as_ref();
-        survivors.is_some_and(|(below, living)| peer.process.number() < *below && !living.contains(&peer))
+        // The next life of the head is no process of an earlier one.
+        survivors.is_some_and(|(below, living)| {
+            peer.process != ProcessId::HEAD && peer.process.number() < *below && !living.contains(&peer)
+        })
     }
 
     /// Notes that a process is a job. Its number is never given to another one.

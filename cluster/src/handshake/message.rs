@@ -10,8 +10,6 @@ use crate::peer::Peer;
 pub enum Role {
     /// The process that decides who is a member.
     Head,
-    /// The process that holds the store and the workers of a host.
-    Agent,
     /// A process that runs functions and actors.
     Worker,
     /// A job that has joined.

@@ -54,8 +54,8 @@ struct MemberScenario {
     letters: usize,
     /// Whether workers dial each other, as those of other hosts do, instead of taking ends of pairs.
     dials: bool,
-    /// Whether the head may begin another life.
-    restarts: bool,
+    /// The number of times that the head may begin another life.
+    restarts: u32,
     mutant: MemberMutant,
 }
 
@@ -91,6 +91,8 @@ struct MemberProcess {
     inbox: Arc<NoticeInbox>,
     /// The links that it has asked the head for, in its order.
     questions: Arc<Mutex<VecDeque<Peer>>>,
+    /// The head, in the life that it has last heard of.
+    head: Peer,
     sent_to: BTreeSet<Peer>,
     told_dead: BTreeSet<Peer>,
     /// The peers to which it has had a link.
@@ -119,7 +121,7 @@ impl MemberScenario {
         lives: &[1, 1],
         letters: 2,
         dials: true,
-        restarts: false,
+        restarts: 0,
         mutant: MemberMutant::None,
     };
 
@@ -151,7 +153,7 @@ impl MemberWorld {
         let mut broker = Broker::default();
         broker.mutant = scenario.mutant;
         let head = peer(1, 1);
-        if scenario.restarts {
+        if scenario.restarts > 0 {
             broker.begin(head, 2, Vec::new());
         }
         MemberWorld {
@@ -219,7 +221,8 @@ impl MemberWorld {
                 actions.push(MemberAction::Fail(*from, *to));
             }
         }
-        if self.scenario.restarts && self.head == peer(1, 1) && !self.members.is_empty() {
+        let has_members = !self.members.is_empty() || !self.away.is_empty();
+        if self.head.incarnation.0 <= self.scenario.restarts && has_members {
             actions.push(MemberAction::Restart);
         }
         for peer in &self.away {
@@ -266,8 +269,8 @@ impl MemberWorld {
             }
             MemberAction::Restart => {
                 self.first = self.processes.keys().next_back().unwrap().process.number() + 1;
-                self.head = peer(1, 2);
-                self.away = std::mem::take(&mut self.members);
+                self.head = peer(1, self.head.incarnation.0 + 1);
+                self.away.append(&mut self.members);
                 self.broker = Broker::default();
                 self.broker.mutant = self.scenario.mutant;
                 self.broker
@@ -285,7 +288,8 @@ impl MemberWorld {
     fn come_back(&mut self, member: Peer) {
         self.away.remove(&member);
         let process = self.processes.get_mut(&member).unwrap();
-        process.hub.unreachable(peer(1, 1), "it has ended".to_owned());
+        process.hub.unreachable(process.head, "it has ended".to_owned());
+        process.head = self.head;
         assert!(process.hub.begin_with(self.head, letter(1, "")));
         process.inbox = Arc::default();
         process.questions.lock().clear();
@@ -309,6 +313,7 @@ impl MemberWorld {
             hub: Hub::of_worker(me, self.head, LinkSettings::default(), ask),
             inbox: Arc::default(),
             questions,
+            head: self.head,
             sent_to: BTreeSet::new(),
             told_dead: BTreeSet::new(),
             links: BTreeSet::new(),
@@ -412,7 +417,7 @@ impl MemberWorld {
             let known: BTreeSet<Peer> = process.hub.peers().into_iter().collect();
             let others = self.members.iter().filter(|other| *other != member);
             // A head with a log takes no work, and is no peer.
-            let head = (!self.scenario.restarts).then_some(self.head);
+            let head = (self.scenario.restarts == 0).then_some(self.head);
             let expected: BTreeSet<Peer> = others.copied().chain(head).collect();
             if known != expected {
                 return Some(format!(
@@ -504,16 +509,16 @@ fn m2_m10_members_agree_and_no_two_have_two_links() {
 
 #[test]
 fn rft_07_members_agree_when_the_head_has_begun_another_life() {
-    let three = std::env::var_os("MEMBER_LETTERS").map(|_| (&[1, 1, 1][..], 0));
-    for (lives, letters) in [(&[1, 1][..], 1)].into_iter().chain(three) {
+    let more = std::env::var_os("MEMBER_LETTERS").map(|_| (&[1, 1][..], 0, 2));
+    for (lives, letters, restarts) in [(&[1][..], 0, 3), (&[1, 1], 1, 1)].into_iter().chain(more) {
         let scenario = MemberScenario {
             lives,
             letters,
-            restarts: true,
+            restarts,
             ..MemberScenario::PAIR
         };
         let states = explore(scenario).unwrap();
-        println!("lives {lives:?}, letters {letters}, restarts: {states} states");
+        println!("lives {lives:?}, letters {letters}, restarts {restarts}: {states} states");
     }
 }
 
@@ -521,7 +526,7 @@ fn rft_07_members_agree_when_the_head_has_begun_another_life() {
 fn m2_m10_every_mutant_breaks_its_property() {
     let head_lives = MemberScenario {
         letters: 1,
-        restarts: true,
+        restarts: 1,
         ..MemberScenario::PAIR
     };
     let processes_live_twice = MemberScenario {

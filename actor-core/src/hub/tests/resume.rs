@@ -300,3 +300,62 @@ fn a_link_that_the_system_watches_no_more_goes_on_over_another_connection() {
     }
     assert!(hosts.dialled.load(Ordering::Acquire) > 1);
 }
+
+/// A hub that takes connections at a place.
+fn listening(me: Peer, other: Peer) -> (Arc<Hub>, Reactor, mpsc::Receiver<Seen>, TestPlace) {
+    let reactor = Reactor::start();
+    let hub = Hub::of_worker(me, peer(1, 1), LinkSettings::default(), |_| {});
+    hub.set_reactor(reactor.handle.clone());
+    let seen = Recorder::register(&hub);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = TestPlace(listener.local_addr().unwrap());
+    let taking = Arc::downgrade(&hub);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Some(hub) = taking.upgrade() else { return };
+            let stream = stream.unwrap();
+            stream.set_nonblocking(true).unwrap();
+            let connection = (PeerEnd::of_socket(stream), Vec::new());
+            hub.adopt(other, connection, Resume::Waits).unwrap();
+        }
+    });
+    (hub, reactor, seen, place)
+}
+
+#[test]
+fn two_sides_that_dial_each_other_at_once_end_with_one_connection() {
+    for round in 0..100 {
+        let (one, two) = (peer(2, 1), peer(3, 1));
+        let (hub_one, _reactor_one, seen_one, place_one) = listening(one, two);
+        let (hub_two, _reactor_two, seen_two, place_two) = listening(two, one);
+        let first = place_two.connect().unwrap();
+        let second = place_one.connect().unwrap();
+        let ends = [place_one.0, place_two.0];
+        hub_one
+            .adopt(two, first, Resume::Dials(Arc::new(place_two)))
+            .unwrap();
+        hub_two
+            .adopt(one, second, Resume::Dials(Arc::new(place_one)))
+            .unwrap();
+        for count in 0..20 {
+            hub_one.send(two, letter(count, "")).unwrap();
+            hub_two.send(one, letter(count, "")).unwrap();
+            for seen in [&seen_one, &seen_two] {
+                match next(seen) {
+                    Seen::Letter(_, found) => {
+                        assert_eq!(found.stream, letter(count, "").stream, "round {round}")
+                    }
+                    Seen::Died(peer, _) => panic!(
+                        "round {round}: {peer} has died: {:?} {:?}",
+                        hub_one.end_of(peer),
+                        hub_two.end_of(peer)
+                    ),
+                }
+            }
+        }
+        hub_one.close();
+        hub_two.close();
+        drop((hub_one, hub_two));
+        ends.into_iter().for_each(|end| drop(TcpStream::connect(end)));
+    }
+}
