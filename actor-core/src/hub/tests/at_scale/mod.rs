@@ -120,6 +120,21 @@ fn a_limit_that_is_shorter_than_the_pauses_buries_the_living_and_the_run_says_so
 }
 
 #[test]
+fn answers_that_come_too_late_are_wrong_burials_and_the_run_says_so() {
+    let lossy = ScaleSetting {
+        loss_per_mille: 850,
+        kills: 0,
+        freezes: 0,
+        pauses: 0,
+        cut_percent: 0,
+        ..SMALL
+    };
+    let report = run(lossy, 1);
+    let is_wrong_burial = |broken: &String| broken.ends_with("could be heard, and was buried");
+    assert!(report.broken.iter().any(is_wrong_burial), "{report}");
+}
+
+#[test]
 fn a_driver_that_tells_nobody_of_deaths_is_found() {
     let report = ScaleWorld::new(SMALL, 1)
         .with_mutant(MemberMutant::BuriesSilently)

@@ -91,18 +91,16 @@ impl ScaleWorld {
         );
     }
 
-    /// A worker is buried because it is silent: rightly if its host was, all the time.
+    /// A worker is buried because it is silent: rightly if its host was silent for the whole limit, up to now.
     pub(super) fn note_silence(&mut self, peer: Peer) {
         let (setting, now) = (self.setting, self.now);
         let host = self.hosts[self.host(peer)];
-        let until = host
-            .stands_still_until
-            .max(host.cut.map_or(Duration::ZERO, |(_, until)| until));
+        let cut_until = host.cut.map_or(Duration::ZERO, |(_, until)| until);
+        let until = host.stands_still_until.max(cut_until);
         let silent_for = now - host.silent_since;
-        // The question before the last answer, and the way of that answer.
-        let slack = setting.limit / QUESTIONS + Duration::from_millis(400);
-        let was_silent =
-            silent_for + slack >= setting.limit && until + slack >= host.silent_since + setting.limit / 2;
+        // The question before the last answer, and the ways of the answers before and after the silence.
+        let slack = setting.limit / QUESTIONS + Duration::from_millis(600);
+        let was_silent = silent_for + slack >= setting.limit && until + slack >= now;
         match was_silent {
             true => self.report.silences.push(silent_for),
             false => self.broken(format!("{peer} could be heard, and was buried")),

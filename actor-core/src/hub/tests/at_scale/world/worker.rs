@@ -82,7 +82,7 @@ impl ScaleWorker {
                     *peer == self.peer || known[place(*peer)].0 == LastLife::new(*peer, false).0
                 };
                 let living = known.iter().filter(|life| life.lives()).count();
-                members.iter().all(as_known) && living == members.len() - 1
+                members.iter().all(as_known) && living + 1 == members.len()
             }
         };
         (!is_same).then(|| format!("{} knows others than the members", self.peer))
