@@ -180,16 +180,15 @@ pub(crate) fn dial_peer(
     };
     let dialling = Arc::clone(hub);
     let task = async move {
-        let dialled = dial_until(&place, 0, || dialling.needs_connection(peer)).await;
+        let dialled = dial_until(&place, 0, || dialling.has_to_dial(peer)).await;
         let adopted = dialled.and_then(|connection| match connection {
             Some(connection) => place.adopted(&dialling, connection),
             None => Ok(false),
         });
         if let Err(why) = adopted
-            && dialling.needs_connection(peer)
+            && dialling.not_dialled(peer, why.clone())
         {
-            tell(why.clone());
-            dialling.unreachable(peer, why);
+            tell(why);
         }
     };
     if !hub.spawn(Box::pin(task)) {

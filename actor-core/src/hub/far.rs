@@ -22,6 +22,9 @@ impl Hub {
     /// that breaks. A connection that the link has already is replaced: the peer has noticed its end, and this side has not
     /// yet. Returns whether the connection is used: not if the peer is dead, or if both have dialled and the other dial counts.
     pub(crate) fn adopt(&self, peer: Peer, connection: Connection, resume: Resume) -> io::Result<bool> {
+        if self.table.lock().is_no_survivor(peer) {
+            return Ok(false);
+        }
         let PeerStatus::Linked(link) = self.expect(peer) else {
             return Ok(false);
         };
@@ -63,19 +66,34 @@ impl Hub {
         self.table.lock().note_cores(peer.process, cores);
     }
 
-    /// Whether a peer lives and its link had no connection yet.
-    pub(crate) fn needs_connection(&self, peer: Peer) -> bool {
+    /// Whether this process has to dial a peer: the peer lives, and has made no link that counts.
+    pub(crate) fn has_to_dial(&self, peer: Peer) -> bool {
         let known = self.table.lock().find(peer);
         match known {
-            PeerStatus::Linked(link) => !link.is_made(),
+            PeerStatus::Linked(link) => !link.is_settled(),
             PeerStatus::Unknown => true,
             PeerStatus::Dead => false,
         }
     }
 
+    /// This process could not dial a peer, which counts as dead unless it has made the link meanwhile. Returns whether it does.
+    pub(crate) fn not_dialled(&self, peer: Peer, why: String) -> bool {
+        let known = self.table.lock().find(peer);
+        let PeerStatus::Linked(link) = known else {
+            return false;
+        };
+        let why = LinkEnd::NoLink(why);
+        let is_closed = link.close_unmade(why.clone());
+        if is_closed {
+            self.finish(&link, why);
+        }
+        is_closed
+    }
+
     /// Whether a peer has died.
     pub(crate) fn is_buried(&self, peer: Peer) -> bool {
-        matches!(self.table.lock().find(peer), PeerStatus::Dead)
+        let table = self.table.lock();
+        table.is_no_survivor(peer) || matches!(table.find(peer), PeerStatus::Dead)
     }
 
     /// A peer cannot be reached, so it counts as dead for this process.

@@ -10,7 +10,7 @@
 //! - `queue`: the letters to a peer that wait, and the chunks of long ones.
 //! - `link_state`, `peer_link`: a link: its state, its lock and socket.
 //! - `read_turn`, `turn_reader`, `peer_stream`, `lead`, `lookout`, `link_task`: how a link is read, by the thread that leads or by the link's task.
-//! - `connection`, `resume`: how a link between hosts goes on over another connection.
+//! - `far`, `connection`, `resume`: links between hosts, and how one goes on over another connection.
 //! - `delivering`: the mark of the thread that calls a service.
 //! - `posting`: the hub as services see it.
 //! - `services`, `peer_table`: receivers by number, links by peer.

@@ -135,6 +135,23 @@ impl PeerLink {
         counts
     }
 
+    /// Whether no other dial of this process counts: it has dialled, or the peer has, and has the higher number.
+    #[cfg(feature = "hosts")]
+    pub(super) fn is_settled(&self) -> bool {
+        match &self.connections.lock().resume {
+            Some(Resume::Dials(_)) => true,
+            Some(Resume::Waits) => !self.is_to_lower,
+            None => false,
+        }
+    }
+
+    /// Closes the link if it never had a connection. Returns whether it is closed now.
+    #[cfg(feature = "hosts")]
+    pub(super) fn close_unmade(&self, why: LinkEnd) -> bool {
+        let mut state = self.state.lock();
+        state.connection() == 0 && state.close(why)
+    }
+
     /// Whether the link outlives its connection.
     pub(super) fn is_resumable(&self) -> bool {
         self.state.lock().is_resumable()

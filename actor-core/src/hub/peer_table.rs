@@ -18,7 +18,7 @@ pub(super) struct PeerTable {
     links: IdMap<Peer, Arc<PeerLink>>,
     /// The incarnations that have died. They are kept, so that no death is announced twice.
     dead: LastLives,
-    /// Of the processes with numbers below the first of these, the others live.
+    /// `(below, living)`: of the processes with numbers under `below`, only those in `living` live.
     survivors: Option<(u32, IdSet<Peer>)>,
     /// The reasons of their deaths.
     #[cfg(test)]
@@ -49,20 +49,21 @@ impl PeerTable {
         let has_successor = self
             .lives(peer.process)
             .any(|(it, _)| it.incarnation > peer.incarnation);
-        match self.dead.has(peer) || has_successor || self.is_no_survivor(peer) {
+        match self.dead.has(peer) || has_successor {
             true => PeerStatus::Dead,
             false => PeerStatus::Unknown,
         }
     }
 
-    /// Of the processes with numbers below this one, no others live than these. Returns those among the peers that do not.
+    /// Notes that of the processes with numbers under `below` only these live. Returns the known peers that are dead by this.
     pub(super) fn note_survivors(&mut self, below: u32, living: IdSet<Peer>) -> Vec<Peer> {
         self.survivors = Some((below, living));
         let peers = self.links.keys().copied();
         peers.filter(|peer| self.is_no_survivor(*peer)).collect()
     }
 
-    fn is_no_survivor(&self, peer: Peer) -> bool {
+    /// Whether a peer is dead according to the head's present life, also if this process has never heard of it.
+    pub(super) fn is_no_survivor(&self, peer: Peer) -> bool {
         let survivors = self.survivors.as_ref();
         // The next life of the head is no process of an earlier one.
         survivors.is_some_and(|(below, living)| {

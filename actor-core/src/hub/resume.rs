@@ -38,7 +38,13 @@ impl Hub {
                 self.lost(link, "each new connection breaks before a frame arrives")
             }
             (Resume::Dials(redial), Some(reactor)) => {
-                drop(reactor.spawn(boxed_task(dial_again(hub, waiting, redial, broken.breaks))));
+                drop(reactor.spawn(boxed_task(dial_again(
+                    hub,
+                    waiting,
+                    redial,
+                    broken.connection,
+                    broken.breaks,
+                ))));
             }
             (Resume::Waits, Some(reactor)) => {
                 drop(reactor.spawn(boxed_task(wait_for_peer(hub, waiting, broken.connection))));
@@ -76,13 +82,22 @@ impl Hub {
 }
 
 /// Dials until there is a connection, the peer has ended, or the time is over.
-async fn dial_again(hub: Weak<Hub>, link: Arc<PeerLink>, redial: Arc<dyn Redial>, breaks: u32) {
-    let dialled = dial_until(&*redial, breaks, || link.is_broken()).await;
+async fn dial_again(
+    hub: Weak<Hub>,
+    link: Arc<PeerLink>,
+    redial: Arc<dyn Redial>,
+    connection: u64,
+    breaks: u32,
+) {
+    let is_still_broken = || link.is_broken() && link.connection() == connection;
+    let dialled = dial_until(&*redial, breaks, is_still_broken).await;
     let Some(hub) = hub.upgrade() else { return };
     match dialled {
         Ok(Some(connection)) => hub.go_on(&link, connection),
         Ok(None) => {}
-        Err(why) => hub.lost(&link, &why),
+        Err(why) if is_still_broken() => hub.lost(&link, &why),
+        // The peer has dialled meanwhile.
+        Err(_) => {}
     }
 }
 

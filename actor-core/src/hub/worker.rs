@@ -55,7 +55,7 @@ impl Hub {
                 }
             }
             Notice::Died(peer) => {
-                // PeerStatus from now on, so that its death is announced even if no letter ever went there.
+                // Known from now on, so that its death is announced even if no letter ever went there.
                 self.expect(peer);
                 self.close_link(peer, LinkEnd::Buried);
             }

@@ -170,11 +170,6 @@ impl Wire {
                 let other = Message::Welcome(postcard::to_stdvec(&other).unwrap(), proof);
                 self.known.insert(encode(&other).unwrap().0);
             }
-            if let Message::Proof(proof) = message(&written).1 {
-                // The proof of a dialer as that of a listener.
-                let other = Message::Welcome(Vec::new(), proof);
-                self.known.insert(encode(&other).unwrap().0);
-            }
             self.known.insert(written);
         }
     }

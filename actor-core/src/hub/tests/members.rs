@@ -106,7 +106,9 @@ impl MemberProcess {
 
     /// Takes one side of a link, unless the peer is dead as far as this process knows.
     fn takes(&mut self, peer: Peer) -> bool {
-        if let PeerStatus::Linked(link) = self.hub.expect(peer) {
+        if !self.hub.is_buried(peer)
+            && let PeerStatus::Linked(link) = self.hub.expect(peer)
+        {
             link.note_made();
             self.links.insert(peer);
             return true;

@@ -9,6 +9,7 @@ use std::time::Instant;
 use super::*;
 use crate::hub::connection::{Connection, NoConnection, Redial, Resume};
 use crate::hub::link_end::LinkEnd;
+use crate::hub::peer_link::PeerLink;
 use crate::hub::post::Post;
 use crate::hub::queue::CHUNK_BYTES_MAX;
 use crate::looking::Looking;
@@ -337,19 +338,20 @@ fn two_sides_that_dial_each_other_at_once_end_with_one_connection() {
         hub_two
             .adopt(one, second, Resume::Dials(Arc::new(place_one)))
             .unwrap();
+        let hubs = [(&hub_one, two, &seen_one), (&hub_two, one, &seen_two)];
         for count in 0..20 {
-            hub_one.send(two, letter(count, "")).unwrap();
-            hub_two.send(one, letter(count, "")).unwrap();
-            for seen in [&seen_one, &seen_two] {
+            if count == 10 {
+                // Whoever notices first, one side dials.
+                let socket = hub_one.link(two).unwrap().socket();
+                drop(socket.map(|socket| socket.reset()));
+            }
+            for (hub, to, _) in hubs {
+                hub.send(to, letter(count, "")).unwrap();
+            }
+            for (hub, from, seen) in hubs {
                 match next(seen) {
-                    Seen::Letter(_, found) => {
-                        assert_eq!(found.stream, letter(count, "").stream, "round {round}")
-                    }
-                    Seen::Died(peer, _) => panic!(
-                        "round {round}: {peer} has died: {:?} {:?}",
-                        hub_one.end_of(peer),
-                        hub_two.end_of(peer)
-                    ),
+                    Seen::Letter(_, found) => assert_eq!(number(&found), count, "round {round}"),
+                    Seen::Died(..) => panic!("round {round}: {:?}", hub.end_of(from)),
                 }
             }
         }
@@ -357,5 +359,22 @@ fn two_sides_that_dial_each_other_at_once_end_with_one_connection() {
         hub_two.close();
         drop((hub_one, hub_two));
         ends.into_iter().for_each(|end| drop(TcpStream::connect(end)));
+    }
+}
+
+#[test]
+fn of_two_dials_that_of_the_higher_number_counts_in_any_order() {
+    let dials = || Resume::Dials(Arc::new(TestPlace("127.0.0.1:1".parse().unwrap())));
+    let (low, high) = (peer(2, 1), peer(3, 1));
+    for (local, remote, ours_counts) in [(high, low, true), (low, high, false)] {
+        let link = || PeerLink::new(local, remote, LinkSettings::default());
+        let ours_first = link();
+        assert!(ours_first.made(dials()));
+        assert_eq!(ours_first.made(Resume::Waits), !ours_counts);
+        assert_eq!(ours_first.made(dials()), ours_counts);
+        let theirs_first = link();
+        assert!(theirs_first.made(Resume::Waits));
+        assert_eq!(theirs_first.made(dials()), ours_counts);
+        assert_eq!(theirs_first.made(Resume::Waits), !ours_counts);
     }
 }

@@ -201,7 +201,7 @@ impl ScaleWorld {
         if !is_due {
             return;
         }
-        if let (Some(ended), None) = (self.cut_ended, self.report.convergence) {
+        if let (Some(ended), None, false) = (self.cut_ended, self.report.convergence, is_end) {
             self.report.convergence = Some(self.now - ended);
         }
         let wrong: Vec<String> = self
