@@ -76,7 +76,7 @@ impl Hub {
         }
     }
 
-    /// This process could not dial a peer, which counts as dead unless it has made the link meanwhile. Returns whether it does.
+    /// A peer could not be dialled. It counts as dead unless it has made the link meanwhile. Returns whether it does.
     pub(crate) fn not_dialled(&self, peer: Peer, why: String) -> bool {
         let known = self.table.lock().find(peer);
         let PeerStatus::Linked(link) = known else {
