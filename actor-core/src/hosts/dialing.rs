@@ -185,10 +185,8 @@ pub(crate) fn dial_peer(
             Some(connection) => place.adopted(&dialling, connection),
             None => Ok(false),
         });
-        if let Err(why) = adopted
-            && dialling.not_dialled(peer, why.clone())
-        {
-            tell(why);
+        if let Err(why) = adopted {
+            dialling.not_dialled(peer, why, &*tell);
         }
     };
     if !hub.spawn(Box::pin(task)) {

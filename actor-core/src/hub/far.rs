@@ -76,18 +76,18 @@ impl Hub {
         }
     }
 
-    /// A peer could not be dialled. It counts as dead unless it has made the link meanwhile. Returns whether it does.
-    pub(crate) fn not_dialled(&self, peer: Peer, why: String) -> bool {
+    /// A peer could not be dialled. Unless it has made the link meanwhile, calls `tell`, and the peer counts as dead.
+    pub(crate) fn not_dialled(&self, peer: Peer, why: String, tell: impl FnOnce(String)) {
         let known = self.table.lock().find(peer);
         let PeerStatus::Linked(link) = known else {
-            return false;
+            return;
         };
-        let why = LinkEnd::NoLink(why);
-        let is_closed = link.close_unmade(why.clone());
-        if is_closed {
-            self.finish(&link, why);
+        let end = LinkEnd::NoLink(why.clone());
+        if link.close_unmade(end.clone()) {
+            // Before the services learn of the death, whose reason this is.
+            tell(why);
+            self.finish(&link, end);
         }
-        is_closed
     }
 
     /// Whether a peer has died.
