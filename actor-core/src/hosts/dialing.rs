@@ -157,15 +157,12 @@ pub(crate) fn dial_peer(
     means: Result<Means, String>,
     failed: impl Fn(String) + Send + Sync + 'static,
 ) {
-    let failed = Arc::new(failed);
-    let tell = Arc::clone(&failed);
     let means = match means {
         Ok(means) => means,
-        Err(why) => {
-            failed(why.clone());
-            return hub.unreachable(peer, why);
-        }
+        Err(why) => return hub.not_dialled(peer, why, failed),
     };
+    let failed = Arc::new(failed);
+    let tell = Arc::clone(&failed);
     let place = PlaceOfPeer {
         role: if hub.is_job(hub.me()) {
             Role::Driver
@@ -191,8 +188,7 @@ pub(crate) fn dial_peer(
     };
     if !hub.spawn(Box::pin(task)) {
         let why = "this process cannot start the thread of its links".to_owned();
-        failed(why.clone());
-        hub.unreachable(peer, why);
+        hub.not_dialled(peer, why, &*failed);
     }
 }
 

@@ -78,8 +78,8 @@ impl Hub {
 
     /// A peer could not be dialled. Unless it has made the link meanwhile, calls `tell`, and the peer counts as dead.
     pub(crate) fn not_dialled(&self, peer: Peer, why: String, tell: impl FnOnce(String)) {
-        let known = self.table.lock().find(peer);
-        let PeerStatus::Linked(link) = known else {
+        // A peer that is expected only now is dead from now on.
+        let PeerStatus::Linked(link) = self.expect(peer) else {
             return;
         };
         let end = LinkEnd::NoLink(why.clone());
