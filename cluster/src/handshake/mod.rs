@@ -272,19 +272,23 @@ impl Handshake {
 /// The bytes of a frame with this message, and its head.
 fn encode(message: &Message) -> Result<(Vec<u8>, Vec<u8>), HandshakeError> {
     let head = postcard::to_stdvec(message).map_err(|_| HandshakeError::Unexpected)?;
-    let frame = Frame::<Vec<u8>> {
-        service: Service::HANDSHAKE,
-        class: Class::Ordered,
-        sequence: 0,
-        acknowledged: 0,
-        head: head.into(),
-        parts: Parts::new(),
-    };
+    let frame = frame(Service::HANDSHAKE, head);
     let limits = FrameLimits {
         head_bytes_max: (BYTES_MAX - HEADER_BYTES - SECOND_BYTES_MAX) as u32,
         ..FrameLimits::HANDSHAKE
     };
     Ok((frame.prefix(&limits)?, frame.head.into_vec()))
+}
+
+fn frame(service: Service, head: Vec<u8>) -> Frame<Vec<u8>> {
+    Frame {
+        service,
+        class: Class::Ordered,
+        sequence: 0,
+        acknowledged: 0,
+        head: head.into(),
+        parts: Parts::new(),
+    }
 }
 
 #[cfg(test)]

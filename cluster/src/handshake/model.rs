@@ -11,10 +11,10 @@
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::tests::{NOW, identity};
 use super::*;
 use crate::peer::{Incarnation, Peer, ProcessId};
 
-const NOW: Duration = Duration::ZERO;
 /// The sides: the first two dial.
 const SIDES: usize = 4;
 const DIALERS: usize = 2;
@@ -31,13 +31,12 @@ struct OneSide {
     handshake: Handshake,
     hello: Hello,
     heard: Vec<Vec<u8>>,
-    written: Vec<Vec<u8>>,
     /// The welcome that a listener has written.
     welcome: Option<Welcome>,
     authenticated: Option<Hello>,
     welcomed: Option<(Hello, Welcome)>,
     has_failed: bool,
-    /// Whether it has gone on after a letter.
+    /// Set once the side has gone on after a letter.
     took_letter: bool,
 }
 
@@ -54,29 +53,10 @@ fn peer(number: usize) -> Peer {
     }
 }
 
-fn identity(side: usize, cookie: u8) -> Identity {
+/// The side with this number; the one behind the last is the stranger.
+fn identity_of(side: usize) -> Identity {
     let role = if side < DIALERS { Role::Worker } else { Role::Head };
-    Identity {
-        hello: Hello {
-            nonce: [side as u8 + 1; 32],
-            ..Hello::new("lab", "one", 7, role)
-        },
-        cookie: Cookie::new([cookie; 32]),
-        binding: Vec::new(),
-    }
-}
-
-/// The frame of a head, of another service.
-fn letter(head: Vec<u8>) -> Vec<u8> {
-    let frame = Frame::<Vec<u8>> {
-        service: Service(900),
-        class: Class::Ordered,
-        sequence: 0,
-        acknowledged: 0,
-        head: head.into(),
-        parts: Parts::new(),
-    };
-    frame.prefix(&FrameLimits::HANDSHAKE).unwrap()
+    identity(role, side as u8 + 1)
 }
 
 fn message(bytes: &[u8]) -> (Service, Message) {
@@ -89,22 +69,21 @@ impl Wire {
     fn new(mutant: HandshakeMutant) -> Self {
         let mut known = BTreeSet::new();
         let sides = (0..SIDES).map(|side| {
-            let identity = identity(side, 5);
+            let identity = identity_of(side);
             let hello = identity.hello.clone();
-            let (mut handshake, written) = match side < DIALERS {
+            let mut handshake = match side < DIALERS {
                 true => {
                     let (handshake, bytes) = Handshake::dial(NOW, identity).unwrap();
-                    known.insert(bytes.clone());
-                    (handshake, vec![bytes])
+                    known.insert(bytes);
+                    handshake
                 }
-                false => (Handshake::listen(NOW, identity), Vec::new()),
+                false => Handshake::listen(NOW, identity),
             };
             handshake.mutant = mutant;
             OneSide {
                 handshake,
                 hello,
                 heard: Vec::new(),
-                written,
                 welcome: None,
                 authenticated: None,
                 welcomed: None,
@@ -113,11 +92,12 @@ impl Wire {
             }
         });
         let sides = sides.collect();
-        // What a stranger says that has another cookie, and what needs none.
-        let own = Message::Hello(identity(SIDES, 6).hello);
+        // What needs no cookie.
+        let own = Message::Hello(identity_of(SIDES).hello);
         let forged = Message::Proof([0; 32]);
         known.extend([&own, &forged].map(|it| encode(it).unwrap().0));
-        known.insert(letter(postcard::to_stdvec(&own).unwrap()));
+        let letter = frame(Service(900), postcard::to_stdvec(&own).unwrap());
+        known.insert(letter.prefix(&FrameLimits::HANDSHAKE).unwrap());
         Wire { sides, known }
     }
 
@@ -145,33 +125,38 @@ impl Wire {
         let step = side.handshake.receive(NOW, &mut &bytes[..]);
         let is_letter = message(bytes).0 != Service::HANDSHAKE;
         side.took_letter |= is_letter && step.is_ok();
-        match step {
-            Err(_) => side.has_failed = true,
-            Ok(None) => {}
-            Ok(Some(Step::Write(answer))) => side.written.push(answer),
+        let written = match step {
+            Err(_) => {
+                side.has_failed = true;
+                return;
+            }
+            Ok(None) => return,
+            Ok(Some(Step::Write(answer))) => answer,
             Ok(Some(Step::Authenticated(hello))) => {
                 side.authenticated = Some(hello);
                 let welcome = Welcome {
                     you: peer(*to),
                     me: peer(0),
                 };
-                side.written.push(side.handshake.welcome(&welcome).unwrap());
+                let bytes = side.handshake.welcome(&welcome).unwrap();
                 side.welcome = Some(welcome);
+                bytes
             }
-            Ok(Some(Step::Welcomed(hello, welcome))) => side.welcomed = Some((hello, welcome)),
-        }
-        for written in side.written.clone() {
-            if let Message::Welcome(_, proof) = message(&written).1 {
-                // The proof under another name.
-                let other = Welcome {
-                    you: peer(9),
-                    me: peer(0),
-                };
-                let other = Message::Welcome(postcard::to_stdvec(&other).unwrap(), proof);
-                self.known.insert(encode(&other).unwrap().0);
+            Ok(Some(Step::Welcomed(hello, welcome))) => {
+                side.welcomed = Some((hello, welcome));
+                return;
             }
-            self.known.insert(written);
+        };
+        if let Message::Welcome(_, proof) = message(&written).1 {
+            // The proof under another name.
+            let other = Welcome {
+                you: peer(9),
+                me: peer(0),
+            };
+            let other = Message::Welcome(postcard::to_stdvec(&other).unwrap(), proof);
+            self.known.insert(encode(&other).unwrap().0);
         }
+        self.known.insert(written);
     }
 
     /// Whether `side` has heard this hello.

@@ -1,9 +1,9 @@
 use super::*;
 use crate::peer::{Incarnation, Peer, ProcessId};
 
-const NOW: Duration = Duration::ZERO;
+pub(super) const NOW: Duration = Duration::ZERO;
 
-fn identity(role: Role, nonce: u8) -> Identity {
+pub(super) fn identity(role: Role, nonce: u8) -> Identity {
     Identity {
         hello: Hello {
             nonce: [nonce; 32],
@@ -149,24 +149,17 @@ fn a_silent_or_noisy_stranger_is_cut_off() {
 fn more_than_4_kib_are_not_read_of_a_stranger() {
     let mut hello = identity(Role::Worker, 1).hello;
     hello.cluster = "x".repeat(3950);
-    let frame = |message: &Message| {
-        let frame = Frame::<Vec<u8>> {
-            service: Service::HANDSHAKE,
-            class: Class::Ordered,
-            sequence: 0,
-            acknowledged: 0,
-            head: postcard::to_stdvec(message).unwrap().into(),
-            parts: Parts::new(),
-        };
+    let bytes = |message: &Message| {
+        let frame = frame(Service::HANDSHAKE, postcard::to_stdvec(message).unwrap());
         frame.prefix(&FrameLimits::HANDSHAKE).unwrap()
     };
     let mut listener = Handshake::listen(NOW, identity(Role::Head, 2));
-    let hello = frame(&Message::Hello(hello));
+    let hello = bytes(&Message::Hello(hello));
     assert!(matches!(
         listener.receive(NOW, &mut &hello[..]),
         Ok(Some(Step::Write(_)))
     ));
-    let proof = frame(&Message::Proof([0; 32]));
+    let proof = bytes(&Message::Proof([0; 32]));
     assert_eq!(
         listener.receive(NOW, &mut &proof[..]),
         Err(HandshakeError::TooMuch)

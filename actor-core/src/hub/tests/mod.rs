@@ -1,7 +1,7 @@
 //! Tests of the hub: `pairs` has the hubs of several processes within one, `lead` a thread that reads links while it waits, `rings`
 //! links whose rings are full or watched, both with a `duo` of hubs, `resume` links over connections that are reset, `hostile` a peer
-//! written by hand over a `raw_end`, `members` all orders of joins, deaths and links, `at_scale` the members of a large cluster in virtual time, and `processes` real workers, whose hubs obey the
-//! orders of a test service.
+//! written by hand over a `raw_end`, `members` all orders of joins, deaths and links, `at_scale` the members of a large cluster
+//! in virtual time, and `processes` real workers, whose hubs obey the orders of a test service.
 
 mod at_scale;
 mod duo;
@@ -126,6 +126,15 @@ pub(super) fn letter(number: u64, body: impl Into<Body>) -> Letter {
         head: number.to_le_bytes().to_vec().into(),
         body: body.into(),
     }
+}
+
+/// The generator SplitMix64 of Steele, Lea and Flood (2014).
+fn dice(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut mixed = *state;
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ mixed >> 31
 }
 
 /// The number in the head of a letter.

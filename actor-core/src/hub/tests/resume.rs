@@ -38,6 +38,23 @@ impl Redial for TestPlace {
     }
 }
 
+/// Has a hub take the connections of a peer, until there is none that takes the next one.
+fn take_connections(
+    listener: TcpListener,
+    from: Peer,
+    taker: impl Fn() -> Option<Arc<Hub>> + Send + 'static,
+) {
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Some(hub) = taker() else { return };
+            let stream = stream.unwrap();
+            stream.set_nonblocking(true).unwrap();
+            hub.adopt(from, (PeerEnd::of_socket(stream), Vec::new()), Resume::Waits)
+                .unwrap();
+        }
+    });
+}
+
 /// A driver and a worker with a link between them, over TCP.
 struct Hosts {
     hubs: [Arc<Hub>; 2],
@@ -63,18 +80,12 @@ impl Hosts {
         let (dialled, is_closed) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
         let (taking, of_driver) = (Arc::clone(&worker), driver.me());
         let (count, closed) = (Arc::clone(&dialled), Arc::clone(&is_closed));
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                if closed.load(Ordering::Acquire) {
-                    return;
-                }
-                let stream = stream.unwrap();
-                stream.set_nonblocking(true).unwrap();
+        take_connections(listener, of_driver, move || {
+            let is_open = !closed.load(Ordering::Acquire);
+            is_open.then(|| {
                 count.fetch_add(1, Ordering::AcqRel);
-                taking
-                    .adopt(of_driver, (PeerEnd::of_socket(stream), Vec::new()), Resume::Waits)
-                    .unwrap();
-            }
+                Arc::clone(&taking)
+            })
         });
         let (courier, _) = ToTest::new();
         let first = TestPlace(place).connect().unwrap();
@@ -122,15 +133,6 @@ impl Drop for Hosts {
         self.hubs.iter().for_each(|hub| hub.close());
         self.stop_listening();
     }
-}
-
-/// SplitMix64.
-fn dice(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut mixed = *state;
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ mixed >> 31
 }
 
 #[test]
@@ -311,15 +313,7 @@ fn listening(me: Peer, other: Peer) -> (Arc<Hub>, Reactor, mpsc::Receiver<Seen>,
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = TestPlace(listener.local_addr().unwrap());
     let taking = Arc::downgrade(&hub);
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Some(hub) = taking.upgrade() else { return };
-            let stream = stream.unwrap();
-            stream.set_nonblocking(true).unwrap();
-            let connection = (PeerEnd::of_socket(stream), Vec::new());
-            hub.adopt(other, connection, Resume::Waits).unwrap();
-        }
-    });
+    take_connections(listener, other, move || taking.upgrade());
     (hub, reactor, seen, place)
 }
 

@@ -126,26 +126,20 @@ impl ScaleWorld {
             ScaleEvent::ToWorker(peer, down) => self.arrive_at_worker(peer, down),
             ScaleEvent::ToDriver(peer, up) => self.arrive_at_driver(peer, up),
             ScaleEvent::Kill(place) => self.kill(place),
-            ScaleEvent::StandStill(host, lasts) => {
-                let host = &mut self.hosts[host];
-                if self.now >= host.stands_still_until {
-                    host.silent_since = self.now;
-                    host.stands_still_until = self.now + lasts;
-                }
-            }
+            ScaleEvent::StandStill(host, lasts) => self.stand_still(host, lasts),
             ScaleEvent::Cut => self.cut(),
             ScaleEvent::GiveUp(peer) => self.end(peer),
         }
     }
 
     fn start(&mut self, place: usize) {
+        if self.processes[place].is_some() {
+            return;
+        }
         let host = self.hosts[place / self.setting.workers];
         let is_cut = host.cut.is_some_and(|(_, until)| self.now < until);
-        if self.processes[place].is_some() || is_cut || self.now < host.stands_still_until {
-            if self.processes[place].is_none() {
-                self.at(self.now + START_TIME, ScaleEvent::Start(place));
-            }
-            return;
+        if is_cut || self.now < host.stands_still_until {
+            return self.at(self.now + START_TIME, ScaleEvent::Start(place));
         }
         self.lives[place] += 1;
         let peer = Peer {

@@ -62,6 +62,14 @@ impl ScaleWorld {
         }
     }
 
+    pub(super) fn stand_still(&mut self, host: usize, lasts: Duration) {
+        let host = &mut self.hosts[host];
+        if self.now >= host.stands_still_until {
+            host.silent_since = self.now;
+            host.stands_still_until = self.now + lasts;
+        }
+    }
+
     pub(super) fn kill(&mut self, place: usize) {
         let host = self.hosts[place / self.setting.workers];
         let living = self.processes[place].as_ref().map(|it| it.peer);

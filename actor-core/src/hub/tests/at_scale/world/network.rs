@@ -7,6 +7,7 @@ use selvedge_cluster::peer::Peer;
 use super::worker::place;
 use super::{ScaleEvent, ScaleWorld};
 use crate::hub::notice::Notice;
+use crate::hub::tests::dice;
 
 /// The time after which TCP sends a lost packet again; it doubles.
 const RESEND: Duration = Duration::from_millis(200);
@@ -75,12 +76,8 @@ impl ScaleWorld {
         self.events.insert((at, self.last_event), event);
     }
 
-    /// The generator SplitMix64 of Steele, Lea and Flood (2014).
     pub(super) fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        dice(&mut self.random)
     }
 
     pub(super) fn below(&mut self, end: Duration) -> Duration {
