@@ -3,6 +3,8 @@
 //! A worker whose last piece was short gets others while it works, so that it does not wait for its caller in between: on a machine whose
 //! cores all work, the caller gets a core only now and then. It does one after the other.
 
+mod taken;
+
 use std::time::{Duration, Instant};
 
 use selvedge_channels::Wire;
@@ -13,18 +15,10 @@ use selvedge_core::{
 
 use crate::error::{MapError, PoolError};
 use crate::pool::{Pool, PoolWorker, TAKE_TIMEOUT};
+use taken::TakenWorkers;
 
 /// The workers that may die of a piece before it fails.
 const DEATHS_MAX: usize = 3;
-
-/// The time of a piece that is short: then the worker gets others ahead.
-const SHORT: Duration = Duration::from_millis(2);
-
-/// The pieces that a worker has at most: together they take longer than the scheduler of the system lets one thread have a core.
-const PIECES_MAX: usize = 4;
-
-/// The time for which a worker is kept from others who wait for one of the pool. It works nothing while it is passed on.
-const TURN: Duration = Duration::from_millis(50);
 
 /// The wait for a worker that is free, in a process that is not the pool's home.
 const HOP: Duration = Duration::from_millis(100);
@@ -58,31 +52,6 @@ impl<T: Wire, M> Piece<T, M> {
     }
 }
 
-/// A worker that was taken from the pool.
-struct Taken {
-    worker: PoolWorker,
-    /// The pieces that it has: one, and others ahead.
-    pieces: usize,
-    /// Whether the last piece was short.
-    is_short: bool,
-    /// The end of the last piece.
-    last_end: Option<Instant>,
-    /// The moment at which it was taken.
-    since: Instant,
-}
-
-impl Taken {
-    /// Whether the worker gets another piece beside those that it has.
-    fn has_room(&self) -> bool {
-        self.pieces < PIECES_MAX && self.is_short && self.is_ours()
-    }
-
-    /// Whether the worker is this map's for a while longer. After that, others that wait for a worker of the pool may have the worker.
-    fn is_ours(&self) -> bool {
-        self.since.elapsed() < TURN
-    }
-}
-
 /// A piece that a worker has.
 struct Busy<T, M> {
     /// The place of the worker.
@@ -103,8 +72,7 @@ pub(crate) struct Schedule<'a, T, M> {
     /// The call of each piece that a worker has. The drop cancels them, before the workers go back.
     calls: Vec<BatchCall<T>>,
     busy: Vec<Busy<T, M>>,
-    /// The workers; `None` for one that has left.
-    taken: Vec<Option<Taken>>,
+    taken: TakenWorkers,
     /// Workers that this process cannot reach. They go back in the end, for others.
     aside: Vec<PoolWorker>,
     /// Pieces that are begun before others come from the source.
@@ -131,7 +99,7 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
             deadline,
             calls: Vec::new(),
             busy: Vec::new(),
-            taken: Vec::new(),
+            taken: TakenWorkers::default(),
             aside: Vec::new(),
             again: Vec::new(),
             pause: None,
@@ -215,7 +183,7 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
             };
             let Some(mut piece) = piece else {
                 // Others may need the workers that are free.
-                self.give_back();
+                self.taken.give_back();
                 return Ok(());
             };
             piece.due = None;
@@ -229,7 +197,7 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
     fn give(&mut self, place: usize, piece: Piece<T, M>) -> bool {
         match self.taken.get_mut(place) {
             // A piece that is alone would run beside the one that the worker has.
-            Some(Some(taken)) if taken.pieces == 0 || !piece.is_single() => {
+            Some(taken) if taken.pieces == 0 || !piece.is_single() => {
                 let others = self.busy.iter_mut().filter(|other| other.taken == place);
                 let is_shared = others.map(|other| other.is_shared = true).count() > 0;
                 taken.pieces += 1;
@@ -254,23 +222,15 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
     /// The place of a worker for the next piece, if there is one: a free one, or else that with the fewest pieces which can have another one
     /// ahead. Waits for one if no call is in flight.
     fn worker(&mut self) -> Result<Option<usize>, PoolError> {
-        for taken in &mut self.taken {
-            drop(taken.take_if(|taken| taken.pieces == 0 && !taken.is_ours()));
-        }
-        let place =
-            |it: &dyn Fn(&Taken) -> bool| self.taken.iter().position(|taken| taken.as_ref().is_some_and(it));
-        if let Some(free) = place(&|taken| taken.pieces == 0) {
+        self.taken.give_back_turns();
+        if let Some(free) = self.taken.free() {
             return Ok(Some(free));
         }
         let is_single = |place| {
             let mut busy = self.busy.iter();
             busy.any(|busy| busy.taken == place && busy.piece.is_single())
         };
-        let ahead = self.taken.iter().enumerate().filter_map(|(place, taken)| {
-            let taken = taken.as_ref().filter(|taken| taken.has_room())?;
-            (!is_single(place)).then_some((taken.pieces, place))
-        });
-        let ahead = ahead.min().map(|(_, place)| place);
+        let ahead = self.taken.ahead(|place| !is_single(place));
         let is_first = self.calls.is_empty();
         if !is_first && !self.pool.is_ready()? {
             return Ok(ahead);
@@ -281,25 +241,9 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
             false => self.pool.take_timeout(HOP),
         };
         match taken {
-            Ok(worker) => {
-                self.taken.push(Some(Taken {
-                    worker,
-                    pieces: 0,
-                    is_short: false,
-                    last_end: None,
-                    since: Instant::now(),
-                }));
-                Ok(Some(self.taken.len() - 1))
-            }
+            Ok(worker) => Ok(Some(self.taken.add(worker))),
             Err(PoolError::Busy { .. } | PoolError::NoWorker) if !is_first => Ok(ahead),
             Err(error) => Err(error),
-        }
-    }
-
-    /// Gives free workers back to the pool.
-    fn give_back(&mut self) {
-        for taken in &mut self.taken {
-            drop(taken.take_if(|taken| taken.pieces == 0));
         }
     }
 
@@ -328,21 +272,10 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
 
     /// A worker has one piece less. Returns the time that it has worked at it.
     fn worker_ended(&mut self, busy: &Busy<T, M>, loss: Option<Loss>) -> Duration {
-        let now = Instant::now();
-        let mut took = now.saturating_duration_since(busy.begun);
-        let place = self.taken.get_mut(busy.taken);
-        let lost = place.and_then(|place| {
-            let taken = place.as_mut()?;
-            if let Some(end) = taken.last_end.filter(|end| *end > busy.begun) {
-                took = now.saturating_duration_since(end);
-            }
-            (taken.is_short, taken.last_end) = (took < SHORT && loss.is_none(), Some(now));
-            taken.pieces = taken.pieces.saturating_sub(1);
-            place.take_if(|taken| loss.is_some() && taken.pieces == 0)
-        });
+        let (took, lost) = self.taken.ended(busy.taken, busy.begun, loss.is_some());
         match (lost, loss) {
-            (Some(lost), Some(Loss::Died(_))) => lost.worker.remove(),
-            (Some(lost), _) => self.aside.push(lost.worker),
+            (Some(lost), Some(Loss::Died(_))) => lost.remove(),
+            (Some(lost), _) => self.aside.push(lost),
             (None, _) => {}
         }
         took
@@ -350,7 +283,7 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
 
     /// Waits without calls in flight.
     fn pause(&mut self, wait: Duration) -> Result<(), PoolError> {
-        self.give_back();
+        self.taken.give_back();
         let pause = match &self.pause {
             Some(pause) => pause.clone(),
             None => self.pause.insert(self.runtime.channel(0)?).clone(),
