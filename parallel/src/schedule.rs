@@ -4,6 +4,8 @@
 //! cores all work, the caller gets a core only now and then. It does one after the other.
 
 mod taken;
+#[cfg(test)]
+mod tests;
 
 use std::time::{Duration, Instant};
 
@@ -197,10 +199,10 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
     fn give(&mut self, place: usize, piece: Piece<T, M>) -> bool {
         match self.taken.get_mut(place) {
             // A piece that is alone would run beside the one that the worker has.
-            Some(taken) if taken.pieces == 0 || !piece.is_single() => {
+            Some(taken) if taken.takes(piece.is_single()) => {
                 let others = self.busy.iter_mut().filter(|other| other.taken == place);
                 let is_shared = others.map(|other| other.is_shared = true).count() > 0;
-                taken.pieces += 1;
+                taken.begin(piece.is_single());
                 let process = taken.worker.process();
                 self.calls.push(piece.batch.call(&self.runtime, process));
                 self.busy.push(Busy {
@@ -226,11 +228,7 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
         if let Some(free) = self.taken.free() {
             return Ok(Some(free));
         }
-        let is_single = |place| {
-            let mut busy = self.busy.iter();
-            busy.any(|busy| busy.taken == place && busy.piece.is_single())
-        };
-        let ahead = self.taken.ahead(|place| !is_single(place));
+        let ahead = self.taken.ahead();
         let is_first = self.calls.is_empty();
         if !is_first && !self.pool.is_ready()? {
             return Ok(ahead);

@@ -17,7 +17,9 @@ pub(super) const TURN: Duration = Duration::from_millis(50);
 pub(super) struct Taken {
     pub(super) worker: PoolWorker,
     /// The pieces that it has: one, and others ahead.
-    pub(super) pieces: usize,
+    pieces: usize,
+    /// Whether the piece that was given last has to be the only one.
+    has_single: bool,
     /// Whether the last piece was short.
     is_short: bool,
     /// The end of the last piece.
@@ -31,15 +33,27 @@ impl Taken {
         Taken {
             worker,
             pieces: 0,
+            has_single: false,
             is_short: false,
             last_end: None,
             since: Instant::now(),
         }
     }
 
+    /// Whether the worker can have a piece, which may have to be the only one.
+    pub(super) fn takes(&self, is_single: bool) -> bool {
+        self.pieces == 0 || !is_single
+    }
+
+    /// The worker gets a piece.
+    pub(super) fn begin(&mut self, is_single: bool) {
+        self.pieces += 1;
+        self.has_single = is_single;
+    }
+
     /// Whether the worker gets another piece beside those that it has.
     fn has_room(&self) -> bool {
-        self.pieces < PIECES_MAX && self.is_short && self.is_ours()
+        self.pieces < PIECES_MAX && !self.has_single && self.is_short && self.is_ours()
     }
 
     /// Whether the worker is this map's for a while longer. After that, others that wait for a worker of the pool may have the worker.
@@ -58,17 +72,25 @@ impl Taken {
     }
 }
 
-/// The workers that were taken, each at a place of its own; `None` for one that has left.
+/// The workers that were taken, each at a place of its own. A worker leaves only when it has no piece, so no piece names the place that it leaves:
+/// the next worker gets that place.
 #[derive(Default)]
 pub(super) struct TakenWorkers {
+    /// `None` for a worker that has left.
     pub(super) places: Vec<Option<Taken>>,
 }
 
 impl TakenWorkers {
     /// Adds a worker. Returns its place.
     pub(super) fn add(&mut self, worker: PoolWorker) -> usize {
-        self.places.push(Some(Taken::new(worker)));
-        self.places.len() - 1
+        let taken = Some(Taken::new(worker));
+        let left = self.places.iter().position(Option::is_none);
+        let place = left.unwrap_or(self.places.len());
+        match self.places.get_mut(place) {
+            Some(left) => *left = taken,
+            None => self.places.push(taken),
+        }
+        place
     }
 
     pub(super) fn get_mut(&mut self, place: usize) -> Option<&mut Taken> {
@@ -82,11 +104,11 @@ impl TakenWorkers {
         places.position(|taken| taken.as_ref().is_some_and(is_free))
     }
 
-    /// The place of the worker with the fewest pieces which can have another one ahead, where `may` allows it.
-    pub(super) fn ahead(&self, may: impl Fn(usize) -> bool) -> Option<usize> {
+    /// The place of the worker with the fewest pieces which can have another one ahead.
+    pub(super) fn ahead(&self) -> Option<usize> {
         let places = self.places.iter().enumerate().filter_map(|(place, taken)| {
             let taken = taken.as_ref().filter(|taken| taken.has_room())?;
-            may(place).then_some((taken.pieces, place))
+            Some((taken.pieces, place))
         });
         places.min().map(|(_, place)| place)
     }

@@ -1,0 +1,39 @@
+//! The schedule, with this process as the only worker.
+#![allow(clippy::unwrap_used)]
+
+use selvedge_macros::remote_below_graphs as remote;
+
+use super::taken::TURN;
+use super::*;
+
+#[remote]
+fn itself(number: u64) -> u64 {
+    number
+}
+
+/// A call as a piece.
+fn piece(runtime: &Runtime, number: u64, due: Option<Instant>) -> Piece<u64, u64> {
+    let batch = CallBatch::one(runtime, itself::remote(number)).unwrap();
+    Piece::new(batch, number, due)
+}
+
+#[test]
+fn a_worker_that_is_taken_again_gets_a_place_that_is_there() {
+    let runtime = Runtime::new();
+    let pool = Pool::new(&runtime, &[]).unwrap();
+    let mut schedule = Schedule::new(&pool, runtime.clone(), None);
+    let mut numbers = 0..100;
+    let mut source = || Ok(numbers.next().map(|number| piece(&runtime, number, None)));
+    let (mut values, mut turns) = (Vec::new(), 0);
+    while let Some(done) = schedule.next(&mut source).unwrap() {
+        values.push(done.outcomes.unwrap().remove(0).unwrap());
+        assert_eq!(schedule.taken.places.len(), 1, "the workers of the pool");
+        for taken in schedule.taken.places.iter_mut().flatten() {
+            // The turn is over: the worker goes back to the pool before the next piece.
+            taken.since = taken.since.checked_sub(TURN).unwrap();
+            turns += 1;
+        }
+    }
+    assert_eq!(values, (0..100).collect::<Vec<_>>());
+    assert_eq!(turns, 100);
+}
