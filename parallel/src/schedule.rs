@@ -3,6 +3,7 @@
 //! A worker whose last piece was short gets others while it works, so that it does not wait for its caller in between: on a machine whose
 //! cores all work, the caller gets a core only now and then. It does one after the other.
 
+mod due_queue;
 mod taken;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use selvedge_core::{
 
 use crate::error::{MapError, PoolError};
 use crate::pool::{Pool, PoolWorker, TAKE_TIMEOUT};
+use due_queue::DueQueue;
 use taken::TakenWorkers;
 
 /// The workers that may die of a piece before it fails.
@@ -78,7 +80,7 @@ pub(crate) struct Schedule<'a, T, M> {
     /// Workers that this process cannot reach. They go back in the end, for others.
     aside: Vec<PoolWorker>,
     /// Pieces that are begun before others come from the source.
-    again: Vec<Piece<T, M>>,
+    again: DueQueue<Piece<T, M>>,
     /// A channel into which nobody puts: a wait at it lasts until its deadline, or until the function that waits is cancelled.
     pause: Option<RemoteChannel<u8>>,
 }
@@ -103,14 +105,14 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
             busy: Vec::new(),
             taken: TakenWorkers::default(),
             aside: Vec::new(),
-            again: Vec::new(),
+            again: DueQueue::default(),
             pause: None,
         }
     }
 
     /// Adds a piece that is to be done before those that the source has left.
     pub(crate) fn push(&mut self, piece: Piece<T, M>) {
-        self.again.push(piece);
+        self.again.push(piece.due, piece);
     }
 
     /// Gives pieces to workers, and waits for the end of one. `None` if there is none left.
@@ -122,10 +124,11 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
             self.begin(source)?;
             self.check_deadline()?;
             let now = Instant::now();
-            let dues = self.again.iter().filter_map(|piece| piece.due);
             // What is overdue waits for a worker; if no call is in flight, it has become due just now.
-            let is_idle = self.calls.is_empty();
-            let until = dues.filter(|due| is_idle || *due > now).min();
+            let until = match self.calls.is_empty() {
+                true => self.again.first_due(now),
+                false => self.again.next_due(now),
+            };
             if self.calls.is_empty() && self.again.is_empty() {
                 return Ok(None);
             }
@@ -166,7 +169,7 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
         if self.calls.is_empty() && self.again.is_empty() {
             // Nobody waits for a worker in vain.
             let Some(first) = source()? else { return Ok(()) };
-            self.again.push(first);
+            self.push(first);
         }
         loop {
             // The worker is found before the piece is made, which copies its arguments.
@@ -177,10 +180,8 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
             let Some(place) = found? else {
                 return Ok(());
             };
-            let now = Instant::now();
-            let due = |piece: &Piece<T, M>| piece.due.is_none_or(|due| due <= now);
-            let piece = match self.again.iter().position(due) {
-                Some(again) => Some(self.again.swap_remove(again)),
+            let piece = match self.again.pop_due(Instant::now()) {
+                Some(again) => Some(again),
                 None => source()?,
             };
             let Some(mut piece) = piece else {
@@ -215,7 +216,7 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
                 true
             }
             _ => {
-                self.again.push(piece);
+                self.push(piece);
                 false
             }
         }
@@ -257,7 +258,7 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
         }
         let took = self.worker_ended(&busy, loss);
         if loss.is_some() && busy.piece.deaths < DEATHS_MAX {
-            self.again.push(busy.piece);
+            self.push(busy.piece);
             return None;
         }
         let meaning = busy.piece.meaning;

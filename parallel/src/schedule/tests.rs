@@ -37,3 +37,22 @@ fn a_worker_that_is_taken_again_gets_a_place_that_is_there() {
     assert_eq!(values, (0..100).collect::<Vec<_>>());
     assert_eq!(turns, 100);
 }
+
+#[test]
+fn what_is_to_be_done_again_is_done_in_the_order_in_which_it_became_due() {
+    let runtime = Runtime::new();
+    let pool = Pool::new(&runtime, &[]).unwrap();
+    let mut schedule = Schedule::new(&pool, runtime.clone(), None);
+    let now = Instant::now();
+    let ago = |millis| Some(now.checked_sub(Duration::from_millis(millis)).unwrap());
+    for (number, due) in [(3, ago(1)), (1, ago(3)), (0, None), (2, ago(2))] {
+        schedule.push(piece(&runtime, number, due));
+    }
+    let mut last = Some(piece(&runtime, 4, None));
+    let mut source = || Ok(last.take());
+    let mut numbers = Vec::new();
+    while let Some(done) = schedule.next(&mut source).unwrap() {
+        numbers.push(done.meaning);
+    }
+    assert_eq!(numbers, [0, 1, 2, 3, 4]);
+}
