@@ -39,6 +39,7 @@ extern crate self as selvedge;
 
 #[path = "private.rs"]
 mod __private;
+mod all_values;
 mod array_like;
 mod dist;
 mod error;

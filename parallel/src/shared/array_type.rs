@@ -10,7 +10,7 @@ use std::time::Duration;
 use selvedge_channels::array::{ArrayMemory, ArrayPart, ArrayView, part_of};
 use selvedge_channels::{Element, Wire, bytes_of};
 use selvedge_cluster::peer::ProcessId;
-use selvedge_core::{Call, Ref, RemoteCall, RemoteFunction, Runtime};
+use selvedge_core::{Ref, RemoteCall, RemoteFunction, Runtime};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::build::made;
@@ -18,6 +18,7 @@ use super::error::SharedArrayError;
 use super::functions::{KeptMapping, copy_part, fill_part, give_up_array};
 use super::mapping::{ArrayName, Mapping, find};
 use super::view::SharedView;
+use crate::all_values::all_values;
 
 /// The description of an array in a handle.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -283,7 +284,7 @@ impl<T: Element> SharedArray<T> {
             let call = function.describe((self.clone(),));
             runtime.call(call.on_process(*process))
         });
-        all_values(calls.collect())
+        Ok(all_values(calls.collect())?)
     }
 
     /// Calls a function with the array in each of its processes, and combines the values here, in the order of the parts: `combine` should be
@@ -334,7 +335,8 @@ impl<T: Element> SharedArray<T> {
         let runtime = self.runtime()?;
         let calls = self.processes().iter();
         let calls = calls.map(|process| runtime.call(describe().on_process(*process)));
-        all_values(calls.collect()).map(drop)
+        all_values(calls.collect())?;
+        Ok(())
     }
 
     /// Ends the array in all processes, and waits for those that live: each frees the memory as soon as none of its views is open. Clones of
@@ -357,16 +359,4 @@ impl<T: Element> SharedArray<T> {
         calls.into_iter().for_each(|call| drop(call.wait()));
         Ok(())
     }
-}
-
-/// The values of calls, in their order. The first error cancels the others.
-fn all_values<V: Wire>(calls: Vec<Call<V>>) -> Result<Vec<V>, SharedArrayError> {
-    let (mut places, mut calls): (Vec<usize>, Vec<Call<V>>) = calls.into_iter().enumerate().unzip();
-    let mut values = Vec::new();
-    while let Some(at) = Call::wait_any(&mut calls, Duration::MAX)? {
-        let (place, call) = (places.swap_remove(at), calls.swap_remove(at));
-        values.push((place, call.wait()?));
-    }
-    values.sort_by_key(|(place, _)| *place);
-    Ok(values.into_iter().map(|(_, value)| value).collect())
 }
