@@ -1,9 +1,11 @@
 //! Distributed arrays, and vectors for code that does not care where their elements are.
 
-use selvedge::parallel::{ArrayLike, DistError, LocalMatrix, SharedArray, SharedArrayError};
+use std::time::Duration;
+
+use selvedge::parallel::{ArrayLike, DistArray, DistError, LocalMatrix, Pool, SharedArray, SharedArrayError};
 use selvedge::prelude::*;
 
-use crate::{dies, pool_of};
+use crate::{add_line, dies, fresh_file, lines, pool_of};
 
 #[remote]
 fn sums(#[here] a: &[f64], #[here] b: &[f64]) -> Vec<f64> {
@@ -96,6 +98,34 @@ fn a_part_that_fails_is_too_short_or_is_lost_is_an_error_that_says_so() {
     assert!(runtime.call(dies::remote().on(&workers[1])).wait().is_err());
     assert!(matches!(a.gather(), Err(DistError::Part(_))));
     assert!(a.reduce(remote_fn!(length), |one, other| one + other).is_err());
+}
+
+/// Two parts: the first one is not made before the file has a line, and the function of the second one fails.
+fn one_waits_and_one_fails(pool: &Pool, path: &String) -> DistArray<f64> {
+    let makes = remote_fn!([path: String] |#[here] part: &[f64]| -> Result<Vec<f64>> {
+        match part.first() {
+            Some(0.0) => {
+                while lines(&path).is_empty() { std::thread::sleep(Duration::from_millis(1)); }
+                Ok(part.to_vec())
+            }
+            _ => Err("the second part".into()),
+        }
+    });
+    pool.distribute(&[0.0, 1.0]).unwrap().map(makes)
+}
+
+#[test]
+fn an_error_of_any_part_is_told_while_others_are_still_made() {
+    let (runtime, workers, pool) = pool_of(2);
+    let path = &fresh_file("gate-of-parts");
+    let parts = one_waits_and_one_fails(&pool, path);
+    let error = parts
+        .reduce(remote_fn!(length), |one, other| one + other)
+        .unwrap_err();
+    assert!(error.to_string().contains("the second part"), "{error}");
+    add_line(path, "make it");
+    drop((parts, pool, workers, runtime));
+    std::fs::remove_file(path).unwrap();
 }
 
 /// The dominant eigenvector of a matrix, of which the greatest element is 1, and the eigenvalue. The same code for every kind of vector.

@@ -4,10 +4,11 @@ use std::fmt;
 use std::ops::Range;
 
 use selvedge_channels::Wire;
-use selvedge_core::{Call, Ref, RemoteCall, RemoteFunction, Runtime};
+use selvedge_core::{Ref, RemoteCall, RemoteFunction, Runtime};
 
 use super::element::DistElement;
 use super::error::DistError;
+use crate::all_values::all_values;
 use crate::pool::Pool;
 use crate::split::split_range;
 
@@ -211,6 +212,9 @@ impl<T: Wire> DistArray<T> {
     /// Calls a function with each part, and combines the values here, in the order of the parts: `combine` should be associative, and need not
     /// be commutative. `None` for an array without elements. The function gets the elements that a part has, also if it should have more or fewer.
     ///
+    /// The wait has no limit of its own: it lasts until all parts are made and all calls have ended. The first error ends it, whichever part
+    /// it belongs to, and cancels the other calls.
+    ///
     /// # Errors
     /// [`DistError::Call`].
     pub fn reduce<F>(
@@ -222,9 +226,7 @@ impl<T: Wire> DistArray<T> {
         F: RemoteFunction<Arguments = (Ref<Vec<T>>,), Output: Wire>,
     {
         let call = |part: &DistPart<T>| self.runtime.call(function.describe((part.value.clone(),)));
-        let calls: Vec<Call<F::Output>> = self.parts.iter().map(call).collect();
-        let values = calls.into_iter().map(|call| call.wait());
-        let values: Vec<F::Output> = values.collect::<Result<_, _>>()?;
+        let values = all_values(self.parts.iter().map(call).collect())?;
         Ok(values.into_iter().reduce(combine))
     }
 
