@@ -123,6 +123,8 @@ fn an_error_of_any_part_is_told_while_others_are_still_made() {
         .reduce(remote_fn!(length), |one, other| one + other)
         .unwrap_err();
     assert!(error.to_string().contains("the second part"), "{error}");
+    let error = parts.gather().unwrap_err();
+    assert!(error.to_string().contains("the second part"), "{error}");
     add_line(path, "make it");
     drop((parts, pool, workers, runtime));
     std::fs::remove_file(path).unwrap();

@@ -38,6 +38,31 @@ impl Runtime {
         }
         Ok(parted(references, &made, count))
     }
+
+    /// Waits until all of the references have their value, or a failure in its place, as long as that takes, and gives the key of each to `made` once it
+    /// has. The owner of each is asked once, and no value is moved.
+    ///
+    /// # Errors
+    /// The first error of `made`, which ends the wait; else as for [`wait`](Self::wait).
+    #[doc(hidden)] // for the floor of parallel work
+    pub fn each_made<'a, K, T: 'a, E: From<FetchError>>(
+        &self,
+        references: impl Iterator<Item = (K, &'a Ref<T>)>,
+        mut made: impl FnMut(K) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut left: Vec<(K, &Ref<T>)> = references.collect();
+        let told_when_ready = |(_, reference): &(K, &Ref<T>)| reference.told_when_ready();
+        let mut words: Vec<_> = left.iter().map(told_when_ready).collect();
+        while let Some((_, first)) = left.first() {
+            let told = wait_for_some(&words, 1, Duration::MAX).map_err(|reason| first.not_awaited(reason))?;
+            let mut is_told = told.iter();
+            words.retain(|_| is_told.next() != Some(&true));
+            let mut is_told = told.iter();
+            let ready = left.extract_if(.., |_| is_told.next() == Some(&true));
+            ready.map(|(key, _)| key).try_for_each(&mut made)?;
+        }
+        Ok(())
+    }
 }
 
 /// The first `count` of the references whose value is made, and all others.

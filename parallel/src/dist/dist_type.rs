@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
 
 use selvedge_channels::Wire;
 use selvedge_core::{Ref, RemoteCall, RemoteFunction, Runtime};
@@ -232,22 +234,39 @@ impl<T: Wire> DistArray<T> {
 
     /// Fetches all elements, in order.
     ///
+    /// The wait has no limit of its own: it lasts until all parts are made and are here. The first error of a part ends it, whichever part it is.
+    ///
     /// # Errors
     /// [`DistError::Part`]: a function has failed, or a worker has died; [`DistError::WrongLength`].
     pub fn gather(&self) -> Result<Vec<T>, DistError> {
+        let parts = self.parts.iter().enumerate();
+        let parts = parts.map(|(place, part)| ((place, part), &part.value));
+        let mut values = Vec::with_capacity(self.parts.len());
+        self.runtime.each_made(parts, |(place, part)| {
+            values.push((place, part.fetch(place)?));
+            Ok::<(), DistError>(())
+        })?;
+        values.sort_by_key(|(place, _)| *place);
         let mut elements = Vec::with_capacity(self.len());
-        for (place, part) in self.parts.iter().enumerate() {
-            let value = part.value.fetch()?;
-            let (has, wanted) = (value.len(), part.range.len());
-            if has != wanted {
-                return Err(DistError::WrongLength {
-                    part: place,
-                    has,
-                    wanted,
-                });
-            }
-            elements.extend(value.iter().cloned());
+        for (_, value) in values {
+            elements.extend_from_slice(&value);
         }
         Ok(elements)
+    }
+}
+
+impl<T: Wire> DistPart<T> {
+    /// Fetches the part at this place of its array, which is made.
+    fn fetch(&self, place: usize) -> Result<Arc<Vec<T>>, DistError> {
+        let value = self.value.fetch_timeout(Duration::MAX)?;
+        let (has, wanted) = (value.len(), self.range.len());
+        match has == wanted {
+            true => Ok(value),
+            false => Err(DistError::WrongLength {
+                part: place,
+                has,
+                wanted,
+            }),
+        }
     }
 }
