@@ -128,25 +128,41 @@ impl Pool {
     /// # Errors
     /// [`PoolError`].
     pub fn take_timeout(&self, timeout: Duration) -> Result<PoolWorker, PoolError> {
-        let (runtime, started) = (self.runtime()?, Instant::now());
+        let runtime = self.runtime()?;
+        self.take_reached(self.is_home(&runtime), timeout, |process| {
+            runtime.reaches(process)
+        })
+    }
+
+    /// Takes a worker that this process reaches.
+    fn take_reached(
+        &self,
+        is_home: bool,
+        timeout: Duration,
+        reaches: impl Fn(ProcessId) -> bool,
+    ) -> Result<PoolWorker, PoolError> {
+        let started = Instant::now();
         // Workers that others can reach go back when one is found.
         let mut unreached = Vec::new();
         loop {
             let mut taken = self.free.iter();
-            let workers = self.living(&runtime).len();
-            if workers == 0 {
+            // One that lives is enough: they are counted for an error alone.
+            if self.living(&reaches).next().is_none() {
                 return Err(PoolError::NoWorker);
             }
             let left = timeout.saturating_sub(started.elapsed());
             let number = match taken.next_timeout(left) {
                 Some(Ok(number)) => number,
                 Some(Err(RemoteChannelError::Timeout { waited, .. })) => {
-                    return Err(PoolError::Busy { workers, waited });
+                    return Err(match self.living(&reaches).count() {
+                        0 => PoolError::NoWorker,
+                        workers => PoolError::Busy { workers, waited },
+                    });
                 }
                 Some(Err(error)) => return Err(error.into()),
                 None => return Err(PoolError::NoWorker),
             };
-            match ProcessId::new(number.get()).filter(|process| runtime.reaches(*process)) {
+            match ProcessId::new(number.get()).filter(|process| reaches(*process)) {
                 Some(process) => {
                     let members = Arc::clone(&self.members);
                     return Ok(PoolWorker {
@@ -155,7 +171,7 @@ impl Pool {
                         members,
                     });
                 }
-                None if self.is_home(&runtime) => {
+                None if is_home => {
                     let dead = self.members.lock().remove(&number);
                     drop(dead);
                     taken.acknowledge();
@@ -186,24 +202,30 @@ impl Pool {
     /// # Errors
     /// [`PoolError::NoRuntime`].
     pub fn workers(&self) -> Result<usize, PoolError> {
-        Ok(self.living(&self.runtime()?).len())
+        Ok(self.processes_that_live()?.len())
     }
 
     /// The workers that live, at least one.
     pub(crate) fn processes(&self) -> Result<Vec<ProcessId>, PoolError> {
-        let living = self.living(&self.runtime()?);
+        let living = self.processes_that_live()?;
         match living.is_empty() {
             true => Err(PoolError::NoWorker),
             false => Ok(living),
         }
     }
 
-    fn living(&self, runtime: &Runtime) -> Vec<ProcessId> {
+    fn processes_that_live(&self) -> Result<Vec<ProcessId>, PoolError> {
+        let runtime = self.runtime()?;
+        Ok(self.living(&|process| runtime.reaches(process)).collect())
+    }
+
+    /// The members that this process reaches.
+    fn living(&self, reaches: &impl Fn(ProcessId) -> bool) -> impl Iterator<Item = ProcessId> {
         let members: Vec<_> = self.members.lock().keys().copied().collect();
         let processes = members
             .into_iter()
             .filter_map(|number| ProcessId::new(number.get()));
-        processes.filter(|process| runtime.reaches(*process)).collect()
+        processes.filter(|process| reaches(*process))
     }
 
     /// Whether this process has made the pool.
@@ -236,5 +258,39 @@ mod numbers {
         let numbers = Vec::<NonZeroU32>::deserialize(deserializer)?;
         let members = numbers.into_iter().map(|number| (number, None)).collect();
         Ok(Arc::new(Mutex::new(members)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_take_looks_at_no_more_workers_than_it_needs_and_counts_them_for_its_error() {
+        let runtime = Runtime::new();
+        let pool = Pool::new(&runtime, &[]).unwrap();
+        for number in 2..=100 {
+            pool.insert(ProcessId::new(number).unwrap(), None).unwrap();
+        }
+        let looks = Cell::new(0);
+        let take = || {
+            pool.take_reached(true, Duration::ZERO, |_| {
+                looks.set(looks.get() + 1);
+                true
+            })
+        };
+        let taken: Vec<_> = (0..100).map(|_| take().unwrap()).collect();
+        assert_eq!(
+            looks.get(),
+            200,
+            "at one that lives, and at the one that is taken"
+        );
+        let busy = take().unwrap_err();
+        assert!(matches!(busy, PoolError::Busy { workers: 100, .. }), "{busy}");
+        drop(taken);
     }
 }
