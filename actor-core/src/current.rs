@@ -51,40 +51,66 @@ pub(crate) struct Current {
     pub(crate) outer: Option<Arc<OuterCall>>,
 }
 
+/// The surroundings of the code on a thread.
+struct ThreadSurroundings {
+    current: Arc<Current>,
+    /// Whether the function has given its place back. It has one, however many waits are within each other.
+    has_given: bool,
+}
+
 thread_local! {
-    static CURRENT: RefCell<Option<Arc<Current>>> = const { RefCell::new(None) };
+    static HERE: RefCell<Option<ThreadSurroundings>> = const { RefCell::new(None) };
 }
 
 /// Runs `act` with `current` noted for this thread.
 pub(crate) fn within_current<R>(current: &Arc<Current>, act: impl FnOnce() -> R) -> R {
-    let _scope = Scope::open(&CURRENT, Arc::clone(current));
+    let here = ThreadSurroundings {
+        current: Arc::clone(current),
+        has_given: false,
+    };
+    let _scope = Scope::open(&HERE, here);
     act()
 }
 
 /// The surroundings of the code on this thread.
 pub(crate) fn current() -> Option<Arc<Current>> {
-    CURRENT.with_borrow(Clone::clone)
+    HERE.with_borrow(|here| here.as_ref().map(|here| Arc::clone(&here.current)))
 }
 
-/// A place that this thread's function has given back, if a function runs here. The drop takes it again.
+/// A place that this thread's function has given back, if a function runs here that had one. The drop takes it again.
 pub(crate) struct GivenPlace(Option<Arc<Current>>);
 
 impl Drop for GivenPlace {
     fn drop(&mut self) {
         if let Some(current) = &self.0 {
             current.place.resume();
+            note_given(false);
         }
     }
 }
 
-/// Gives the place of this thread's function back, because the function is about to wait.
+/// Notes whether the function of this thread has given its place back.
+fn note_given(has_given: bool) {
+    HERE.with_borrow_mut(|here| {
+        if let Some(here) = here {
+            here.has_given = has_given;
+        }
+    });
+}
+
+/// Gives the place of this thread's function back, because the function is about to wait. A wait within another one gives none.
 ///
 /// # Errors
 /// [`NoBlocking`].
 pub(crate) fn give_place() -> Result<GivenPlace, NoBlocking> {
-    let current = current();
+    let has_place = |here: &&ThreadSurroundings| !here.has_given;
+    let current = HERE.with_borrow(|here| {
+        let here = here.as_ref().filter(has_place)?;
+        Some(Arc::clone(&here.current))
+    });
     if let Some(current) = &current {
         current.place.block()?;
+        note_given(true);
     }
     Ok(GivenPlace(current))
 }
@@ -96,4 +122,49 @@ pub(crate) fn as_async<R>(act: impl FnOnce() -> R) -> R {
     let owner = Arc::new(());
     let outer = None;
     within_current(&Arc::new(Current { owner, place, outer }), act)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Counts the functions that wait.
+    #[derive(Default)]
+    struct CountedPlace(AtomicUsize);
+
+    impl Place for CountedPlace {
+        fn block(&self) -> Result<(), NoBlocking> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn resume(&self) {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_function_that_waits_within_a_wait_gives_its_place_once() {
+        let place = Arc::<CountedPlace>::default();
+        let waiting = || place.0.load(Ordering::Relaxed);
+        let current = Arc::new(Current {
+            owner: Arc::new(()),
+            place: Arc::clone(&place) as Arc<dyn Place>,
+            outer: None,
+        });
+        within_current(&current, || {
+            let outer = give_place().unwrap();
+            let inner = give_place().unwrap();
+            assert_eq!(waiting(), 1);
+            drop(inner);
+            assert_eq!(waiting(), 1, "the outer wait goes on");
+            drop(outer);
+            assert_eq!(waiting(), 0);
+            let _again = give_place().unwrap();
+            assert_eq!(waiting(), 1);
+        });
+        assert_eq!(waiting(), 0);
+    }
 }

@@ -2,6 +2,31 @@
 
 use std::time::{Duration, Instant};
 
+/// The time that several waits after each other may take together.
+#[derive(Clone, Copy)]
+pub(crate) struct TimeLimit {
+    started: Instant,
+    timeout: Duration,
+}
+
+impl TimeLimit {
+    /// The waits begin now.
+    pub(crate) fn begin(timeout: Duration) -> Self {
+        let started = Instant::now();
+        TimeLimit { started, timeout }
+    }
+
+    /// The time that the waits have taken.
+    pub(crate) fn taken(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// The time that is left for the next wait.
+    pub(crate) fn left(&self) -> Duration {
+        self.timeout.saturating_sub(self.taken())
+    }
+}
+
 /// A time that is longer than any program runs, and that clocks and timers can represent.
 const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 

@@ -39,6 +39,7 @@ mod current;
 mod deadline;
 mod death;
 mod directory;
+mod errand;
 mod error_codec;
 mod failure;
 pub mod flags;

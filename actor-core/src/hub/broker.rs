@@ -102,6 +102,12 @@ impl Broker {
         }
     }
 
+    /// Whether a peer that has no link yet may get one: it has joined, or was a member in the head's last life.
+    pub(super) fn expects(&self, peer: Peer) -> bool {
+        let member = self.members.get(&peer.process);
+        self.away.contains_key(&peer) || member.is_some_and(|member| member.peer == peer)
+    }
+
     /// A member of the head's last life is dead. All are told: some may have known it.
     #[cfg(feature = "hosts")]
     pub(super) fn stayed_away(&mut self, peer: Peer) {
@@ -359,6 +365,7 @@ mod tests {
         let (one, two, three) = (peer(2), peer(3), peer(4));
         let mut broker = Broker::default();
         broker.begin(head, 6, vec![one, two, three]);
+        assert!(broker.expects(one) && !broker.expects(peer(5)) && !broker.expects(peer(6)));
         let new = join(&mut broker, peer(6));
         let at_one = join(&mut broker, one);
         let living = vec![head, one, two, three];
@@ -382,6 +389,7 @@ mod tests {
         assert_eq!(at_one.take(), [joined, dial]);
         broker.stayed_away(three);
         broker.stayed_away(three);
+        assert!(broker.expects(two) && !broker.expects(three));
         assert_eq!(at_one.take(), [Notice::Died(three)]);
         assert_eq!(at_two.take().last(), Some(&Notice::Died(three)));
         broker.connect(one, three);

@@ -195,7 +195,7 @@ impl Hub {
         let link = match known {
             PeerStatus::Linked(link) => link,
             PeerStatus::Dead => return Err(PostError::Dead(to)),
-            PeerStatus::Unknown => return Err(PostError::NoSuchPeer(to.process)),
+            PeerStatus::Unknown => return Err(self.unknown(to)),
         };
         if let Role::Driver(driver) = &self.role
             && !link.is_made()
@@ -203,6 +203,14 @@ impl Hub {
             self.link_worker(driver, &link)?;
         }
         Ok(link)
+    }
+
+    /// The reason that a peer has no link. A member of the head's last life may come back.
+    fn unknown(&self, peer: Peer) -> PostError {
+        match &self.role {
+            Role::Driver(driver) if driver.broker.lock().expects(peer) => PostError::Away(peer),
+            _ => PostError::NoSuchPeer(peer.process),
+        }
     }
 
     /// Counts the processes of this host: those to which no connection over a network was made.

@@ -153,6 +153,16 @@ impl PeerTable {
         self.links.between(first, last)
     }
 
+    /// The links to incarnations of the first process whose number is higher than this one; none if there is no such process.
+    pub(super) fn lives_after(&self, process: ProcessId) -> SmallVec<[Arc<PeerLink>; 2]> {
+        let number = process.number().checked_add(1).and_then(ProcessId::new);
+        let first = number.and_then(|process| {
+            let incarnation = Incarnation(0);
+            self.links.first_from(Peer { process, incarnation })
+        });
+        first.map_or_else(SmallVec::new, |(next, _)| self.links_of(next.process))
+    }
+
     /// All links, in the order of the peers' numbers.
     pub(super) fn links(&self) -> Vec<Arc<PeerLink>> {
         self.links.values().cloned().collect()

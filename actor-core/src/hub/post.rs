@@ -51,6 +51,11 @@ pub(crate) trait Post: Send + Sync {
     /// The living processes that letters reach, this one not among them, in the order of their numbers.
     fn peers(&self) -> Vec<Peer>;
 
+    /// The first of the living processes that letters reach whose number is higher than this one.
+    fn peer_after(&self, process: ProcessId) -> Option<Peer> {
+        self.peers().into_iter().find(|peer| peer.process > process)
+    }
+
     /// The living incarnation of a process that letters reach; `None` if there is none, or if it is this process.
     fn peer(&self, process: ProcessId) -> Option<Peer> {
         self.peers().into_iter().find(|peer| peer.process == process)
@@ -92,10 +97,10 @@ pub(crate) trait Post: Send + Sync {
     fn cut(&self, peer: Peer, why: String);
 
     /// Cuts off a peer to which a letter that it must have was not sent: whoever waits there would wait for ever. A peer
-    /// that is dead needs to learn nothing.
+    /// that is dead needs to learn nothing, and one that is away has asked nothing of this life of the head.
     fn told(&self, peer: Peer, sent: Result<u64, PostError>) {
         match sent {
-            Ok(_) | Err(PostError::Dead(_) | PostError::NoSuchPeer(_)) => {}
+            Ok(_) | Err(PostError::Dead(_) | PostError::NoSuchPeer(_) | PostError::Away(_)) => {}
             Err(error) => self.cut(peer, format!("a letter that it needs cannot be sent: {error}")),
         }
     }
@@ -150,6 +155,8 @@ pub(crate) enum PostError {
     NoSuchPeer(ProcessId),
     #[error("{0} is dead")]
     Dead(Peer),
+    #[error("{0} has not come back to the head since that began anew: ask again later")]
+    Away(Peer),
     #[error("a letter of {bytes} bytes, and {limit} are allowed: send several")]
     TooLarge { bytes: usize, limit: usize },
     #[error("{bytes} bytes of letters wait for {peer}, and {limit} are allowed: wait for its answers first")]

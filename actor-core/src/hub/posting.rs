@@ -33,6 +33,20 @@ impl Post for Hub {
         open.map(|link| link.peer()).collect()
     }
 
+    fn peer_after(&self, process: ProcessId) -> Option<Peer> {
+        let mut last = process;
+        loop {
+            // The lock of a link is not taken under that of the table.
+            let lives = self.table.lock().lives_after(last);
+            last = lives.first()?.peer().process;
+            if let Some(open) = lives.iter().find(|link| link.is_open())
+                && !self.is_job(open.peer())
+            {
+                return Some(open.peer());
+            }
+        }
+    }
+
     fn is_job(&self, peer: Peer) -> bool {
         self.table.lock().is_job(peer.process)
     }

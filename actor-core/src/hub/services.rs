@@ -80,12 +80,56 @@ impl Services {
         self.tell(|receiver| receiver.died(peer, fates));
     }
 
+    /// Tells each receiver once, whatever the number of its services.
     fn tell(&self, tell: impl Fn(&dyn Receiver)) {
-        let receivers: Vec<_> = self.0.read().values().cloned().collect();
+        let mut receivers: Vec<_> = self.0.read().values().cloned().collect();
+        let address = |receiver: &Arc<dyn Receiver>| Arc::as_ptr(receiver).cast::<()>();
+        receivers.sort_unstable_by_key(address);
+        receivers.dedup_by_key(|receiver| address(receiver));
         for receiver in receivers {
             // Unwind safe: as in `deliver`. The other services still have to be told.
             let told = catch_unwind(AssertUnwindSafe(|| delivering(|| tell(&*receiver))));
             told.err().into_iter().for_each(dispose);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use selvedge_cluster::peer::{Incarnation, ProcessId};
+    use selvedge_cluster::session::Outcome;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct CountsDeaths(AtomicUsize);
+
+    impl Receiver for CountsDeaths {
+        fn received(&self, _: Peer, _: Letter) {}
+
+        fn died(&self, _: Peer, _: &[(u64, Outcome)]) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_receiver_of_several_services_is_told_of_a_death_once() {
+        let (services, dead) = (
+            Services::default(),
+            Peer {
+                process: ProcessId::HEAD,
+                incarnation: Incarnation(1),
+            },
+        );
+        let [several, one] = [(); 2].map(|()| Arc::<CountsDeaths>::default());
+        for service in [1, 2, 3] {
+            services.register(Service(service), Arc::clone(&several) as Arc<dyn Receiver>);
+        }
+        services.register(Service(4), Arc::clone(&one) as Arc<dyn Receiver>);
+        services.died(dead, &Fates::new());
+        let told = [several, one].map(|receiver| receiver.0.load(Ordering::Relaxed));
+        assert_eq!(told, [1, 1]);
     }
 }

@@ -17,6 +17,7 @@ use super::store_letters::{answer_stored, elsewhere, put, stored};
 use super::stored_value::StoredValue;
 use super::transit;
 use crate::body::Body;
+use crate::errand::errand_or;
 use crate::failure::Failure;
 use crate::hub::post::{Letter, PostError};
 
@@ -121,7 +122,7 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThre
     match effect {
         Effect::Send { to, bundle } => {
             let letter = Letter::new(REFERENCES, Class::Loose, &bundle, Body::EMPTY);
-            // What is not sent is asked again later, unless there is nobody to ask.
+            // What is not sent is asked again later, unless there is nobody to ask. A member that is away may come back.
             if let Err(PostError::NoSuchPeer(_)) = table.post().send(to, letter) {
                 table.event(place, Event::Unknown(to));
             }
@@ -151,8 +152,10 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThre
             content,
         } => {
             let refs = Arc::clone(table);
-            let errand = move || answer(&refs, (to, question), id, content);
-            table.helpers().run(Box::new(errand));
+            let work = move |content| answer(&refs, (to, question), id, content);
+            let refs = Arc::clone(table);
+            let otherwise = move |_: Content| refuse_errand(&refs, (to, question));
+            table.helpers().run(errand_or(content, work, otherwise));
         }
         Effect::Refuse { to, question } => {
             tell(table, to, &FetchMessage::Freed { question });
@@ -224,7 +227,7 @@ pub(super) fn send_value(
 fn set(table: &Arc<References>, (to, question): (Peer, u64), body: Body, mut references: Vec<Arc<Handle>>) {
     let Some(object) = references.pop() else { return };
     let refs = Arc::clone(table);
-    let errand = move || {
+    let work = move |(object, references): (Arc<Handle>, Vec<Arc<Handle>>)| {
         let value = SetValue::new(body.to_bytes(), references);
         let message = match refs.fill(object.id(), Ok(value.into_object())) {
             Err(RefError::Freed(_)) => FetchMessage::Freed { question },
@@ -235,7 +238,24 @@ fn set(table: &Arc<References>, (to, question): (Peer, u64), body: Body, mut ref
         };
         tell(&refs, to, &message);
     };
-    table.helpers().run(Box::new(errand));
+    let refs = Arc::clone(table);
+    let otherwise = move |_: (Arc<Handle>, Vec<Arc<Handle>>)| refuse_errand(&refs, (to, question));
+    table
+        .helpers()
+        .run(errand_or((object, references), work, otherwise));
+}
+
+/// Answers a question for which no thread was found. At the end of this process nobody is told: its death is the answer.
+fn refuse_errand(table: &References, (to, question): (Peer, u64)) {
+    if !table.is_stopped() {
+        let text =
+            "the process where the value lives has no thread for this, or too much work: ask again later";
+        tell(
+            table,
+            to,
+            &unreadable(question, Failure::from_error(text.to_owned())),
+        );
+    }
 }
 
 /// The answer that a value cannot be read.

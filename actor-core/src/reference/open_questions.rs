@@ -23,6 +23,8 @@ struct OpenQuestion {
 #[derive(Default)]
 pub(super) struct OpenQuestions {
     open: IdMap<u64, OpenQuestion>,
+    /// The questions about each object.
+    about: IdMap<RefId, Vec<u64>>,
     /// The questions for values.
     values: IdMap<RefId, u64>,
     /// The questions for a word that a value is made.
@@ -67,6 +69,7 @@ impl OpenQuestions {
         if let Some(joinable) = self.joinable(wish) {
             joinable.insert(id, question);
         }
+        self.about.or_default(id).push(question);
         let askers = vec![asker];
         self.open.insert(question, OpenQuestion { id, askers });
     }
@@ -84,16 +87,27 @@ impl OpenQuestions {
                 joinable.remove(&id);
             }
         }
+        self.forget(id, question);
         let ended = self.open.remove(&question);
         ended.map(|ended| ended.askers).unwrap_or_default()
+    }
+
+    fn forget(&mut self, id: RefId, question: u64) {
+        let Some(about) = self.about.get_mut(&id) else {
+            return;
+        };
+        about.retain(|other| *other != question);
+        if about.is_empty() {
+            self.about.remove(&id);
+        }
     }
 
     /// Ends all questions about an object. Returns those who wait for their answers.
     pub(super) fn end_all_about(&mut self, id: RefId) -> Askers {
         self.values.remove(&id);
         self.words.remove(&id);
-        let ended = self.open.extract(|_, question| question.id == id);
-        let askers = ended.into_iter().flat_map(|(_, question)| question.askers);
-        askers.collect()
+        let about = self.about.remove(&id).unwrap_or_default();
+        let ended = about.iter().filter_map(|question| self.open.remove(question));
+        ended.flat_map(|ended| ended.askers).collect()
     }
 }

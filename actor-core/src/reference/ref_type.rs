@@ -25,6 +25,7 @@ use super::stored_value::StoredValue;
 use super::transit;
 use crate::call::request::CALL_TIMEOUT;
 use crate::current::NoBlocking;
+use crate::deadline::TimeLimit;
 use crate::promise::{Answer, NoAnswer};
 use crate::waiting::{Unanswered, WaitPermit, wait_for};
 
@@ -303,13 +304,25 @@ impl<T: Wire> Ref<T> {
         if let Some(value) = self.carried() {
             return Ok(value);
         }
+        let limit = TimeLimit::begin(timeout);
+        self.fetch_within(&limit).map_err(|error| match error {
+            FetchError::Timeout { id, .. } => FetchError::Timeout {
+                id,
+                waited: limit.taken(),
+            },
+            error => error,
+        })
+    }
+
+    fn fetch_within(&self, limit: &TimeLimit) -> Result<Arc<T>, FetchError> {
         match self.source() {
-            ValueSource::Here(answer) => self.fetch_here(answer, timeout),
+            ValueSource::Here(answer) => self.fetch_here(answer, limit),
             ValueSource::Fetched(value) => self.typed(value),
             ValueSource::Owner => {
-                let mut fetched = self.asked(timeout, |table| table.ask(self.id(), Wish::Value))?;
+                let ask = |wish| self.asked(limit.left(), |table| table.ask(self.id(), wish));
+                let mut fetched = ask(Wish::Value)?;
                 if is_out_of_reach(&fetched) {
-                    fetched = self.asked(timeout, |table| table.ask(self.id(), Wish::Letter))?;
+                    fetched = ask(Wish::Letter)?;
                 }
                 self.read(fetched)
             }
@@ -317,9 +330,9 @@ impl<T: Wire> Ref<T> {
     }
 
     /// Waits for the value of an object of this process.
-    fn fetch_here(&self, mut answer: Answer<Content>, timeout: Duration) -> Result<Arc<T>, FetchError> {
+    fn fetch_here(&self, mut answer: Answer<Content>, limit: &TimeLimit) -> Result<Arc<T>, FetchError> {
         loop {
-            let value = self.made(self.waited(&mut answer, timeout)?)?;
+            let value = self.made(self.waited(&mut answer, limit.left())?)?;
             let stored = match value.get::<StoredValue>() {
                 Some(stored) => stored,
                 None => return self.of_value(&value),
@@ -327,7 +340,7 @@ impl<T: Wire> Ref<T> {
             if let Some(fetched) = stored.fetched() {
                 return self.typed(fetched);
             }
-            let opened = self.waited(&mut stored.open(), timeout)?;
+            let opened = self.waited(&mut stored.open(), limit.left())?;
             match self.lost(&value, &opened) {
                 Some(again) => answer = again,
                 None => return self.of_store(&stored, opened),

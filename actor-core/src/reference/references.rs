@@ -25,15 +25,13 @@ use super::table::{ObjectCell, ReferenceState};
 use super::timer::ReferenceTimer;
 use super::waiting_letter::{WaitingLetter, handles};
 use crate::body::Body;
+use crate::errand::Errand;
 use crate::failure::Failure;
 use crate::hub::delivering::delivering;
 use crate::hub::post::Post;
 use crate::promise::Promise;
 use crate::store::message::ObjectSpot;
 use crate::store::stores::Stores;
-
-/// Work that may run user code.
-pub(crate) type Errand = Box<dyn FnOnce() + Send>;
 
 /// Told of an object of this process whose last copy is lost, with the value that it had.
 pub(crate) type TellLost = Box<dyn Fn(RefId, ObjectValue, LostCopy) + Send + Sync>;
@@ -460,6 +458,11 @@ impl References {
     }
 
     /// Ends all waits: the process ends. Promises are broken outside of the lock.
+    /// Whether [`stop`](Self::stop) was called.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.table.lock().is_stopped
+    }
+
     pub(crate) fn stop(self: &Arc<Self>) {
         let left = self.locked(|table, _| {
             table.is_stopped = true;

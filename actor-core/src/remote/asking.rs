@@ -127,18 +127,32 @@ impl Remote {
             (Destination::Any, [first, ..]) => return first.id().owner.process,
             (Destination::Any, []) => {}
         }
-        let mut workers: Vec<ProcessId> = self.post.peers().iter().map(|peer| peer.process).collect();
-        let is_job = self.is_job();
-        if !is_job {
-            workers.push(me);
+        self.next_worker().unwrap_or(match self.is_job() {
+            true => ProcessId::HEAD,
+            false => me,
+        })
+    }
+
+    /// The next worker in turn.
+    fn next_worker(&self) -> Option<ProcessId> {
+        // Relaxed: the turns only have to differ, and follow each other in the one variable.
+        let mut last = self.turn.load(Ordering::Relaxed);
+        loop {
+            let behind = ProcessId::new(last).and_then(|last| self.worker_after(last));
+            let next = behind.or_else(|| self.worker_after(ProcessId::HEAD))?;
+            let (taken, order) = (next.number(), Ordering::Relaxed);
+            match self.turn.compare_exchange(last, taken, order, order) {
+                Ok(_) => return Some(next),
+                Err(other) => last = other,
+            }
         }
-        workers.retain(|process| *process != ProcessId::HEAD);
-        workers.sort_unstable();
-        // Relaxed: the turns only have to differ.
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let turn = turn.checked_rem(workers.len()).unwrap_or_default();
-        let without = if is_job { ProcessId::HEAD } else { me };
-        workers.get(turn).copied().unwrap_or(without)
+    }
+
+    /// The worker with the lowest number that is higher than this one.
+    fn worker_after(&self, process: ProcessId) -> Option<ProcessId> {
+        let peer = self.post.peer_after(process).map(|peer| peer.process);
+        let me = Some(self.me()).filter(|me| *me > process && !self.is_job());
+        peer.into_iter().chain(me).min()
     }
 
     /// Makes a call.
@@ -187,7 +201,7 @@ impl Remote {
         if process == self.me() {
             let reply = Box::new(move |outcome| log(function, process, outcome));
             let invocation = request.here(Wants::Nothing)?;
-            self.run(function, invocation, Arc::default(), reply);
+            self.run_own(function, invocation, Arc::default(), reply);
             return Ok(());
         }
         let (peer, encoded) = (self.find(process)?, request.encode()?);
@@ -266,7 +280,7 @@ impl Remote {
             }
         });
         match request.here(Wants::Kept) {
-            Ok(invocation) => self.run(function, invocation, Arc::default(), reply),
+            Ok(invocation) => self.run_own(function, invocation, Arc::default(), reply),
             Err(error) => reply(Err(error)),
         }
         handle
@@ -329,6 +343,7 @@ impl Remote {
             PostError::TooLarge { bytes, limit } => RemoteError::TooLarge { bytes, limit },
             PostError::Full { bytes, limit, .. } => RemoteError::Backlog { bytes, limit },
             PostError::NoLink { why, .. } => RemoteError::NoLink(why),
+            PostError::Away(_) => RemoteError::NoLink(error.to_string()),
         }
     }
 
@@ -374,7 +389,7 @@ impl Remote {
                 wake(waker);
             }
         });
-        self.run(function, invocation, Arc::clone(&waiter.cancel), reply);
+        self.run_own(function, invocation, Arc::clone(&waiter.cancel), reply);
         self.limited(self.me(), answer, &waiter, deadline)
     }
 
@@ -455,10 +470,25 @@ impl Remote {
         (scheduled, name): (Scheduled, Option<CallName>),
         reply: Box<dyn FnOnce(Outcome) + Send>,
     ) {
+        if let Scheduled::Here(_) = scheduled {
+            self.unanswered.note_own(&cancel);
+        }
         let references = invocation.handles.iter().map(|handle| handle.id());
         let outer = name.map(|name| OuterCall::new(name, scheduled.letter(), references));
         let current = self.current_of(function.is_async(), scheduled, outer);
         self.run_within(function, invocation, cancel, current, reply);
+    }
+
+    /// Has a function of this process run that this process has called itself.
+    fn run_own(
+        &self,
+        function: &'static FunctionEntry,
+        invocation: Invocation,
+        cancel: Arc<CallCancel>,
+        reply: Box<dyn FnOnce(Outcome) + Send>,
+    ) {
+        self.unanswered.note_own(&cancel);
+        self.run(function, invocation, cancel, reply);
     }
 
     /// Has a function of this process run.

@@ -93,15 +93,15 @@ impl<W> Asked<W> {
         self.calls.remove(&id).map(|question| question.peer)
     }
 
-    /// A peer has died. `fates` are the outcomes of its unacknowledged letters.
+    /// A peer has died. `fates` are the outcomes of its unacknowledged letters, in the order of the letters' numbers.
     pub(crate) fn died(&mut self, peer: Peer, fates: &[(u64, Outcome)]) -> Vec<(W, Ran)> {
         let lost = self.calls.extract(|_, question| question.peer == peer);
         let lost = lost.into_iter().map(|(_, question)| {
-            let never = |letter| fates.contains(&(letter, Outcome::NotSent));
-            let ran = if question.letter.is_some_and(never) {
-                Ran::Never
-            } else {
-                Ran::Unknown
+            let place = |letter| fates.binary_search_by_key(&letter, |(number, _)| *number).ok();
+            let fate = question.letter.and_then(place).and_then(|place| fates.get(place));
+            let ran = match fate {
+                Some((_, Outcome::NotSent)) => Ran::Never,
+                _ => Ran::Unknown,
             };
             (question.waiter, ran)
         });

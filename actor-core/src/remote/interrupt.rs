@@ -1,4 +1,4 @@
-//! The interruption of all functions that other processes have called here.
+//! The cancellation of all functions that run in this process: of those that other processes have called, or of all at its end.
 
 use std::sync::{Arc, Weak};
 
@@ -7,13 +7,13 @@ use parking_lot::Mutex;
 use crate::cancel::CallCancel;
 use crate::remote::service::Remote;
 
-/// The tokens of functions for whose answer no process waits: those whose value stays here, and casts.
+/// The tokens of functions that no table lists.
 #[derive(Default)]
-pub(super) struct UnansweredCalls(Mutex<Vec<Weak<CallCancel>>>);
+struct CallTokens(Mutex<Vec<Weak<CallCancel>>>);
 
-impl UnansweredCalls {
+impl CallTokens {
     /// Notes a function that is to run, and forgets those that have ended. Each call forgets as many as it notes, on average.
-    pub(super) fn note(&self, cancel: &Arc<CallCancel>) {
+    fn note(&self, cancel: &Arc<CallCancel>) {
         let mut calls = self.0.lock();
         if calls.len() == calls.capacity() {
             calls.retain(|call| call.strong_count() > 0);
@@ -29,12 +29,45 @@ impl UnansweredCalls {
     }
 }
 
+/// The functions of this process for whose answer no other process waits.
+#[derive(Default)]
+pub(super) struct UnansweredCalls {
+    /// Functions that other processes have called: their values stay here, or nobody wants them.
+    of_others: CallTokens,
+    /// Functions that this process has called itself.
+    own: CallTokens,
+}
+
+impl UnansweredCalls {
+    /// Notes a function that another process has called.
+    pub(super) fn note(&self, cancel: &Arc<CallCancel>) {
+        self.of_others.note(cancel);
+    }
+
+    /// Notes a function that this process has called itself.
+    pub(super) fn note_own(&self, cancel: &Arc<CallCancel>) {
+        self.own.note(cancel);
+    }
+}
+
 impl Remote {
+    /// Cancels all functions of this process, which ends.
+    pub(super) fn cancel_all(&self) {
+        let answered = self.served.lock().take_all();
+        let (others, own) = (self.unanswered.of_others.take(), self.unanswered.own.take());
+        let unanswered = others.iter().chain(&own).filter_map(Weak::upgrade);
+        // Without a lock: a cancelled call wakes user code.
+        answered
+            .into_iter()
+            .chain(unanswered)
+            .for_each(|call| call.cancel());
+    }
+
     /// Interrupts the functions that other processes have called and that have not ended: each is cancelled, and its outcome goes to
     /// whoever has called it. Later calls are not concerned.
     pub(crate) fn interrupt(&self) {
         let answered = self.served.lock().tokens();
-        let unanswered = self.unanswered.take();
+        let unanswered = self.unanswered.of_others.take();
         let unanswered = unanswered.iter().filter_map(Weak::upgrade);
         // Without a lock: a cancelled call wakes user code.
         answered
@@ -50,7 +83,7 @@ mod tests {
 
     #[test]
     fn calls_that_have_ended_are_forgotten() {
-        let calls = UnansweredCalls::default();
+        let calls = CallTokens::default();
         let kept: Vec<_> = (0..10_000)
             .filter_map(|number| {
                 let call = Arc::<CallCancel>::default();

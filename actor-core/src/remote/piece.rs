@@ -5,7 +5,8 @@ use std::task::Waker;
 
 use selvedge_channels::dispose;
 
-use crate::reference::references::{Errand, Helpers};
+use crate::errand::Errand;
+use crate::reference::references::Helpers;
 use crate::remote::async_thread::AsyncThread;
 use crate::remote::executor::{Executor, Work, WorkRefusal};
 use crate::remote::job::RemoteJob;
@@ -17,7 +18,7 @@ pub(crate) enum Piece {
     Job(RemoteJob),
     /// Looks whether the arguments of a call are there, and runs its function.
     Resolving(ResolvingJob),
-    /// Encodes or drops a value.
+    /// Does anything else that may run user code.
     Errand(Errand),
 }
 
@@ -34,7 +35,7 @@ impl Work for Piece {
         match self {
             Piece::Job(job) => job.refuse(why),
             Piece::Resolving(job) => job.refuse(why),
-            // Nobody waits for a drop, and who waits for a value is told by the end of this process.
+            // If somebody waits for its outcome, the drop tells them.
             Piece::Errand(errand) => dispose(errand),
         }
     }

@@ -217,12 +217,11 @@ impl Remote {
                 let placed = PlacedObject::here(&self.stores, held);
                 Ok(self.put_here(kept(placed, handles).into_object()))
             }
-            (Sealed::There(agent, object), None, _) => {
-                let put = self.put_there(agent, handles, (PutPlace::Store(object), Body::EMPTY));
-                if put.is_err() {
-                    self.stores.give_up(agent, object);
-                }
-                put
+            (Sealed::There(loan), None, _) => {
+                let place = (PutPlace::Store(loan.object()), Body::EMPTY);
+                let put = self.put_there(loan.agent(), handles, place)?;
+                loan.told();
+                Ok(put)
             }
             _ => Err(StoreError::Gone.into()),
         }
@@ -345,7 +344,7 @@ impl Remote {
         }
         match self.fill_store(&place, body, false)? {
             (Sealed::Here(held), _) => Some(PlacedObject::here(&self.stores, held)),
-            (Sealed::There(..), _) => None,
+            (Sealed::There(_), _) => None,
         }
     }
 

@@ -8,7 +8,7 @@
 
 use std::any::Any;
 use std::future::Future;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use selvedge_objects::refs::REFERENCES;
 use crate::call::remote_error::RemoteError;
 use crate::cancel::CallCancel;
 use crate::current::{Current, OwnThread, Place};
+use crate::errand::errand_or;
 use crate::failure::wake;
 use crate::hub::lead::Lead;
 use crate::hub::post::{Post, Receiver};
@@ -65,8 +66,8 @@ pub(crate) struct Remote {
     pub(crate) unreachable: Unreachable,
     /// The names of processes in errors.
     pub(crate) names: Arc<NameBook>,
-    /// The number of calls for which the runtime has chosen a worker.
-    pub(super) turn: AtomicUsize,
+    /// The number of the worker that the runtime has chosen last.
+    pub(super) turn: AtomicU32,
     pub(super) init: &'static WorkerInit,
     /// The service itself, for callbacks.
     pub(super) this: Weak<Remote>,
@@ -128,7 +129,7 @@ impl Remote {
             served: Mutex::default(),
             unanswered: UnansweredCalls::default(),
             unreachable: Unreachable::default(),
-            turn: AtomicUsize::new(0),
+            turn: AtomicU32::new(ProcessId::HEAD.number()),
             init,
             this: Weak::clone(this),
             executor,
@@ -201,6 +202,16 @@ impl Remote {
     /// Does something soon, on a thread that may run user code.
     pub(crate) fn do_soon(&self, errand: impl FnOnce() + Send + 'static) {
         self.references.do_soon(Box::new(errand));
+    }
+
+    /// Does something with a value soon, on a thread that may run user code. If no such thread takes it, `otherwise` gets the value.
+    pub(crate) fn do_soon_or<T: Send + 'static>(
+        &self,
+        value: T,
+        work: impl FnOnce(T) + Send + 'static,
+        otherwise: impl FnOnce(T) + Send + 'static,
+    ) {
+        self.references.do_soon(errand_or(value, work, otherwise));
     }
 
     /// The service as the receiver of letters about calls, fetches, references and channels.
@@ -342,8 +353,7 @@ impl Remote {
         waiters
             .iter()
             .for_each(|waiter| self.settle(waiter, Err(RemoteError::Shutdown)));
-        let served = self.served.lock().take_all();
-        served.iter().for_each(|cancel| cancel.cancel());
+        self.cancel_all();
         self.background.stop();
         self.executor.end_refusals();
     }

@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use selvedge_channels::SegmentError;
 use selvedge_channels::platform::extent_file::{ExtentFile, LentExtent};
-use selvedge_cluster::frame::Class;
-use selvedge_cluster::peer::Peer;
-use selvedge_objects::store::{Extent, StoreError, StoreId};
+use selvedge_objects::store::{Extent, StoreError};
 
 use super::host_store::{HeldObject, HostStore};
-use super::message::{LentSpot, STORES, StoreMessage};
+use super::loan::StoreLoan;
+use super::message::LentSpot;
 use crate::body::Body;
-use crate::hub::post::{Letter, Post};
 
 /// The lender of the memory.
 pub(super) enum BorrowedFrom {
@@ -20,8 +18,7 @@ pub(super) enum BorrowedFrom {
     Host(Arc<HostStore>),
     /// Another process of the host.
     Agent {
-        agent: Peer,
-        post: Arc<dyn Post>,
+        loan: StoreLoan,
         memory: Arc<ExtentFile>,
     },
 }
@@ -37,7 +34,7 @@ pub(crate) enum Sealed {
     /// In the store of this process.
     Here(HeldObject),
     /// In that of another process, which seals it when it is told the object's name.
-    There(Peer, StoreId),
+    There(StoreLoan),
 }
 
 impl Borrowed {
@@ -105,23 +102,15 @@ impl Borrowed {
         let object = self.lent.object;
         match self.from.take()? {
             BorrowedFrom::Host(host) => host.seal_here(object).map(Sealed::Here),
-            BorrowedFrom::Agent { agent, .. } => Some(Sealed::There(agent, object)),
+            BorrowedFrom::Agent { loan, .. } => Some(Sealed::There(loan)),
         }
     }
 }
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
-        let object = self.lent.object;
-        match self.from.take() {
-            Some(BorrowedFrom::Host(host)) => host.abort_here(object),
-            Some(BorrowedFrom::Agent { agent, post, .. }) => {
-                let message = StoreMessage::Abort { object };
-                let letter = Letter::new(STORES, Class::Ordered, &message, Body::EMPTY);
-                let sent = post.send(agent, letter);
-                post.told(agent, sent);
-            }
-            None => {}
+        if let Some(BorrowedFrom::Host(host)) = self.from.take() {
+            host.abort_here(self.lent.object);
         }
     }
 }

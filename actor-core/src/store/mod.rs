@@ -17,6 +17,7 @@ mod agents;
 pub(crate) mod borrowed;
 mod disk;
 pub(crate) mod host_store;
+mod loan;
 mod mappings;
 pub(crate) mod message;
 pub(crate) mod options;

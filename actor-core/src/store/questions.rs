@@ -7,6 +7,7 @@ use selvedge_objects::store::StoreError;
 use selvedge_objects::transfer::{CopyAt, CopyFacts, CopyName};
 
 use super::borrowed::{Borrowed, BorrowedFrom, Sealed};
+use super::loan::StoreLoan;
 use super::message::{FarObject, LentSpot, ObjectSpot, StoreMessage};
 use super::pin::ObjectPin;
 use super::stores::{StorePlace, Stores};
@@ -41,22 +42,28 @@ impl Stores {
         answer
     }
 
-    /// Asks the agent something.
-    fn ask(&self, agent: Peer, what: StoreQuestion, message: impl FnOnce(u64) -> StoreMessage) {
+    /// Asks the agent something. Returns whether the question was sent.
+    fn ask(&self, agent: Peer, what: StoreQuestion, message: impl FnOnce(u64) -> StoreMessage) -> bool {
         let question = self.questions.lock().begin(agent, what);
         let Err(error) = self.say(agent, &message(question)) else {
-            return;
+            return true;
         };
-        let Some(asked) = self.answered(agent, question) else {
-            return;
-        };
+        if let Some(asked) = self.answered(agent, question) {
+            self.not_asked(agent, asked, &error);
+        }
+        false
+    }
+
+    fn not_asked(&self, agent: Peer, asked: StoreQuestion, error: &PostError) {
         match error {
             PostError::Dead(_) | PostError::NoSuchPeer(_) | PostError::NoLink { .. } => {
                 // Its death is told soon.
                 self.agent_died(agent);
                 self.ask_another(asked);
             }
-            PostError::Full { .. } | PostError::TooLarge { .. } => self.refuse(asked, StoreError::Gone),
+            PostError::Full { .. } | PostError::TooLarge { .. } | PostError::Away(_) => {
+                self.refuse(asked, StoreError::Gone);
+            }
         }
     }
 
@@ -116,14 +123,17 @@ impl Stores {
         };
         match sealed {
             Sealed::Here(held) => self.transfers().file(name, owner, held, then),
-            Sealed::There(agent, object) => {
-                let what = StoreQuestion::Copy(Box::new(then));
-                self.ask(agent, what, |question| StoreMessage::Fill {
+            Sealed::There(loan) => {
+                let (what, object) = (StoreQuestion::Copy(Box::new(then)), loan.object());
+                let is_told = self.ask(loan.agent(), what, |question| StoreMessage::Fill {
                     question,
                     object,
                     number: name.number,
                     owner,
                 });
+                if is_told {
+                    loan.told();
+                }
             }
         }
         answer
@@ -143,21 +153,15 @@ impl Stores {
     pub(super) fn lent(&self, agent: Peer, question: u64, lent: LentSpot) {
         let object = lent.object;
         let memory = self.mappings.of(agent, &lent.memory);
+        let loan = StoreLoan::new(agent, object, self.shared_post());
         let Some(StoreQuestion::Memory(promise)) = self.answered(agent, question) else {
-            return self.give_up(agent, object);
+            return;
         };
         let borrowed = match memory {
-            Ok(memory) => {
-                let post = self.shared_post();
-                let from = BorrowedFrom::Agent { agent, post, memory };
-                Ok(Borrowed::new(lent, from))
-            }
-            Err(error) => {
-                self.give_up(agent, object);
-                Err(StoreError::Memory {
-                    why: error.to_string(),
-                })
-            }
+            Ok(memory) => Ok(Borrowed::new(lent, BorrowedFrom::Agent { loan, memory })),
+            Err(error) => Err(StoreError::Memory {
+                why: error.to_string(),
+            }),
         };
         self.keep(promise, borrowed);
     }

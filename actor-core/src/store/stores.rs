@@ -215,12 +215,6 @@ impl Stores {
             .send(to, Letter::new(STORES, Class::Ordered, message, Body::EMPTY))
     }
 
-    /// An object that this process has filled, and of which the agent was not told, is not made.
-    pub(crate) fn give_up(&self, agent: Peer, object: StoreId) {
-        let sent = self.say(agent, &StoreMessage::Abort { object });
-        self.post.told(agent, sent);
-    }
-
     /// Another process has not been told of its view of an object.
     pub(crate) fn release(&self, by: Peer, spot: &ObjectSpot) {
         self.own_event(StoreEvent::Close {

@@ -168,7 +168,8 @@ impl Tasks {
     /// Encodes the arguments, by user code, and sends the call: a worker has come since the call was submitted.
     fn encode_and_send(self: &Arc<Self>, remote: &Remote, run: CallRun, request: Box<Request>) {
         let (tasks, remote_again) = (Arc::clone(self), remote.this());
-        remote.do_soon(move || {
+        let told = self.told(remote, &run);
+        let work = move |(request, run): (Box<Request>, CallRun)| {
             let encoded = request.encode();
             dispose(request);
             match (encoded, remote_again.upgrade()) {
@@ -181,6 +182,10 @@ impl Tasks {
                 (Err(error), Some(remote)) => tasks.told(&remote, &run)(Err(error)),
                 (_, None) => {}
             }
+        };
+        remote.do_soon_or((request, run), work, move |_| {
+            let why = "none is left to encode its arguments".to_owned();
+            told(Err(RemoteError::NoThread(why)));
         });
     }
 
@@ -243,7 +248,11 @@ impl Tasks {
         Box::new(move |outcome| match (outcome, remote.upgrade()) {
             (Ok(returned), Some(remote)) if is_large(&returned) => {
                 let again = Arc::clone(&remote);
-                remote.do_soon(move || end(Ok(again.put_returned(returned))));
+                remote.do_soon_or(
+                    (returned, end),
+                    move |(returned, end)| end(Ok(again.put_returned(returned))),
+                    |(returned, end)| end(Ok(returned)),
+                );
             }
             (outcome, _) => end(outcome),
         })

@@ -7,6 +7,7 @@ mod joined;
 pub(crate) mod network;
 mod ready;
 mod set;
+mod unheard;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

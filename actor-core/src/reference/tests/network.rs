@@ -21,9 +21,10 @@ use super::super::effect::EffectThread;
 use super::super::fetch::FETCHES;
 use super::super::handle::Handle;
 use super::super::letters::ReferenceService;
-use super::super::references::{Errand, Helpers, References};
+use super::super::references::{Helpers, References};
 use super::Ref;
 use crate::Failure;
+use crate::errand::Errand;
 use crate::failure::Waking;
 use crate::hub::post::{Letter, Post, PostError};
 use crate::promise::{Answer, promise};
@@ -44,6 +45,8 @@ struct Wires {
     held: Option<(Peer, Peer)>,
     /// The process for which no more letters are taken.
     full: Option<Peer>,
+    /// The member of a head's last life that has not come back.
+    away: Option<Peer>,
     errands: VecDeque<Errand>,
     letters: usize,
     questions: BTreeMap<Peer, usize>,
@@ -94,6 +97,9 @@ impl Post for Port {
         let mut state = self.network.state.lock();
         if !state.processes.contains_key(&to) {
             return Err(PostError::Dead(to));
+        }
+        if state.away == Some(to) {
+            return Err(PostError::Away(to));
         }
         if state.full == Some(to) {
             let (bytes, limit) = (letter.body.len(), 0);
@@ -202,6 +208,11 @@ impl TestNetwork {
     /// Takes no more letters for a process, or for all again.
     pub(crate) fn set_full(&self, to: Option<&TestMember>) {
         self.state.lock().full = to.map(|to| to.peer);
+    }
+
+    /// Has a process be away, or none any more.
+    pub(crate) fn set_away(&self, process: Option<&TestMember>) {
+        self.state.lock().away = process.map(|process| process.peer);
     }
 
     pub(crate) fn release(&self) {

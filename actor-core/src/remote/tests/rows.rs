@@ -393,6 +393,22 @@ fn the_shutdown_ends_all_threads_and_calls() {
 }
 
 #[test]
+fn the_shutdown_cancels_the_functions_that_the_process_itself_has_called() {
+    let (_network, processes) = Network::of(1);
+    let runtime = &processes[0].runtime;
+    // The second one waits if there is one place, and is not run then.
+    runtime.cast(blocking::remote(710, 711)).unwrap();
+    let kept = runtime.keep(blocking::remote(712, 713));
+    wait_until_told(710);
+    let report = runtime.shutdown(Duration::from_secs(20));
+    assert!(report.stuck_lanes.is_empty(), "{report:?}");
+    let told = |mark| TOLD.get().unwrap().lock().contains(&mark);
+    assert!(told(711));
+    assert_eq!(told(712), told(713));
+    drop(kept);
+}
+
+#[test]
 fn p2_no_waker_is_woken_on_the_thread_that_brings_letters() {
     struct Noting(Mutex<Option<String>>);
     impl Wake for Noting {
