@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use selvedge_cluster::id_map::IdKey;
+use selvedge_cluster::peer::Peer;
 
 use super::{Message, RefId};
 
@@ -34,5 +35,25 @@ impl IdKey for Creation {
     fn number(self) -> (Duration, Message) {
         let (id, number) = (self.id, self.id.number);
         (self.due, Message::Fork { id, number })
+    }
+}
+
+/// A peer whose link has something to do at some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct LinkDue {
+    pub(super) due: Duration,
+    pub(super) peer: Peer,
+}
+
+impl IdKey for LinkDue {
+    type Number = (Duration, Message);
+
+    fn number(self) -> (Duration, Message) {
+        let id = RefId {
+            owner: self.peer,
+            creator: self.peer,
+            number: 0,
+        };
+        (self.due, Message::Fork { id, number: 0 })
     }
 }

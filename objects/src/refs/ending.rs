@@ -80,7 +80,7 @@ impl Refs {
             let children = held.children.iter().map(|(fork, child)| (*fork, *child));
             leaks.extend(children.map(|(fork, child)| Leak::Unaccepted { id: *id, child, fork }));
         }
-        for (peer, link) in &self.links {
+        for (peer, link) in self.links.iter() {
             let (peer, questions) = (*peer, link.unanswered_questions());
             leaks.extend((questions > 0).then_some(Leak::Unanswered { peer, questions }));
         }

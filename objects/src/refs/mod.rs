@@ -46,6 +46,7 @@ mod arrival;
 mod due;
 mod held;
 mod link;
+mod links;
 mod mutant;
 mod owned;
 
@@ -75,7 +76,7 @@ use arrival::Waiting;
 use due::Creation;
 use ending::Ending;
 use held::{Held, Stage};
-use link::Link;
+use links::Links;
 use mutant::Mutant;
 use owned::{Cell, Owned};
 
@@ -90,7 +91,7 @@ pub struct Refs {
     /// The objects here that were heard of before their creator's call.
     unborn: IdSet<RefId>,
     held: IdMap<RefId, Held>,
-    links: IdMap<Peer, Link>,
+    links: Links,
     /// The incarnations that are dead.
     buried: LastLives,
     /// Calls that wait for their references.
@@ -117,7 +118,7 @@ impl Refs {
             owned: IdMap::new(),
             unborn: IdSet::new(),
             held: IdMap::new(),
-            links: IdMap::new(),
+            links: Links::default(),
             buried: LastLives::default(),
             calls: IdMap::new(),
             creations: IdSet::new(),
@@ -226,15 +227,16 @@ impl Refs {
             Event::End { deadline } => self.end(now, deadline),
         }
         self.look_for_the_end(now);
+        self.links.note_times();
         self.take_actions()
     }
 
     /// The next moment at which an [`Event::Tick`] has something to do.
     pub fn deadline(&self) -> Option<Duration> {
-        let links = self.links.values().filter_map(Link::due);
         let creation = self.creations.first().map(|first| first.due);
         let end = self.ending.as_ref().and_then(Ending::due);
-        links.chain(creation).chain(end).min()
+        let links = self.links.first_due();
+        links.into_iter().chain(creation).chain(end).min()
     }
 
     fn check_receiver(&self, peer: Peer) -> Result<(), RefError> {
@@ -333,13 +335,16 @@ impl Refs {
 
     fn tick(&mut self, now: Duration) {
         self.mark_late(now);
-        let settings = self.settings;
-        self.links
-            .values_mut()
-            .for_each(|link| link.repeat(now, &settings));
-        let due = self.links.iter().filter(|(_, link)| link.is_flush_due(now));
-        for to in due.map(|(to, _)| *to).collect::<Vec<_>>() {
-            self.flush(now, to);
+        let due = self.links.due(now);
+        for to in &due {
+            if let Some(link) = self.links.get_mut(to) {
+                link.repeat(now, &self.settings);
+            }
+        }
+        for to in due {
+            if self.links.get(&to).is_some_and(|link| link.is_flush_due(now)) {
+                self.flush(now, to);
+            }
         }
     }
 
