@@ -300,6 +300,8 @@ pub(super) struct Board {
     /// The lives of processes that have ended.
     pub(super) dead: LastLives,
     pub(super) numbers: u64,
+    /// Whether the workers were looked at, and each that comes or goes is told.
+    has_met: bool,
 }
 
 impl Board {
@@ -318,7 +320,18 @@ impl Board {
             offers: IdMap::new(),
             dead: LastLives::default(),
             numbers: 0,
+            has_met: false,
         }
+    }
+
+    /// Whether the workers have to be looked at before an event. The head is told of each that comes or goes.
+    pub(super) fn is_to_meet(&mut self, event: &TaskEvent) -> bool {
+        let changes = matches!(event, TaskEvent::WorkerJoined | TaskEvent::WorkerDied(_));
+        // The first of these notes that the process schedules, and from then on it is told.
+        let schedules = matches!(event, TaskEvent::Submitted(_) | TaskEvent::Offers(..));
+        let has_met = self.has_met;
+        self.has_met |= schedules;
+        changes || !has_met || self.me.process != ProcessId::HEAD
     }
 
     /// A number that no other call has.

@@ -38,7 +38,8 @@ impl TaskHost for Remote {
             is_near: self.post.is_near(peer),
             cores: self.post.cores(peer),
         };
-        let workers = self.post.peers();
+        let is_to_meet = tasks.board.lock().is_to_meet(&event);
+        let workers = is_to_meet.then(|| self.post.peers());
         let effects = tasks.board.lock().step(event, workers, look);
         effects.into_iter().for_each(|effect| tasks.perform(self, effect));
     }

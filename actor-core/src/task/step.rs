@@ -33,15 +33,18 @@ pub struct CallCancelled;
 selvedge_channels::debug_is_report!(CallCancelled);
 
 impl Board {
-    /// Takes note of an event. `workers` are the living processes besides this one, of which a new one is looked at.
+    /// Takes note of an event. `workers` are the living processes besides this one, of which a new one is looked at; `None` if they are
+    /// those of the event before.
     pub(super) fn step(
         &mut self,
         event: TaskEvent,
-        mut workers: Vec<Peer>,
+        mut workers: Option<Vec<Peer>>,
         look: impl Fn(Peer) -> SchedulableWorker,
     ) -> Vec<TaskEffect> {
         let mut effects = Vec::new();
-        self.meet(&mut workers, &look, &mut effects);
+        if let Some(workers) = &mut workers {
+            self.meet(workers, &look, &mut effects);
+        }
         match event {
             TaskEvent::Submitted(new) => self.submitted_in_time(*new, &mut effects),
             TaskEvent::InputMade { call } => self.scheduler.input_made(call),
@@ -99,7 +102,9 @@ impl Board {
             }
         }
         // A worker may have gone.
-        self.meet(&mut workers, &look, &mut effects);
+        if let Some(workers) = &mut workers {
+            self.meet(workers, &look, &mut effects);
+        }
         self.start(&mut effects);
         effects
     }
