@@ -48,8 +48,9 @@ impl Block {
         }
     }
 
-    /// Whether no rank uses the block of `owner` any more, if no rank holds it (`COLL-2`).
-    fn is_free(&self, group: &GroupState, owner: usize) -> Result<bool, CommError> {
+    /// Whether the operation or the message in which `owner` used the block is over for every rank. A rank may hold the
+    /// block nevertheless.
+    fn is_over(&self, group: &GroupState, owner: usize) -> Result<bool, CommError> {
         if Arc::strong_count(&self.lease) > 1 {
             return Ok(false);
         }
@@ -62,12 +63,26 @@ impl Block {
         // come before.
         fence(Ordering::Acquire);
         for other in (0..group.ranks()).filter(|other| *other != owner) {
+            #[cfg(test)]
+            looks::before_one();
             if !group.words.has_finished(other, self.used_in)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
+}
+
+/// Whether a rank, which may be `owner` itself, holds block `index` of `owner`.
+fn is_held(group: &GroupState, owner: usize, index: usize) -> Result<bool, CommError> {
+    for holder in 0..group.ranks() {
+        #[cfg(test)]
+        looks::before_one();
+        if group.words.holds(holder, owner)? >> index & 1 == 1 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl Blocks {
@@ -80,13 +95,13 @@ impl Blocks {
 
     /// Takes a block of at least `need` bytes that no rank uses (`COLL-2`).
     pub(crate) fn take(&mut self, group: &GroupState, need: usize) -> Result<LeasedBlock, CommError> {
-        let mut held = 0u64;
-        for holder in 0..group.ranks() {
-            held |= group.words.holds(holder, self.rank)?;
-        }
         let mut too_small = None;
         for (index, block) in self.own.iter().enumerate() {
-            if held >> index & 1 == 1 || !block.is_free(group, self.rank)? {
+            // SYNC group-free: in this order. A rank holds a block before it finishes the operation, or receives the
+            // message, that has the block. The Acquire of that number in `is_over` makes the hold visible to the load in
+            // `is_held`. A load before it may miss the hold of a rank that finishes between the two. No rank begins to
+            // hold the block later, because it is part of nothing any more.
+            if !block.is_over(group, self.rank)? || is_held(group, self.rank, index)? {
                 continue;
             }
             let len = block.region.len_bytes();
@@ -176,5 +191,33 @@ fn on_heap(len: usize) -> SegmentId {
         fd: -1,
         nonce,
         len_bytes: (len + SEGMENT_HEADER_BYTES) as u64,
+    }
+}
+
+/// The looks of a rank at the words of others when it takes a block, between which a test has other ranks act.
+#[cfg(test)]
+pub(crate) mod looks {
+    use std::cell::RefCell;
+
+    type Act = Box<dyn FnMut()>;
+
+    thread_local! {
+        static ACT: RefCell<Option<Act>> = const { RefCell::new(None) };
+    }
+
+    /// Has `act` called before each look of this thread, until `work` has returned.
+    pub(crate) fn with<R>(act: impl FnMut() + 'static, work: impl FnOnce() -> R) -> R {
+        ACT.set(Some(Box::new(act)));
+        let made = work();
+        ACT.set(None);
+        made
+    }
+
+    pub(super) fn before_one() {
+        // What `act` does looks too, and that counts for nothing.
+        if let Some(mut act) = ACT.take() {
+            act();
+            ACT.set(Some(act));
+        }
     }
 }

@@ -35,6 +35,8 @@ mod words;
 
 pub(crate) use agree::Proposal;
 pub(crate) use block::LeasedBlock;
+#[cfg(test)]
+pub(crate) use block::looks;
 pub use group::{Group, GroupDescriptor, NotAGroup, group_bytes};
 pub use loan::Loan;
 pub(crate) use participant::Participant;

@@ -34,6 +34,8 @@ mod staging;
 mod explore;
 #[cfg(all(test, not(miri)))]
 mod model;
+#[cfg(test)]
+mod tests;
 
 pub use crate::rendezvous::{Group, GroupDescriptor, Loan, NotAGroup, group_bytes};
 pub use rank::Rank;

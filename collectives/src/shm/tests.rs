@@ -1,0 +1,59 @@
+//! Ranks that one thread drives through orders of steps that went wrong.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test may panic
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use selvedge_channels::Tensor;
+
+use super::Rank;
+use crate::communicator::{Communicator, Contribution};
+use crate::error::CommError;
+use crate::operation::Collective;
+use crate::parts::Part;
+use crate::rendezvous::{Group, looks};
+
+const FROM_0: Collective = Collective::Broadcast { root: 0 };
+
+fn filled(value: u32) -> Tensor {
+    Tensor::from_slice(&[value; 16], &[16]).unwrap()
+}
+
+/// Launches a broadcast of rank 0, which brings this value.
+fn launch(rank: &mut Rank, value: u32) {
+    try_launch(rank, value).unwrap();
+}
+
+fn try_launch(rank: &mut Rank, value: u32) -> Result<(), CommError> {
+    let plan = rank.plan(FROM_0).unwrap();
+    let brought = filled(value);
+    let parts = [Part::from(&brought)];
+    rank.launch(plan, Contribution::Parts(&parts))
+}
+
+/// Rank 1 collects its result of a broadcast before look `turn` of rank 0, which launches the next one. Returns the number of looks.
+fn collects_before(turn: usize) -> usize {
+    let group = Group::in_process(2).unwrap();
+    let [mut sender, mut receiver] = [0, 1].map(|rank| group.rank(rank).unwrap());
+    launch(&mut sender, 1);
+    launch(&mut receiver, 0);
+    assert_eq!(sender.poll().unwrap().unwrap(), [filled(1)]);
+    let (seen, kept) = (Rc::new(Cell::new(0)), Rc::new(RefCell::new(None)));
+    let (looked, collected) = (Rc::clone(&seen), Rc::clone(&kept));
+    let act = move || {
+        if looked.replace(looked.get() + 1) == turn {
+            *collected.borrow_mut() = receiver.poll().unwrap();
+        }
+    };
+    looks::with(act, || launch(&mut sender, 2));
+    let kept = kept.take().unwrap_or_else(|| vec![filled(1)]);
+    assert_eq!(kept, [filled(1)], "collected before look {turn}");
+    seen.get()
+}
+
+#[test]
+fn a_block_is_used_again_only_when_nobody_holds_it_whenever_its_reader_finishes() {
+    let looks: Vec<_> = (0..4).map(collects_before).collect();
+    // A reader that has finished before the first look is asked what it holds, and the sender itself before it.
+    assert_eq!(looks, [3, 1, 1, 1]);
+}
