@@ -139,8 +139,8 @@ pub trait Communicator: Send {
     /// Begins an operation, and returns without waiting for the other ranks.
     ///
     /// # Errors
-    /// [`CommError::Busy`] before the last operation is over, [`CommError::NoSuchPlan`], and the error that has ended
-    /// the group. After an error, no operation was begun.
+    /// [`CommError::Busy`] before the last operation is over, [`CommError::NoSuchPlan`], [`CommError::PeerLeft`] after
+    /// an operation that has ended with it, and the error that has ended the group. After an error, no operation was begun.
     fn launch(&mut self, plan: PlanId, contribution: Contribution<'_>) -> Result<(), CommError>;
 
     /// Returns the result of the launched operation, once; `None` while the operation waits for other ranks.

@@ -53,7 +53,7 @@ impl DeviceOperation {
         else {
             return Err(CommError::Idle);
         };
-        host.group.ended()?;
+        host.may_arrive()?;
         let (proposal, tensors, wanted) = match contributed {
             Contributed::Failure(report) => {
                 let proposal = host.failure(operation, &report)?;

@@ -19,6 +19,9 @@
 //!   rank holds it.
 //! - `COLL-3` the outcome of an operation follows from the arrivals alone, which are equal for all ranks; so either all
 //!   ranks have a result, or all have the same error.
+//! - `COLL-5` a rank arrives at operation n + 1 only when it has seen that all ranks have arrived at n. An operation at
+//!   which a rank does not arrive ends with the group, or because that rank has left. A rank whose operation ended so
+//!   arrives at no other.
 
 mod agree;
 mod block;

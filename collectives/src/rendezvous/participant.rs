@@ -41,6 +41,8 @@ pub(crate) struct Participant {
     /// The numbers of messages sent to each rank, and received from each rank.
     pub(super) sent: Vec<u64>,
     pub(super) received: Vec<u64>,
+    /// The rank whose leaving has ended an operation of this rank. No operation can be complete after that.
+    left: Option<usize>,
 }
 
 impl Participant {
@@ -62,6 +64,7 @@ impl Participant {
             arrivals: Vec::with_capacity(ranks),
             sent: vec![0; ranks],
             received: vec![0; ranks],
+            left: None,
             group,
         })
     }
@@ -75,6 +78,14 @@ impl Participant {
     #[cfg(feature = "cuda")]
     pub(crate) fn bell(&self) -> &Doorbell {
         &self.bell
+    }
+
+    /// Returns an error if this rank may not arrive at operations any more: the group has ended, or an operation ended
+    /// because a rank had left. Of the latter no other rank need know yet, and those that have not read this rank's
+    /// arrivals so far would find later ones in their place (`COLL-5`).
+    pub(crate) fn may_arrive(&self) -> Result<(), CommError> {
+        self.group.ended()?;
+        self.left.map_or(Ok(()), |rank| Err(CommError::PeerLeft { rank }))
     }
 
     pub(crate) fn abort_handle(&self) -> AbortHandle {
@@ -91,7 +102,7 @@ impl Participant {
     #[cold]
     pub(crate) fn fail(&mut self, error: CommError) -> CommError {
         self.in_flight = None;
-        match error {
+        let cause = match error {
             // The memory went with its owner, whose end is not reported yet; or this rank cannot do its share, and no
             // other rank can go on without it.
             CommError::Segment(_) | CommError::Corrupt { .. } => self.find_gone().unwrap_or_else(|| {
@@ -99,7 +110,11 @@ impl Participant {
                 error
             }),
             error => error,
+        };
+        if let CommError::PeerLeft { rank } = cause {
+            self.left = Some(rank);
         }
+        cause
     }
 
     pub(crate) fn ring_others(&self) {

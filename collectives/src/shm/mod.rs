@@ -18,7 +18,7 @@
 //! - `private`: reductions of memory that the group does not know, in pieces; `pair`, `staging`: such reductions between
 //!   two ranks, chunk by chunk.
 //!
-//! Invariants, beside those of `rendezvous` (`COLL-1` to `COLL-3`):
+//! Invariants, beside those of `rendezvous` (`COLL-1` to `COLL-3`, `COLL-5`):
 //! - `COLL-4` a slot of a ring belongs to its owner, except from the time when the owner has staged a chunk there to
 //!   the time when the other rank has reduced that chunk.
 

@@ -150,7 +150,7 @@ impl Rank {
     }
 
     pub(super) fn may_launch(&self, plan: PlanId) -> Result<Collective, CommError> {
-        self.participant.group.ended()?;
+        self.participant.may_arrive()?;
         match self.participant.operation() {
             None => self.plans.operation(plan),
             Some(operation) => Err(CommError::Busy { operation }),

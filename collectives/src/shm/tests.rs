@@ -57,3 +57,25 @@ fn a_block_is_used_again_only_when_nobody_holds_it_whenever_its_reader_finishes(
     // A reader that has finished before the first look is asked what it holds, and the sender itself before it.
     assert_eq!(looks, [3, 1, 1, 1]);
 }
+
+#[test]
+fn who_was_told_that_a_rank_has_left_arrives_no_more_so_slow_ranks_get_the_tensors_of_their_operation() {
+    let group = Group::in_process(3).unwrap();
+    let [mut root, mut leaver, mut slow] = [0, 1, 2].map(|rank| group.rank(rank).unwrap());
+    launch(&mut root, 1);
+    launch(&mut slow, 0);
+    assert!(slow.poll().unwrap().is_none());
+    launch(&mut leaver, 0);
+    assert_eq!(root.poll().unwrap().unwrap(), [filled(1)]);
+    assert_eq!(leaver.poll().unwrap().unwrap(), [filled(1)]);
+    drop(leaver);
+    launch(&mut root, 2);
+    let left = |outcome: Result<(), CommError>| matches!(outcome, Err(CommError::PeerLeft { rank: 1 }));
+    assert!(left(root.poll().map(drop)));
+    let again = try_launch(&mut root, 3);
+    assert_eq!(slow.poll().unwrap().unwrap(), [filled(1)]);
+    assert!(left(again));
+    launch(&mut slow, 0);
+    assert!(left(slow.poll().map(drop)));
+    assert!(left(try_launch(&mut slow, 0)));
+}

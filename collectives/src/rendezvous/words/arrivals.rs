@@ -1,7 +1,7 @@
 //! Arrivals of ranks at operations, and their progress after it.
 //!
 //! Two lines of words are used in turn: a rank that writes the line of operation n + 2 knows that all ranks have arrived
-//! at n + 1, and so have read its contribution to n.
+//! at n + 1, and so have read its contribution to n (`COLL-5`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
