@@ -187,8 +187,8 @@ pub trait Communicator: Send {
     /// Returns a handle that ends the communicator from any thread.
     fn abort_handle(&self) -> AbortHandle;
 
-    /// Completes the operation in flight, and leaves the group when no other rank needs this rank any more. A
-    /// communicator that is dropped while an operation is in flight aborts the group.
+    /// Completes the operation in flight, and leaves the group when no other rank needs this rank any more, or after
+    /// `timeout` in all. A communicator that is dropped while an operation is in flight aborts the group.
     ///
     /// # Errors
     /// The errors of [`wait`](Self::wait).

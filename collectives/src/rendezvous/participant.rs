@@ -19,7 +19,7 @@ use crate::parts::{Heads, Template};
 
 /// A rank that takes part in the rendezvous of its group, in one operation at a time. A participant that is dropped while
 /// an operation is in flight aborts the group. A participant that is dropped otherwise leaves when all other ranks have
-/// read its last contribution; it waits for that as long as the group's time limit allows.
+/// read its last contribution; it waits for that as long as the group's time limit allows, unless it has lingered already.
 pub(crate) struct Participant {
     pub(crate) group: Arc<GroupState>,
     pub(crate) rank: usize,
@@ -43,6 +43,8 @@ pub(crate) struct Participant {
     pub(super) received: Vec<u64>,
     /// The rank whose leaving has ended an operation of this rank. No operation can be complete after that.
     left: Option<usize>,
+    /// True once this rank has waited for the ranks that need it before it leaves.
+    pub(super) has_lingered: bool,
 }
 
 impl Participant {
@@ -65,6 +67,7 @@ impl Participant {
             sent: vec![0; ranks],
             received: vec![0; ranks],
             left: None,
+            has_lingered: false,
             group,
         })
     }
@@ -195,7 +198,7 @@ impl Drop for Participant {
     fn drop(&mut self) {
         if self.in_flight.is_some() {
             self.group.words.set_end(GroupEnd::Aborted { rank: self.rank });
-        } else if self.group.watches && !std::thread::panicking() {
+        } else if self.group.watches && !self.has_lingered && !std::thread::panicking() {
             self.linger(self.group.timeout);
         }
         self.group.words.leave(self.rank);

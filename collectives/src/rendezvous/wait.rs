@@ -109,8 +109,10 @@ impl Participant {
             || (0..self.group.ranks()).any(|rank| may_map(rank) && not_done(rank))
     }
 
-    /// Waits until no other rank needs this rank any more.
+    /// Waits until no other rank needs this rank any more, for at most `timeout`. The rank leaves then, and its drop
+    /// does not wait again.
     pub(crate) fn linger(&mut self, timeout: Option<Duration>) {
+        self.has_lingered = true;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let over = |this: &Self| this.group.ended().is_err() || !this.is_needed();
         if !over(self) {

@@ -1,7 +1,7 @@
 //! One rank of a group: launches operations and completes them, one at a time, without ever blocking unless the caller
 //! waits.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use selvedge_channels::{DType, Element, Tensor};
 
@@ -260,11 +260,13 @@ impl Communicator for Rank {
     }
 
     fn close(mut self: Box<Self>, timeout: Duration) -> Result<(), CommError> {
+        let started = Instant::now();
         let outcome = match self.participant.operation() {
             None => Ok(()),
             Some(_) => self.wait(Some(timeout)).map(drop),
         };
-        self.participant.linger(Some(timeout));
+        let left = timeout.saturating_sub(started.elapsed());
+        self.participant.linger(Some(left));
         outcome
     }
 

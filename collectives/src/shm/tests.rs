@@ -4,6 +4,9 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+#[cfg(not(miri))]
+use std::time::Duration;
+
 use selvedge_channels::Tensor;
 
 use super::Rank;
@@ -78,4 +81,22 @@ fn who_was_told_that_a_rank_has_left_arrives_no_more_so_slow_ranks_get_the_tenso
     launch(&mut slow, 0);
     assert!(left(slow.poll().map(drop)));
     assert!(left(try_launch(&mut slow, 0)));
+}
+
+/// The other rank maps the memory itself, and does not do so.
+#[test]
+#[cfg(not(miri))]
+fn a_close_waits_for_its_own_time_and_not_for_that_of_the_group_too() {
+    let group = Group::new(2).unwrap().timeout(Duration::MAX);
+    let there = Group::open(&group.descriptor().unwrap()).unwrap();
+    let (mut leaver, mut slow) = (group.rank(0).unwrap(), there.rank(1).unwrap());
+    launch(&mut leaver, 1);
+    launch(&mut slow, 0);
+    assert_eq!(leaver.poll().unwrap().unwrap(), [filled(1)]);
+    let closing = std::thread::spawn(|| Box::new(leaver).close(Duration::ZERO));
+    let told = slow.recv(0, Some(Duration::from_secs(20)));
+    // Ends a rank that waits for ever.
+    drop(slow);
+    closing.join().unwrap().unwrap();
+    assert!(matches!(told, Err(CommError::PeerLeft { rank: 0 })), "{told:?}");
 }
