@@ -46,7 +46,7 @@ impl Cookie {
     /// ```
     pub fn text(&self) -> CookieText {
         let mut text = CookieText::new();
-        for byte in self.0 {
+        for byte in &self.0 {
             for digit in [byte >> 4, byte & 15] {
                 text.push(char::from_digit(digit.into(), 16).map_or(b'0', |digit| digit as u8));
             }
@@ -90,8 +90,12 @@ impl Cookie {
     fn code(&self, side: Side, fields: [&[u8]; 4]) -> Hmac<Sha256> {
         // HMAC fills a short key with zeros up to the block of the hash.
         let mut key = [0; 64];
-        key.iter_mut().zip(self.0).for_each(|(place, byte)| *place = byte);
-        let mut code = Hmac::<Sha256>::new(&key.into());
+        key.iter_mut()
+            .zip(&self.0)
+            .for_each(|(place, byte)| *place = *byte);
+        // By reference, so that there is no other copy to overwrite.
+        let mut code = Hmac::<Sha256>::new((&key).into());
+        wipe(&mut key);
         code.update(match side {
             Side::Dialer => b"selvedge handshake 1: dialer",
             Side::Listener => b"selvedge handshake 1: listener",
