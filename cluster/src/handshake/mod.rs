@@ -110,7 +110,9 @@ enum Expected {
     Hello,
     Proof(Hello),
     Welcome(Hello),
-    /// Nothing: the handshake is over, or it is this side's turn.
+    /// Nothing: the dialer was authenticated, and it is this side's turn to welcome it.
+    Decision,
+    /// Nothing: the handshake is over or has failed.
     Nothing,
 }
 
@@ -178,6 +180,7 @@ impl Handshake {
             (Expected::Proof(hello), Message::Proof(proof)) => {
                 self.verify(Side::Dialer, &[], &proof)?;
                 self.identity.hello.check(&hello)?;
+                self.expected = Expected::Decision;
                 Ok(Some(Step::Authenticated(hello)))
             }
             (Expected::Welcome(hello), Message::Welcome(bytes, proof)) => {
@@ -202,11 +205,15 @@ impl Handshake {
     /// Admits the dialer that was authenticated. Write the bytes; the handshake is over.
     ///
     /// # Errors
-    /// [`HandshakeError::Unexpected`]: nobody was authenticated.
+    /// [`HandshakeError::Unexpected`]: nobody was authenticated, or the dialer was welcomed already.
     pub fn welcome(&mut self, welcome: &Welcome) -> Result<Vec<u8>, HandshakeError> {
-        if self.side != Side::Listener || !matches!(self.expected, Expected::Nothing) {
+        let is_due = matches!(self.expected, Expected::Decision);
+        #[cfg(test)]
+        let is_due = is_due || self.mutant == HandshakeMutant::WelcomesRefused;
+        if !is_due {
             return Err(HandshakeError::Unexpected);
         }
+        self.expected = Expected::Nothing;
         let bytes = postcard::to_stdvec(welcome).map_err(|_| HandshakeError::Unexpected)?;
         let proof = self.prove(&bytes);
         Ok(encode(&Message::Welcome(bytes, proof))?.0)

@@ -6,6 +6,7 @@
 //!
 //! - `authenticated`: a listener authenticates nobody but a dialer that has heard this listener's hello, and each such dialer counts once;
 //! - `welcomed`: a dialer takes no welcome but the one that a listener wrote to it, word for word;
+//! - `refused`: a side that has failed writes no welcome, even if it is told to;
 //! - `letters`: no side goes on after a frame of another service.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
@@ -36,6 +37,8 @@ struct OneSide {
     authenticated: Option<Hello>,
     welcomed: Option<(Hello, Welcome)>,
     has_failed: bool,
+    /// Set once the side has written a welcome after it had failed.
+    welcomed_refused: bool,
     /// Set once the side has gone on after a letter.
     took_letter: bool,
 }
@@ -88,6 +91,7 @@ impl Wire {
                 authenticated: None,
                 welcomed: None,
                 has_failed: false,
+                welcomed_refused: false,
                 took_letter: false,
             }
         });
@@ -125,19 +129,20 @@ impl Wire {
         let step = side.handshake.receive(NOW, &mut &bytes[..]);
         let is_letter = message(bytes).0 != Service::HANDSHAKE;
         side.took_letter |= is_letter && step.is_ok();
+        let welcome = Welcome {
+            you: peer(*to),
+            me: peer(0),
+        };
         let written = match step {
             Err(_) => {
                 side.has_failed = true;
+                side.welcomed_refused = side.handshake.welcome(&welcome).is_ok();
                 return;
             }
             Ok(None) => return,
             Ok(Some(Step::Write(answer))) => answer,
             Ok(Some(Step::Authenticated(hello))) => {
                 side.authenticated = Some(hello);
-                let welcome = Welcome {
-                    you: peer(*to),
-                    me: peer(0),
-                };
                 let bytes = side.handshake.welcome(&welcome).unwrap();
                 side.welcome = Some(welcome);
                 bytes
@@ -191,6 +196,9 @@ impl Wire {
         if !dialers.iter().all(is_welcome) {
             return Some("welcomed");
         }
+        if self.sides.iter().any(|it| it.welcomed_refused) {
+            return Some("refused");
+        }
         self.sides.iter().any(|it| it.took_letter).then_some("letters")
     }
 
@@ -242,6 +250,7 @@ fn m10_every_mutant_of_the_handshake_breaks_its_property() {
         (HandshakeMutant::ForgetsNonces, "authenticated"),
         (HandshakeMutant::LeavesWelcomeOpen, "welcomed"),
         (HandshakeMutant::TakesAnyService, "letters"),
+        (HandshakeMutant::WelcomesRefused, "refused"),
     ] {
         assert_eq!(explore(mutant), Err(property), "{mutant:?}");
     }

@@ -13,6 +13,8 @@ pub(super) enum HandshakeMutant {
     LeavesWelcomeOpen,
     /// A frame of any service is taken for a message of the handshake.
     TakesAnyService,
+    /// A listener that has refused a dialer can still welcome it.
+    WelcomesRefused,
 }
 
 impl HandshakeMutant {

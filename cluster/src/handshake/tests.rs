@@ -99,6 +99,40 @@ fn a_listener_without_the_cookie_is_refused() {
     );
 }
 
+/// HELLO-1: a listener that has refused a dialer cannot be led to welcome it.
+#[test]
+fn who_was_refused_is_not_welcomed_and_who_was_authenticated_is_once() {
+    let stranger = Identity {
+        cookie: Cookie::new([6; 32]),
+        ..identity(Role::Worker, 1)
+    };
+    let mut elsewhere = identity(Role::Worker, 1);
+    elsewhere.hello.cluster = "x".into();
+    // In place of its proof, the last one says its hello again.
+    for (dialer, repeats) in [
+        (stranger, false),
+        (elsewhere, false),
+        (identity(Role::Worker, 1), true),
+    ] {
+        let (mut dialer, hello) = Handshake::dial(NOW, dialer).unwrap();
+        let mut listener = Handshake::listen(NOW, identity(Role::Head, 2));
+        assert!(listener.welcome(&welcome()).is_err());
+        let answer = write(listener.receive(NOW, &mut &hello[..]).unwrap());
+        assert!(listener.welcome(&welcome()).is_err());
+        let proof = write(dialer.receive(NOW, &mut &answer[..]).unwrap());
+        let second = if repeats { hello } else { proof };
+        assert!(listener.receive(NOW, &mut &second[..]).is_err());
+        assert_eq!(listener.welcome(&welcome()), Err(HandshakeError::Unexpected));
+    }
+    let (mut dialer, hello) = Handshake::dial(NOW, identity(Role::Worker, 1)).unwrap();
+    let mut listener = Handshake::listen(NOW, identity(Role::Head, 2));
+    let answer = write(listener.receive(NOW, &mut &hello[..]).unwrap());
+    let proof = write(dialer.receive(NOW, &mut &answer[..]).unwrap());
+    listener.receive(NOW, &mut &proof[..]).unwrap();
+    assert!(listener.welcome(&welcome()).is_ok());
+    assert_eq!(listener.welcome(&welcome()), Err(HandshakeError::Unexpected));
+}
+
 #[test]
 fn another_cluster_build_or_protocol_is_refused_by_name() {
     let (dialer, listener) = (identity(Role::Worker, 1), identity(Role::Head, 2));
