@@ -2,7 +2,7 @@
 //!
 //! Such a descriptor is not a file that another process could open through `/proc`, so the creator sends it. One thread
 //! of the creator sleeps in `accept`. It answers a request from a process of the same user that knows the number of the
-//! descriptor. The thread starts with the first offered descriptor and ends with the last. The socket has no name in
+//! descriptor. A process that asks checks that the creator listens. The thread starts with the first offered descriptor and ends with the last. The socket has no name in
 //! any file system, so it leaves nothing behind.
 
 use std::collections::HashMap;
@@ -17,13 +17,15 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, recvmsg, sendmsg,
     shutdown, socket_with,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::platform::socket_peer;
 
 /// The time limit of each step of an exchange, on either side.
 const STEP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -194,9 +196,7 @@ fn serve(listener: &UnixListener, offers: &Offers, asking: &Mutex<CurrentRequest
 fn answer(mut stream: &UnixStream, offers: &Offers) -> io::Result<()> {
     stream.set_read_timeout(Some(STEP_TIMEOUT))?;
     stream.set_write_timeout(Some(STEP_TIMEOUT))?;
-    if socket_peercred(stream)?.uid != rustix::process::getuid() {
-        return Err(io::ErrorKind::PermissionDenied.into());
-    }
+    socket_peer::check(stream, None)?;
     let mut number = [0; 8];
     stream.read_exact(&mut number)?;
     let offers = offers.lock();
@@ -234,6 +234,8 @@ pub(super) fn fetch(address: &Address) -> Result<OwnedFd, (&'static str, io::Err
     let name = SocketAddrUnix::new_abstract_name(name.as_bytes());
     let name = name.map_err(|error| step("naming its socket")(error.into()))?;
     let mut stream = connect(&name).map_err(step("connecting to it"))?;
+    // Names of sockets are public, and free again when their socket is closed: another process may have taken this one.
+    socket_peer::check(&stream, Some(address.pid)).map_err(step("looking who listens"))?;
     stream
         .write_all(&address.number.to_ne_bytes())
         .map_err(step("asking"))?;
@@ -315,6 +317,56 @@ mod tests {
         stream.set_read_timeout(Some(2 * STEP_TIMEOUT)).unwrap();
         assert_eq!(stream.read(&mut [0]).unwrap(), 1);
         fetch(address).unwrap();
+    }
+
+    const NAME: &str = "SELVEDGE_TEST_SOCKET_NAME";
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no sockets")]
+    fn another_process_that_takes_the_name_of_an_ended_offer_is_not_asked() {
+        let address = Address {
+            server: fresh(),
+            pid: std::process::id(),
+            number: fresh(),
+        };
+        let mut thief = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "device::channel::handover::tests::taking_a_name"])
+            .args(["--ignored", "--nocapture"])
+            .env(NAME, socket_name(address.pid, address.server))
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = io::BufReader::new(thief.stdout.take().unwrap());
+        let mut lines = io::BufRead::lines(said).map_while(Result::ok);
+        let listens = lines.by_ref().any(|line| line.contains("the name is taken"));
+        let fetched = fetch(&address).map_err(|(step, error)| (step, error.kind()));
+        thief.kill().unwrap();
+        thief.wait().unwrap();
+        assert!(listens);
+        let refused = ("looking who listens", io::ErrorKind::PermissionDenied);
+        assert_eq!(fetched.unwrap_err(), refused);
+    }
+
+    #[test]
+    #[ignore = "a part of the test above, in a process of its own"]
+    fn taking_a_name() {
+        let name = SocketAddr::from_abstract_name(std::env::var(NAME).unwrap()).unwrap();
+        let listener = UnixListener::bind_addr(&name).unwrap();
+        println!("the name is taken");
+        let (stream, _) = listener.accept().unwrap();
+        // Hands over a descriptor whatever is asked for.
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [listener.as_fd()];
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let _ = sendmsg(
+            &stream,
+            &[IoSlice::new(&[1])],
+            &mut ancillary,
+            SendFlags::NOSIGNAL,
+        );
+        // Until the other process has seen what it was given.
+        let _ = (&stream).read_to_end(&mut Vec::new());
     }
 
     // Two tests would share the socket of one `DescriptorServer`, so both cases are one test.

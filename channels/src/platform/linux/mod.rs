@@ -31,5 +31,7 @@ pub mod process;
 pub(crate) mod room;
 #[cfg(not(loom))]
 pub(crate) mod segment;
+#[cfg(all(feature = "cuda", not(loom)))]
+pub(crate) mod socket_peer;
 #[cfg(not(loom))]
 pub(crate) mod user_memory;
