@@ -19,6 +19,12 @@ fn a_ring_that_no_memory_holds_is_refused_and_nobody_ends() {
     }
 }
 
+#[test]
+fn more_readers_than_any_memory_holds_are_refused() {
+    let refused = ChannelOptions::new().readers(usize::MAX).threads::<u64>();
+    assert!(matches!(refused, Err(ChannelError::Segment(_))));
+}
+
 /// The test runs itself again in a process with a limit set; that process prints its results.
 #[test]
 #[cfg_attr(miri, ignore = "Miri starts no processes")]

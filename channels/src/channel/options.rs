@@ -10,7 +10,7 @@ use crate::error::{ChannelError, MemoryLimit};
 use crate::kind::{AnySink, AnySource};
 use crate::memory::segment::{Provider, room};
 use crate::payload::Wire;
-use crate::ring::ring;
+use crate::ring::{reserved, ring};
 use crate::shared::{SLOT_BYTES_MIN, SharedSpec};
 use crate::wait::doorbell::Doorbell;
 use crate::wait::waiting::Waiting;
@@ -130,10 +130,11 @@ impl ChannelOptions {
     ///
     /// # Errors
     /// [`ChannelError::InvalidSpec`] if there are no slots or no readers, [`ChannelError::Segment`] if there is no
-    /// memory for the slots.
+    /// memory for the slots or the readers.
     pub fn threads<T: Wire>(&self) -> Result<(Writer<T>, Vec<Reader<T>>), ChannelError> {
         let bell = Doorbell::heap();
-        let bells: Vec<_> = (0..self.readers).map(|_| Doorbell::heap()).collect();
+        let mut bells = reserved("allocation of readers", self.readers)?;
+        bells.extend((0..self.readers).map(|_| Doorbell::heap()));
         let (writer, readers) = ring::<T>(self.slots, bell.clone(), bells.clone())?;
         let reader = |(reader, bell)| Reader::new(AnySource::Ring(reader), self.line(bell));
         let readers = readers.into_iter().zip(bells).map(reader).collect();

@@ -151,12 +151,12 @@ pub struct RingReader<T> {
 }
 
 /// Returns an empty vector with room for `many` elements, or an error if there is not enough memory.
-fn reserved<T>(many: usize) -> Result<Vec<T>, ChannelError> {
+pub(crate) fn reserved<T>(what: &'static str, many: usize) -> Result<Vec<T>, ChannelError> {
     let mut room = Vec::new();
     match room.try_reserve_exact(many) {
         Ok(()) => Ok(room),
         Err(_) => Err(ChannelError::Segment(SegmentError::System {
-            what: "allocation of slots".into(),
+            what: what.into(),
             len_bytes: (many as u64).saturating_mul(size_of::<T>() as u64),
             source: io::ErrorKind::OutOfMemory.into(),
         })),
@@ -167,7 +167,7 @@ fn reserved<T>(many: usize) -> Result<Vec<T>, ChannelError> {
 ///
 /// # Errors
 /// [`ChannelError::InvalidSpec`] when either number is zero, [`ChannelError::Segment`] when there is not enough memory
-/// for the slots.
+/// for the slots or the readers.
 pub fn ring<T: Clone + Send + Sync + 'static>(
     slots: usize,
     writer_bell: Doorbell,
@@ -245,12 +245,14 @@ fn of_readers<T>(
         blocked: AtomicU64::new(0),
         went_at: AtomicU64::new(0),
     };
-    let mut cells = reserved(slots)?;
+    let mut cells = reserved("allocation of slots", slots)?;
     cells.extend((0..slots).map(slot));
+    let mut tails = reserved("allocation of readers", readers)?;
+    tails.extend((0..readers).map(tail));
     let shared = Arc::new(RingShared {
         slots: cells.into_boxed_slice(),
         clone,
-        tails: (0..readers).map(tail).collect(),
+        tails: tails.into_boxed_slice(),
         closed: AtomicBool::new(false),
         written: AtomicU64::new(0),
         writer_bell,

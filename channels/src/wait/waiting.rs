@@ -78,7 +78,7 @@ impl Waiting {
         match self {
             Waiting::SpinThenPark(budget) if !budget.is_zero() => {
                 let moves = Duration::from_nanos((len_bytes / BYTES_PER_NS) as u64);
-                Waiting::SpinThenPark(budget + moves.min(SPIN_MAX))
+                Waiting::SpinThenPark(budget.saturating_add(moves.min(SPIN_MAX)))
             }
             other => other,
         }
@@ -160,6 +160,8 @@ mod tests {
             grown(Duration::from_nanos((1 << 20) / 4))
         );
         assert_eq!(auto.for_payload(1 << 30), grown(SPIN_MAX));
+        let endless = Waiting::SpinThenPark(Duration::MAX);
+        assert_eq!(endless.for_payload(1 << 30), endless);
         assert_eq!(Waiting::Park.for_payload(1 << 30), Waiting::Park);
         assert_eq!(Waiting::Spin.for_payload(1 << 30), Waiting::Spin);
         let parks = Waiting::SpinThenPark(Duration::ZERO);
