@@ -8,7 +8,9 @@
     clippy::indexing_slicing
 )] // a test may panic
 
-use selvedge_channels::{ChannelError, ChannelOptions, Doorbell, Provider, Segment, SegmentId, ring};
+use selvedge_channels::{
+    ChannelError, ChannelMemory, ChannelOptions, Doorbell, MemoryLimit, Provider, Segment, SegmentId, ring,
+};
 
 #[test]
 #[cfg_attr(miri, ignore = "Miri ends where a system would refuse memory")]
@@ -88,7 +90,17 @@ fn chan_16_the_memory_plan_is_what_is_taken() {
         let text = channel.descriptor().to_string();
         assert_eq!(text.rsplit(':').next().unwrap(), plan.bytes.to_string());
         assert_eq!(plan.grown_bytes, plan.bytes + (3 << 20));
+        assert_eq!(plan.outgrown_bytes, 6 << 20);
         assert!(plan.fits() && plan.limit.is_some());
+        let has = |bytes| ChannelMemory {
+            limit: Some((MemoryLimit::Machine, bytes)),
+            ..plan
+        };
+        assert!(has(plan.bytes + (9 << 20)).fits() && !has(plan.bytes + (9 << 20) - 1).fits());
+        let twice = options.clone().max_payload_bytes(10_000).memory_plan().unwrap();
+        assert_eq!(twice.outgrown_bytes, 0, "the first growth is the last");
+        let more = options.max_payload_bytes(10_001).memory_plan().unwrap();
+        assert_eq!(more.outgrown_bytes, 6 * 10_001);
     }
     assert!(ChannelOptions::new().slots(0).memory_plan().is_err());
     let refused = |options: ChannelOptions| options.shared::<u64>().unwrap_err().to_string();

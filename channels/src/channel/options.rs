@@ -156,9 +156,12 @@ impl ChannelOptions {
 pub struct ChannelMemory {
     /// The number of bytes before growth. Pages that are never touched take no memory.
     pub bytes: u64,
-    /// The number of bytes after payloads of the largest size have been sent. While readers still use outgrown memory,
-    /// that memory exists as well; it is never larger than the new memory.
+    /// The number of bytes after payloads of the largest size have been sent, without outgrown memory.
     pub grown_bytes: u64,
+    /// The number of bytes of outgrown memory at most, which exists as long as readers use it: less than twice the
+    /// memory for payloads of the largest size. A reader that stands still keeps the memory of each growth since, and
+    /// each growth but the last has at least doubled it.
+    pub outgrown_bytes: u64,
     /// The limit on the memory of a segment on this system, with the number of bytes that it leaves.
     pub limit: Option<(MemoryLimit, u64)>,
 }
@@ -168,16 +171,19 @@ impl ChannelMemory {
         let bytes = whole_bytes(spec)? as u64;
         let grown = u64::from(spec.slots).saturating_mul(spec.max_bytes);
         let grows = spec.max_bytes > spec.slot_bytes;
+        // A growth is to at least twice the size, or to the largest one. The first memory is a part of `bytes`.
+        let grows_again = spec.max_bytes > spec.slot_bytes.saturating_mul(2);
         Ok(ChannelMemory {
             bytes,
             grown_bytes: if grows { bytes.saturating_add(grown) } else { bytes },
+            outgrown_bytes: if grows_again { grown.saturating_mul(2) } else { 0 },
             limit: room(provider),
         })
     }
 
-    /// Whether the channel can be made and can grow to its largest size.
+    /// Whether the channel can be made and can grow to its largest size, even while readers use outgrown memory.
     pub fn fits(&self) -> bool {
-        self.limit
-            .is_none_or(|(_, has_bytes)| self.grown_bytes <= has_bytes)
+        let most = self.grown_bytes.saturating_add(self.outgrown_bytes);
+        self.limit.is_none_or(|(_, has_bytes)| most <= has_bytes)
     }
 }

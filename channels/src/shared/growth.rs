@@ -102,4 +102,23 @@ mod tests {
         ));
         assert!(next_stride(u64::MAX, 500, u64::MAX).is_err());
     }
+
+    /// The bound of [`ChannelMemory::outgrown_bytes`](crate::ChannelMemory::outgrown_bytes).
+    #[test]
+    fn outgrown_strides_are_more_than_the_last_one_and_less_than_twice_it() {
+        let mut most = 0.0_f64;
+        for first in [1024, 4096, 5056] {
+            for max in (2 * first as u64 + 1..40 * first as u64).step_by(97) {
+                let (mut strides, mut last) = (Vec::new(), first);
+                while (last as u64) < max {
+                    last = next_stride(last as u64 + 1, last, max).unwrap();
+                    strides.push(last);
+                }
+                let outgrown: usize = strides.iter().rev().skip(1).sum();
+                assert!((outgrown as u64) < 2 * max, "{max}: {strides:?}");
+                most = most.max(outgrown as f64 / max as f64);
+            }
+        }
+        assert!(most > 1.5, "{most}");
+    }
 }
