@@ -37,7 +37,7 @@ impl Default for Limits {
             ("unsafe code allowed without a reason", (0, 0)),
             ("sleeps", (1, 1)),
             ("clocks and hash maps in the compiler", (0, 0)),
-            ("lines of one system outside `platform`", (12, 0)),
+            ("lines of one system outside `platform`", (11, 0)),
             ("dependencies on a higher floor", (0, 0)),
             ("README lines", (200, 200)),
             ("file lines, median", (130, 130)),
