@@ -61,6 +61,7 @@ fn length(#[here] part: &[f64]) -> usize {
 fn shorter(#[here] part: &[f64]) -> Result<Vec<f64>> {
     match part.first() {
         Some(0.0) => Err("the first part".into()),
+        Some(2.0) => Ok(part.to_vec()),
         _ => Ok(part[1..].to_vec()),
     }
 }

@@ -39,8 +39,8 @@ impl Runtime {
         Ok(parted(references, &made, count))
     }
 
-    /// Waits until all of the references have their value, or a failure in its place, as long as that takes, and gives the key of each to `made` once it
-    /// has. The owner of each is asked once, and no value is moved.
+    /// Waits until all of the references have their value, or a failure in its place, as long as that takes, and gives the key of each to
+    /// `made` once it has. The owner of each is asked once, and no value is moved.
     ///
     /// # Errors
     /// The first error of `made`, which ends the wait; else as for [`wait`](Self::wait).
