@@ -136,6 +136,13 @@ impl Waits {
         x
     }
 
+    /// Panics before it awaits anything.
+    pub async fn panics_at_once(&self, x: u64) -> u64 {
+        let _flight = InFlight::begin(self);
+        assert_eq!(x, 0, "{x} is not zero");
+        x
+    }
+
     pub async fn fails_if_odd(&self, x: u64) -> Result<u64> {
         tokio::task::yield_now().await;
         if x.is_multiple_of(2) {
@@ -418,6 +425,20 @@ fn a_panic_rebuilds_the_state_once_the_others_have_ended() -> Result<()> {
     assert!(panics.wait().is_err());
     assert_eq!(nap.wait()?, 4, "it keeps the state that it borrows");
     assert_eq!(w.call().total(0).wait()?, 0, "the state is new");
+    Ok(())
+}
+
+#[test]
+fn no_task_sees_the_state_of_before_a_panic_that_had_it_rebuilt() -> Result<()> {
+    let (runtime, log) = (Runtime::new(), Log::new());
+    let spawn = runtime.spawn::<Waits>("w", (log.path(),));
+    let w = spawn.on_panic(OnPanic::Rebuild).in_thread()?;
+    let graph = runtime.compile(|x: Edge<u64>| (w.panics_at_once(&x), w.add(&x)))?;
+    assert!(matches!(graph.run(5), Err(ExecError::Task(_))));
+    until("what was added after the panic", || {
+        let total = w.call().total(0).wait().expect("a total");
+        (total == 5).then_some(())
+    });
     Ok(())
 }
 

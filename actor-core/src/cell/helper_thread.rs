@@ -8,9 +8,11 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::runtime::{Builder, EnterGuard, Handle};
 use tokio::sync::{Notify, oneshot};
 
@@ -23,11 +25,16 @@ const TICK_NS: u32 = 1_000_000;
 /// How far after the beginning of a millisecond the thread sleeps anew. Its own start is known to some microseconds.
 const AFTER_TICK_NS: u32 = 20_000;
 
+/// The time within which the thread ends, unless a task that users have spawned there blocks it: such a thread is left behind.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
+
 /// A runtime on a thread of its own.
 pub(crate) struct HelperThread {
     handle: Handle,
     awaiting: Arc<Notify>,
     stop: Option<oneshot::Sender<()>>,
+    /// Disconnected when the thread has nothing more to do.
+    ended: Mutex<Receiver<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -40,7 +47,9 @@ impl HelperThread {
         let awaiting = Arc::new(Notify::new());
         let (stop, stopped) = oneshot::channel::<()>();
         let begun = Arc::clone(&awaiting);
+        let (ends, ended) = channel::<()>();
         let run = move || {
+            let _ends = ends;
             // Without an alarm, timers are as late as tokio's.
             drop(runtime.spawn(boxed_task(async move { drop(align(started, &begun).await) })));
             // The result is always an error: the sender is never used, and its drop stops the thread.
@@ -56,6 +65,7 @@ impl HelperThread {
             handle,
             awaiting,
             stop: Some(stop),
+            ended: Mutex::new(ended),
             thread: Some(thread),
         })
     }
@@ -74,8 +84,9 @@ impl HelperThread {
 impl Drop for HelperThread {
     fn drop(&mut self) {
         drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // The thread only waits for `stop`, so it ends at once; its result carries no information.
+        let ended = self.ended.get_mut().recv_timeout(ENDS_WITHIN);
+        if let (Some(thread), Err(RecvTimeoutError::Disconnected)) = (self.thread.take(), ended) {
+            // The result carries no information.
             let _ = thread.join();
         }
     }
@@ -89,5 +100,27 @@ async fn align(started: Instant, awaiting: &Notify) -> io::Result<()> {
         let into_tick = started.elapsed().subsec_nanos() % TICK_NS;
         let left = TICK_NS - into_tick + AFTER_TICK_NS;
         alarm.after(Duration::from_nanos(left.into())).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    #[test]
+    fn a_task_that_blocks_the_thread_does_not_block_the_drop() {
+        let helper = HelperThread::start().unwrap();
+        let (open, gate) = sync_channel::<()>(0);
+        let (begun, begins) = channel();
+        helper.handle.spawn(async move {
+            begun.send(()).unwrap();
+            let _ = gate.recv();
+        });
+        begins.recv().unwrap();
+        drop(helper);
+        // The task still waits for it.
+        open.send(()).unwrap();
     }
 }

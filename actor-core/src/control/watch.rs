@@ -55,7 +55,7 @@ impl Watch {
             &mut words,
             &self.link,
             || silence.hear(),
-            |lane, panic| leases.ended(&[lane], panic.as_deref()),
+            |lane, panic| leases.ended_in(self.record.id(), lane, panic.as_deref()),
             |about, failed| match failed {
                 None => hub.asked(self.peer, about),
                 Some(why) => hub.not_linked(self.peer, about, why),

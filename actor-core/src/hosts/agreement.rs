@@ -1,12 +1,13 @@
 //! The agreement of all managers of a runtime, and whose turn it is to add workers.
 
 use std::thread::{self, ThreadId};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use selvedge_cluster::handshake::{Cookie, NoRandomness};
 
 use super::terms::Terms;
+use crate::deadline::deadline_after;
 use crate::topology::Topology;
 
 /// The agreement of a runtime with its managers.
@@ -32,7 +33,7 @@ impl Agreement {
     /// # Errors
     /// [`NoTurn`].
     pub(super) fn begin(&self, terms: Terms, limit: Duration) -> Result<AddTurn<'_>, NoTurn> {
-        let (me, deadline) = (thread::current().id(), Instant::now() + limit);
+        let (me, deadline) = (thread::current().id(), deadline_after(limit));
         let mut state = self.state.lock();
         while let Some(other) = state.adding {
             if other == me {
@@ -101,5 +102,19 @@ impl Drop for AddTurn<'_> {
     fn drop(&mut self) {
         self.agreement.state.lock().adding = None;
         self.agreement.turn_ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_may_be_waited_for_without_a_limit() {
+        assert!(
+            Agreement::default()
+                .begin(Terms::default(), Duration::MAX)
+                .is_ok()
+        );
     }
 }

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::dialing::PlaceOfPeer;
 use super::identity::{Means, identity};
 use super::met_driver::MetDriver;
+use crate::deadline::deadline_after;
 use crate::hub::connection::Resume;
 
 /// The pause after the first attempt; it doubles after each one.
@@ -37,7 +38,7 @@ pub(super) struct Attempts {
 impl Attempts {
     pub(super) fn within(limit: Duration) -> Self {
         Attempts {
-            deadline: Instant::now() + limit,
+            deadline: deadline_after(limit).into(),
             pause: PAUSE,
         }
     }
@@ -168,4 +169,23 @@ pub(super) async fn address_towards(driver: &str, attempts: &mut Attempts) -> Re
             .map_err(|error| Attempt::MaySucceedLater(format!("no way leads to the driver at {to}: {error}")))
     };
     attempts.make(attempt).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_may_go_on_without_a_limit() {
+        let tries = std::cell::Cell::new(0);
+        let mut attempts = Attempts::within(Duration::MAX);
+        let made = attempts.make(|| async {
+            tries.set(tries.get() + 1);
+            match tries.get() {
+                5 => Ok(5),
+                _ => Err(Attempt::MaySucceedLater("not yet".to_owned())),
+            }
+        });
+        assert_eq!(made.await, Ok(5));
+    }
 }

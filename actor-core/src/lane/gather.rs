@@ -143,12 +143,22 @@ impl Program for Host {
 impl Exchange {
     /// Returns all cells to their homes.
     fn give_back(&self, lane: &mut LaneHost<'_>) {
+        // Without the lock: what is still in flight is dropped here, which is user code.
+        let mut taken = |share: &Arc<Share>| -> Vec<ActorCell> {
+            let actors = share.actors.iter();
+            actors.filter_map(|actor| lane.take_actor(*actor)).collect()
+        };
+        let taken: Vec<_> = self
+            .shares
+            .iter()
+            .map(|share| (share.lane, taken(share)))
+            .collect();
         let mut state = self.state.lock();
         state.ended = true;
-        for share in &self.shares {
-            let mut cells = state.offered.remove(&share.lane).unwrap_or_default();
-            cells.extend(share.actors.iter().filter_map(|actor| lane.take_actor(*actor)));
-            state.returned.insert(share.lane, cells);
+        for (from, cells) in taken {
+            let mut all = state.offered.remove(&from).unwrap_or_default();
+            all.extend(cells);
+            state.returned.insert(from, all);
         }
         let home = |actor: ActorId| {
             let share = self.shares.iter().find(|share| share.actors.contains(&actor))?;

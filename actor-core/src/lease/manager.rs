@@ -54,6 +54,13 @@ impl LeaseManager {
         self.changed.notify_all();
     }
 
+    /// A process says that a lane's program has ended. Nothing is noted of a lane that runs no program there.
+    pub(crate) fn ended_in(&self, process: ProcessId, lane: LaneId, panic: Option<&str>) {
+        if self.table.lock().runs_in(process, lane) {
+            self.ended(&[lane], panic);
+        }
+    }
+
     pub(crate) fn ended(&self, lanes: &[LaneId], panic: Option<&str>) {
         let mut table = self.table.lock();
         let watchers: Vec<EndWatcher> = lanes

@@ -194,6 +194,12 @@ impl LeaseTable {
         reserved
     }
 
+    /// Whether a lane runs a program in this worker process.
+    pub(crate) fn runs_in(&self, process: ProcessId, lane: LaneId) -> bool {
+        let taken = self.uses.get(&Unit::Lane(lane));
+        taken.is_some_and(|taken| taken.running && taken.process == Some(process))
+    }
+
     /// Records that a lane's program has ended, with the text of its panic if it panicked. Returns the watchers to
     /// call: none if the lease is ending, because the end is then expected.
     pub(crate) fn ended(&mut self, lane: LaneId, panic: Option<String>) -> Vec<EndWatcher> {

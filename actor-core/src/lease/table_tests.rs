@@ -127,3 +127,18 @@ fn the_programs_in_a_process_end_with_it_and_no_others() {
     table.ended_with(ProcessId(8));
     assert!(grant(&mut table, "second", &[2, 3]).is_ok());
 }
+
+#[test]
+fn only_the_process_of_a_program_says_that_it_has_ended() {
+    let mut table = LeaseTable::default();
+    let first = grant(&mut table, "first", &[1, 2, 3]).unwrap();
+    table.start(first, &[LaneId(1)]).unwrap();
+    table.reserve(first, ProcessId(7), &[LaneId(2)]);
+    let in_seven: Vec<_> = (1..=4)
+        .filter(|lane| table.runs_in(ProcessId(7), LaneId(*lane)))
+        .collect();
+    assert_eq!(in_seven, [2]);
+    assert!(!table.runs_in(ProcessId(8), LaneId(2)));
+    table.ended(LaneId(2), Some("boom".into()));
+    assert!(!table.runs_in(ProcessId(7), LaneId(2)), "a program ends once");
+}

@@ -70,7 +70,7 @@ impl LaneHost<'_> {
     /// Drops a flight of the program, where it awaits.
     pub fn abandon(&mut self, id: FlightId) {
         if let Some(actor) = self.lane.flights.abandon(id) {
-            self.lane.admit_later(actor);
+            self.lane.has_left(actor);
         }
     }
 
@@ -105,7 +105,21 @@ impl LaneState {
         {
             cell.flight_panicked();
         }
-        self.admit_later(landing.actor);
+        self.has_left(landing.actor);
+    }
+
+    /// A flight is over. If a panic asked for a new state, the last one makes it, so no method begins with the old one.
+    fn has_left(&mut self, actor: ActorId) {
+        self.recover_if_idle(actor);
+        self.admit_later(actor);
+    }
+
+    fn recover_if_idle(&mut self, actor: ActorId) {
+        if self.flights.flying(actor) == 0
+            && let Some(cell) = self.actor(actor)
+        {
+            cell.recover();
+        }
     }
 
     /// Whether a method may begin now, but for those that wait in line.
@@ -137,11 +151,7 @@ impl LaneState {
 
     /// Begins what waits for an actor, in order, as far as the methods in flight allow.
     pub(super) fn admit(&mut self, actor: ActorId) {
-        if self.flights.flying(actor) == 0
-            && let Some(cell) = self.actor(actor)
-        {
-            cell.recover();
-        }
+        self.recover_if_idle(actor);
         while let Some(ticket) = self.next_ticket(actor) {
             match ticket {
                 Ticket::Call(call) => self.begin_call(call),

@@ -7,8 +7,8 @@ use crate::run::driver::Driver;
 use crate::run::engine::Engine;
 
 impl Engine {
-    /// Closes a handle that was dropped without its result. Never blocks: if another thread holds the driver, the next
-    /// pump closes the handle, and the doorbell makes a waiting thread pump at once.
+    /// Closes a handle that was dropped without its result. Never blocks: if another thread holds the driver, that thread closes the
+    /// handle when it lets the driver go or at its next pump, and the doorbell makes a waiting thread pump at once.
     pub(crate) fn discard(&self, execution: u64, leaves: Range<usize>) {
         self.discarded.lock().push((execution, leaves));
         // Relaxed: the lock orders the pushed entries; a pump that sees the flag late comes again.
@@ -19,6 +19,16 @@ impl Engine {
             .is_err()
         {
             self.bell.ring();
+        }
+    }
+
+    /// Closes the handles that were dropped while this thread held the driver, which it has let go. Another thread may hold it again
+    /// by now, and looks too.
+    #[inline]
+    pub(super) fn close_missed(&self) {
+        // Relaxed: a handle that is dropped while the driver is let go, and that neither thread sees, is closed at the next use.
+        if self.any_discarded.load(Ordering::Relaxed) {
+            let _ = self.driver.try_with(|driver| self.close_discarded(driver));
         }
     }
 

@@ -144,6 +144,7 @@ impl Engine {
         if let Some(due) = due {
             due.settle();
         }
+        self.close_missed();
         Ok(result)
     }
 

@@ -71,6 +71,7 @@ impl Engine {
                 Err(Denied::Ended(error)) => *ran = Outcome::Done(Err(*error)),
             }
         });
+        self.close_missed();
     }
 
     /// Waits for room, and submits the input; returns the number of the execution.

@@ -23,10 +23,18 @@ struct ProgressQuestion {
     found: IdMap<LaneId, Progress>,
 }
 
+/// The answers to the last question.
+#[derive(Default)]
+struct LastAnswers {
+    /// The moment of the question.
+    asked: Option<Instant>,
+    found: IdMap<LaneId, Progress>,
+}
+
 /// The questions of a driver, one at a time.
 #[derive(Default)]
 pub(super) struct Asking {
-    turn: Mutex<()>,
+    turn: Mutex<LastAnswers>,
     question: Mutex<ProgressQuestion>,
     answered: Condvar,
 }
@@ -43,10 +51,20 @@ impl Asking {
 }
 
 impl Joint {
-    /// The progress of the lanes on other hosts. Lanes of a host that does not answer in time are silent.
+    /// The progress of the lanes on other hosts. Lanes of a host that does not answer in time are silent. Whoever comes while another
+    /// one asks shares the answers to the next question, so nobody waits longer than two questions last.
     pub(crate) fn progress_elsewhere(&self, plan: &Plan) -> IdMap<LaneId, Progress> {
+        let came = Instant::now();
+        let mut last = self.asking.turn.lock();
+        if last.asked.is_none_or(|asked| asked < came) {
+            last.asked = Some(Instant::now());
+            last.found = self.ask_elsewhere(plan);
+        }
+        last.found.clone()
+    }
+
+    fn ask_elsewhere(&self, plan: &Plan) -> IdMap<LaneId, Progress> {
         let deadline = Instant::now() + ANSWERS_TIMEOUT;
-        let _turn = self.asking.turn.lock();
         let far = plan
             .lanes
             .iter()

@@ -178,6 +178,23 @@ fn what_is_dropped_while_somebody_has_the_driver_is_closed_by_who_waits() {
     });
 }
 
+#[test]
+fn what_is_dropped_while_somebody_has_the_driver_is_closed_by_that_thread_if_nobody_waits() {
+    let runtime = Runtime::new();
+    let echo = echo(&runtime, false);
+    let graph = runtime
+        .compile(|x: Edge<i64>| bind(&echo, 0).arg(&x).finish::<i64>())
+        .unwrap();
+    let [held, kept] = [1, 2].map(|x| graph.execute(x));
+    assert_eq!(kept.wait().unwrap(), 2);
+    let dropped = graph
+        .engine
+        .drive_soon(|_| std::thread::scope(|scope| scope.spawn(move || drop(held)).join().is_ok()));
+    assert!(dropped.unwrap());
+    // This use of the driver looks at nothing itself.
+    assert_eq!(graph.engine.drive_soon(|driver| driver.held()).unwrap(), 0);
+}
+
 /// The largest number of entries in any of the driver's records.
 fn entries(graph: &Graph<i64, i64>) -> usize {
     let most = graph.engine.drive_soon(|driver| driver.entries().max());
