@@ -1,5 +1,6 @@
 //! Hosts: which processes can share memory.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::OnceLock;
 use std::thread::available_parallelism;
@@ -15,7 +16,7 @@ const ENV_HOST: &str = "SELVEDGE_HOST";
 
 /// The name of a host, which processes of one host have in common and no others: its boot, the namespace of its pids, and the
 /// user. Processes with equal names can open each other's memory, so two containers of one machine are two hosts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct HostKey(String);
 
 impl HostKey {
@@ -34,18 +35,18 @@ impl HostKey {
 
     /// The number of the host among those that this process has heard of; 0 for its own.
     pub(crate) fn number(&self) -> HostId {
-        static OTHERS: Mutex<Vec<HostKey>> = Mutex::new(Vec::new());
+        static OTHERS: Mutex<BTreeMap<HostKey, HostId>> = Mutex::new(BTreeMap::new());
         static MINE: OnceLock<HostKey> = OnceLock::new();
         if self == MINE.get_or_init(HostKey::mine) {
             return HostId::DRIVER;
         }
         let mut others = OTHERS.lock();
-        let known = others.iter().position(|other| other == self);
-        let place = known.unwrap_or_else(|| {
-            others.push(self.clone());
-            others.len() - 1
-        });
-        HostId(u32::try_from(place + 1).unwrap_or(u32::MAX))
+        if let Some(known) = others.get(self) {
+            return *known;
+        }
+        let number = HostId(u32::try_from(others.len() + 1).unwrap_or(u32::MAX));
+        others.insert(self.clone(), number);
+        number
     }
 }
 

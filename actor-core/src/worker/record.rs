@@ -62,7 +62,7 @@ pub(crate) struct WorkerRecord {
     ended: Mutex<Option<String>>,
     /// The machine of the processes; unset for children, which are on this host.
     #[cfg(feature = "hosts")]
-    machine: OnceLock<Machine>,
+    machine: OnceLock<(Machine, HostId)>,
     /// The machine as the manager calls it.
     #[cfg(feature = "hosts")]
     place: OnceLock<Arc<str>>,
@@ -123,7 +123,7 @@ impl WorkerRecord {
         #[cfg(feature = "hosts")]
         {
             let machine = self.machine();
-            if machine.is_some_and(|machine| machine.host.number() == HostId::DRIVER) {
+            if machine.is_some() && self.host() == HostId::DRIVER {
                 return None;
             }
             let place = self.place.get().cloned();
@@ -141,21 +141,22 @@ impl WorkerRecord {
     /// Notes the machine of the process that has joined.
     #[cfg(feature = "hosts")]
     pub(crate) fn note_machine(&self, machine: Machine) {
+        let host = machine.host.number();
         // A worker that is started again is on the same machine, by the same command.
-        let _ = self.machine.set(machine);
+        let _ = self.machine.set((machine, host));
     }
 
     /// The machine of a worker that was started by a command and has joined.
     #[cfg(feature = "hosts")]
     pub(crate) fn machine(&self) -> Option<&Machine> {
-        self.machine.get()
+        self.machine.get().map(|(machine, _)| machine)
     }
 
     /// The number of the worker's host.
     pub(crate) fn host(&self) -> HostId {
         #[cfg(feature = "hosts")]
-        if let Some(machine) = self.machine() {
-            return machine.host.number();
+        if let Some((_, host)) = self.machine.get() {
+            return *host;
         }
         HostId::DRIVER
     }
