@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use parking_lot::Mutex;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 
 use crate::memory::deaths::{DeathCallback, NotWatched};
 use crate::memory::process::Process;
@@ -25,7 +25,11 @@ static NEXT: AtomicU64 = AtomicU64::new(STOP + 1);
 
 static WATCHER: Mutex<Option<Watcher>> = Mutex::new(None);
 
+/// A forked child has a copy of its parent's watcher, but not the thread, and shares the descriptors' kernel objects with it. So a child
+/// changes nothing of a copy.
 struct Watcher {
+    /// The process that has started it.
+    pid: Pid,
     epoll: Arc<OwnedFd>,
     stop: Arc<OwnedFd>,
     watched: HashMap<u64, (OwnedFd, DeathCallback)>,
@@ -62,6 +66,10 @@ pub fn watch(process: Process, told: DeathCallback) -> Result<Watch, NotWatched>
         return Err(NotWatched::Dead);
     }
     let mut slot = WATCHER.lock();
+    if let Some(copy) = slot.take_if(|watcher| !watcher.is_of_this_process()) {
+        // Its callbacks are about the parent's channels.
+        std::mem::forget(copy);
+    }
     let watcher = match &mut *slot {
         Some(watcher) => watcher,
         None => slot.insert(Watcher::start()?),
@@ -83,11 +91,16 @@ impl Watcher {
             .name("selvedge-deaths".into())
             .spawn(move || live(&waits))?;
         Ok(Watcher {
+            pid: getpid(),
             epoll,
             stop,
             watched: HashMap::new(),
             thread: Some(thread),
         })
+    }
+
+    fn is_of_this_process(&self) -> bool {
+        self.pid == getpid()
     }
 }
 
@@ -117,9 +130,11 @@ fn live(epoll: &OwnedFd) {
 /// Removes a watch and returns its callback; `None` if the watch is already gone.
 fn unwatch(token: u64) -> Option<DeathCallback> {
     let mut slot = WATCHER.lock();
-    let watcher = slot.as_mut()?;
-    // The pidfd has no duplicate, so closing it also removes it from the epoll set.
-    let (_, told) = watcher.watched.remove(&token)?;
+    let watcher = slot.as_mut().filter(|watcher| watcher.is_of_this_process())?;
+    let (pidfd, told) = watcher.watched.remove(&token)?;
+    // A forked child may have a duplicate, which would keep the entry: it is readable for ever once the process is dead. The only
+    // error is that there is no entry.
+    let _ = epoll::delete(&watcher.epoll, pidfd);
     Some(told)
 }
 
@@ -127,7 +142,8 @@ impl Drop for Watch {
     fn drop(&mut self) {
         drop(unwatch(self.token));
         let mut slot = WATCHER.lock();
-        let Some(watcher) = slot.take_if(|watcher| watcher.watched.is_empty()) else {
+        let is_over = |watcher: &mut Watcher| watcher.is_of_this_process() && watcher.watched.is_empty();
+        let Some(watcher) = slot.take_if(is_over) else {
             return;
         };
         drop(slot);
@@ -178,6 +194,41 @@ mod tests {
             Err(NotWatched::Dead)
         ));
         drop(watch);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri starts no processes")]
+    #[allow(unsafe_code)]
+    fn a_forked_child_takes_no_watch_from_its_parent() {
+        let mut children = [(); 2].map(|()| Command::new("sleep").arg("60").spawn().unwrap());
+        let [first, second] = children.each_ref().map(|child| process(child.id()));
+        let (tell, told) = channel();
+        let tells = || {
+            let tell = tell.clone();
+            Arc::new(move || tell.send(()).unwrap())
+        };
+        let mut watches = [first, second].map(|process| Some(watch(process, tells()).unwrap()));
+        // No other thread may hold the lock at the fork: it would stay locked in the child.
+        let slot = WATCHER.lock();
+        // SAFETY: the child only drops its copies, and exits.
+        let fork = unsafe { libc::fork() };
+        drop(slot);
+        if fork == 0 {
+            // SAFETY: sets a timer, whose signal ends a child that would wait for ever.
+            unsafe { libc::alarm(30) };
+            watches.iter_mut().for_each(|watch| drop(watch.take()));
+            // SAFETY: ends the child, which has no other thread.
+            unsafe { libc::_exit(0) }
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child made above, and writes to a local number.
+        let waited = unsafe { libc::waitpid(fork, &raw mut status, 0) };
+        assert_eq!((waited, status), (fork, 0), "the child did not leave");
+        for child in &mut children {
+            child.kill().unwrap();
+            told.recv_timeout(Duration::from_secs(10)).unwrap();
+            child.wait().unwrap();
+        }
     }
 
     #[test]
