@@ -42,9 +42,7 @@ impl Board {
         look: impl Fn(Peer) -> SchedulableWorker,
     ) -> Vec<TaskEffect> {
         let mut effects = Vec::new();
-        if let Some(workers) = &mut workers {
-            self.meet(workers, &look, &mut effects);
-        }
+        self.meet(workers.as_mut(), &look, &mut effects);
         match event {
             TaskEvent::Submitted(new) => self.submitted_in_time(*new, &mut effects),
             TaskEvent::InputMade { call } => self.scheduler.input_made(call),
@@ -102,9 +100,7 @@ impl Board {
             }
         }
         // A worker may have gone.
-        if let Some(workers) = &mut workers {
-            self.meet(workers, &look, &mut effects);
-        }
+        self.meet(workers.as_mut(), &look, &mut effects);
         self.start(&mut effects);
         effects
     }
@@ -150,10 +146,11 @@ impl Board {
     /// Notes which workers there are. Without any, this process is the worker, unless it takes no work.
     fn meet(
         &mut self,
-        workers: &mut Vec<Peer>,
+        workers: Option<&mut Vec<Peer>>,
         look: &impl Fn(Peer) -> SchedulableWorker,
         effects: &mut Vec<TaskEffect>,
     ) {
+        let Some(workers) = workers else { return };
         workers.retain(|worker| !self.dead.has(*worker));
         if workers.is_empty() && self.takes_work {
             workers.push(self.me);
