@@ -5,10 +5,11 @@ use selvedge_cluster::peer::Peer;
 
 use super::error::StoreError;
 use super::lending::Want;
+use super::object::Place;
 use super::{Store, StoreId};
 
 impl Store {
-    /// Refuses what a process waits for that counts as dead.
+    /// Refuses what a process waits for that counts as dead. What it fills keeps its memory, but nobody waits for it any more.
     pub(super) fn bury(&mut self, peer: Peer) {
         self.buried.note(peer);
         let (of_dead, wants) = std::mem::take(&mut self.wants)
@@ -26,6 +27,9 @@ impl Store {
             let Some(entry) = self.objects.get_mut(&object) else {
                 continue;
             };
+            if matches!(entry.place, Place::Unsealed { by, .. } if by == peer) {
+                self.filling.remove(&object);
+            }
             entry.openers.retain(|(request, by)| {
                 let stays = *by != peer;
                 if !stays {

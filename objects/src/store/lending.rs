@@ -67,8 +67,8 @@ impl Store {
             if self.evict() {
                 continue;
             }
-            // What is being filled may leave as soon as it is sealed.
-            if self.parting_leaves > 0 || self.unsealed > 0 {
+            // What is being filled may leave as soon as it is sealed. A process that counts as dead seals nothing.
+            if self.parting_leaves > 0 || !self.filling.is_empty() {
                 return;
             }
             let full = StoreError::Full(self.full(bytes));
@@ -82,7 +82,7 @@ impl Store {
         match want {
             Want::Reserve { request, by, bytes } => {
                 let object = StoreId(self.name());
-                self.unsealed += 1;
+                self.filling.insert(object);
                 self.objects.insert(object, Object::unsealed(bytes, by, extent));
                 self.actions.push(StoreAction::Lend {
                     request,

@@ -46,7 +46,7 @@ mod model;
 
 use std::collections::VecDeque;
 
-use selvedge_cluster::id_map::IdMap;
+use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::last_lives::LastLives;
 use selvedge_cluster::peer::Peer;
 
@@ -78,8 +78,8 @@ pub struct Store {
     /// By process, the last incarnation that counts as dead, and the last one that has ended.
     buried: LastLives,
     ended: LastLives,
-    /// The objects that are being filled.
-    unsealed: u64,
+    /// The objects that are being filled by processes that do not count as dead.
+    filling: IdSet<StoreId>,
     /// The leaves of memory that will be free when their spills or the return of their pages have ended.
     parting_leaves: u64,
     /// The leaves that are not free and have no pages: parts of what is being filled, and what the system takes back.
@@ -102,7 +102,7 @@ impl Store {
             wants: VecDeque::new(),
             buried: LastLives::default(),
             ended: LastLives::default(),
-            unsealed: 0,
+            filling: IdSet::new(),
             parting_leaves: 0,
             bare_leaves: 0,
             names: 0,
@@ -184,7 +184,7 @@ impl Store {
         let Some(extent) = self.borrowed(by, object) else {
             return;
         };
-        self.unsealed -= 1;
+        self.filling.remove(&object);
         self.note_pages(extent);
         self.put_at(object, Place::Here(extent));
         self.rest(object);
@@ -194,7 +194,7 @@ impl Store {
         let Some(extent) = self.borrowed(by, object) else {
             return;
         };
-        self.unsealed -= 1;
+        self.filling.remove(&object);
         self.objects.remove(&object);
         self.give_unsealed(extent);
     }

@@ -160,7 +160,7 @@ impl StoreWorld {
                 if let StoreError::Full(full) = error {
                     // STORE-5: all that is left is in use.
                     assert!(object.is_none() || self.sealed.contains(&object.unwrap()));
-                    assert!(self.store.idle.is_empty() && self.unsealed.is_empty() && full.need_bytes > 0);
+                    assert!(self.store.idle.is_empty() && self.filling().is_empty() && full.need_bytes > 0);
                 }
             }
             StoreAction::Grant {
@@ -259,8 +259,10 @@ impl StoreWorld {
         }
     }
 
-    /// STORE-4: no view loses its bytes, whatever happens.
+    /// STORE-4: no view loses its bytes, whatever happens. STORE-6: nobody waits for a process that counts as dead.
     fn check(&self) {
+        let is_awaited = !self.work.is_empty() || !self.filling().is_empty();
+        assert!(is_awaited || self.questions.is_empty(), "{:?}", self.questions);
         for ((_, object, _), extent) in &self.grants {
             assert!(holds(&self.memory, *extent, *object));
         }
@@ -523,6 +525,30 @@ fn rstore_10_who_finds_no_room_waits_for_what_is_being_filled_and_is_refused_whe
         .map(|it| (it.process, it.pinned_bytes, it.unsealed_bytes))
         .collect();
     assert_eq!(holders, [(peer(1), LEAF_BYTES, 0), (peer(2), LEAF_BYTES, 0)]);
+}
+
+#[test]
+fn nobody_waits_for_memory_that_a_process_fills_which_counts_as_dead() {
+    let mut store = Store::new(StoreSettings::with_capacity(LEAF_BYTES));
+    let bytes = LEAF_BYTES;
+    for (request, by) in [(1, peer(1)), (2, peer(2))] {
+        store.step(StoreEvent::Reserve { request, by, bytes });
+    }
+    let told = store.step(StoreEvent::Dead(peer(1)));
+    let [
+        StoreAction::Refuse {
+            request: 2,
+            error: StoreError::Full(full),
+        },
+    ] = &told[..]
+    else {
+        panic!("{told:?}")
+    };
+    let [holder] = full.holders[..] else {
+        panic!("{full:?}")
+    };
+    assert_eq!((holder.process, holder.unsealed_bytes), (peer(1), bytes));
+    assert_eq!(store.report().used_bytes, bytes, "it may still write");
 }
 
 #[test]
