@@ -192,12 +192,14 @@ impl Store {
                 }
             }
             Err(error) => {
-                let is_dropped = entry.is_remakeable && entry.pins.is_empty() && !entry.is_freed;
-                if is_dropped {
-                    entry.place = Place::Dropped;
-                    self.memory.give(extent);
-                } else {
-                    self.fail_want(error);
+                match (entry.pins.is_empty(), entry.is_freed, entry.is_remakeable) {
+                    // `rest` removes it, and gives its memory to whoever waits.
+                    (true, true, _) => {}
+                    (true, false, true) => {
+                        entry.place = Place::Dropped;
+                        self.memory.give(extent);
+                    }
+                    _ => self.fail_want(error),
                 }
                 self.discard(to);
             }

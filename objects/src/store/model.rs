@@ -615,6 +615,33 @@ fn a_spill_that_fails_is_told_to_who_waits_and_the_object_stays() {
 }
 
 #[test]
+fn a_spill_that_fails_refuses_nobody_if_its_object_was_freed_meanwhile() {
+    let mut store = Store::new(StoreSettings::with_capacity(LEAF_BYTES));
+    let (object, _) = put(&mut store, 1);
+    let (request, by, bytes) = (7, peer(1), 1);
+    let asked = store.step(StoreEvent::Reserve { request, by, bytes });
+    let [StoreAction::Spill { attempt, .. }] = asked[..] else {
+        panic!("{asked:?}")
+    };
+    store.step(StoreEvent::Free { object });
+    let result = Err(StoreError::Spill {
+        folder: "/full".to_owned(),
+        why: "no space".to_owned(),
+    });
+    let told = store.step(StoreEvent::Spilled {
+        object,
+        attempt,
+        result,
+    });
+    let is_lent = |it: &StoreAction| matches!(it, StoreAction::Lend { request: 7, .. });
+    assert!(told.iter().any(is_lent), "{told:?}");
+    assert!(
+        !told.iter().any(|it| matches!(it, StoreAction::Refuse { .. })),
+        "{told:?}"
+    );
+}
+
+#[test]
 fn rstore_10_an_object_that_can_be_made_again_is_dropped_if_the_file_does_not_take_it() {
     for is_opened in [false, true] {
         let mut store = Store::new(StoreSettings::with_capacity(LEAF_BYTES));
