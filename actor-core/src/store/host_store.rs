@@ -18,12 +18,13 @@ use selvedge_objects::store::{
     StoredObject,
 };
 
+use super::asker::{Given, StoreAsker};
 use super::borrowed::{Borrowed, BorrowedFrom, lend};
 use super::disk::Disk;
 use super::message::{LentSpot, ObjectSpot};
 use super::options::StoreOptions;
 use super::pin::{ObjectPin, PinFrom};
-use crate::promise::{Answer, Promise, promise};
+use crate::promise::{Answer, promise};
 use crate::remote::threads::Threads;
 
 /// The objects that are listed under one lock.
@@ -31,25 +32,6 @@ const LISTED_AT_ONCE: usize = 256;
 
 /// Wakes a waker soon, on a thread that no function holds up.
 pub(crate) type Wake = Arc<dyn Fn(Waker) + Send + Sync>;
-
-/// The one who has asked the store for something.
-pub(super) enum StoreAsker {
-    /// A thread of this process that wants to fill memory.
-    Borrower(Promise<Result<Borrowed, StoreError>>),
-    /// A thread of this process that wants to read.
-    Reader(Promise<Result<Bytes, StoreError>>),
-    /// Another process that wants to fill memory: it is sent a letter.
-    FarBorrower(Box<dyn FnOnce(Result<LentSpot, StoreError>) + Send>),
-    /// Another process that wants to read: it is sent a letter. What it does not use it gives back.
-    FarReader(Box<dyn FnOnce(Result<ObjectSpot, StoreError>) + Send>),
-}
-
-/// The answer that an asker gets.
-enum Given {
-    Lent(LentSpot),
-    Granted(ObjectSpot),
-    Refused(StoreError),
-}
 
 struct HostState {
     store: Store,
@@ -250,54 +232,15 @@ impl HostStore {
     /// Tells those who have asked. Runs no user code: wakers are woken elsewhere.
     fn tell(&self, given: Vec<(StoreAsker, Given)>) {
         let Some(this) = self.this.upgrade() else { return };
-        let gone = || StoreError::Gone;
         for (asker, what) in given {
-            let waker = match (asker, what) {
-                (StoreAsker::Borrower(promise), Given::Lent(lent)) => {
-                    let from = BorrowedFrom::Host(Arc::clone(&this));
-                    promise.keep_unwoken(Ok(Borrowed::new(lent, from)))
-                }
-                (StoreAsker::Borrower(promise), Given::Refused(error)) => promise.keep_unwoken(Err(error)),
-                (StoreAsker::Reader(promise), Given::Granted(spot)) => {
-                    promise.keep_unwoken(this.bytes_of(spot))
-                }
-                (StoreAsker::Reader(promise), Given::Refused(error)) => promise.keep_unwoken(Err(error)),
-                (StoreAsker::FarBorrower(then), Given::Lent(lent)) => {
-                    then(Ok(lent));
-                    None
-                }
-                (StoreAsker::FarBorrower(then), Given::Refused(error)) => {
-                    then(Err(error));
-                    None
-                }
-                (StoreAsker::FarReader(then), Given::Granted(spot)) => {
-                    then(Ok(spot));
-                    None
-                }
-                (StoreAsker::FarReader(then), Given::Refused(error)) => {
-                    then(Err(error));
-                    None
-                }
-                // The store answers each question with what was asked for.
-                (StoreAsker::Borrower(promise), Given::Granted(_)) => promise.keep_unwoken(Err(gone())),
-                (StoreAsker::Reader(promise), Given::Lent(_)) => promise.keep_unwoken(Err(gone())),
-                (StoreAsker::FarBorrower(then), Given::Granted(_)) => {
-                    then(Err(gone()));
-                    None
-                }
-                (StoreAsker::FarReader(then), Given::Lent(_)) => {
-                    then(Err(gone()));
-                    None
-                }
-            };
-            if let Some(waker) = waker {
+            if let Some(waker) = asker.tell(&this, what) {
                 (self.wake)(waker);
             }
         }
     }
 
     /// The bytes of an object that this process was granted.
-    fn bytes_of(&self, spot: ObjectSpot) -> Result<Bytes, StoreError> {
+    pub(super) fn bytes_of(&self, spot: ObjectSpot) -> Result<Bytes, StoreError> {
         let host = self.this.upgrade().ok_or(StoreError::Gone)?;
         let pin = Arc::new(ObjectPin::new(spot, PinFrom::Host(host)));
         pin.bytes().map_err(|error| StoreError::Memory {

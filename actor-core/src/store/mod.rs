@@ -7,13 +7,14 @@
 //! - `options.rs`: sizes and the folder for spilled objects;
 //! - `stores.rs`: the store as a process sees it, the agent or another one; `questions.rs`: what it asks the agent; `serving.rs`: what the
 //!   agent is asked; `mappings.rs`: the memory of others;
-//! - `host_store.rs`: the agent's side; `disk.rs`: its thread for what takes long; `spill_file.rs`: the file of spilled objects;
+//! - `host_store.rs`: the agent's side; `asker.rs`: those who ask it; `disk.rs`: its thread for what takes long; `spill_file.rs`: the file of spilled objects;
 //! - `agents.rs`: which process is the agent of a host;
 //! - `transfers.rs`: copies on several hosts: the owner's list of them, and pulls; `transfer_state.rs`: what its thread does; `placed.rs`: an object of this process, wherever it lies;
 //! - `borrowed.rs`: memory that is filled; `pin.rs`: an object that is read;
 //! - `message.rs`: the letters between them.
 
 mod agents;
+mod asker;
 pub(crate) mod borrowed;
 mod disk;
 pub(crate) mod host_store;
