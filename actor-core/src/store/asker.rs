@@ -21,12 +21,19 @@ pub(super) enum StoreAsker {
     FarBorrower(Box<dyn FnOnce(Result<LentSpot, StoreError>) + Send>),
     /// Another process that wants to read: it is sent a letter. What it does not use it gives back.
     FarReader(Box<dyn FnOnce(Result<ObjectSpot, StoreError>) + Send>),
+    /// This process, which sends a part of an object to another host.
+    PartReader(PartRange, Box<dyn FnOnce(Result<Bytes, StoreError>) + Send>),
 }
+
+/// A part of an object: the first byte, and the one behind the last.
+pub(super) type PartRange = std::ops::Range<usize>;
 
 /// The answer that an asker gets.
 pub(super) enum Given {
     Lent(LentSpot),
     Granted(ObjectSpot),
+    /// A part of an object, from the file of spilled ones.
+    Part(Bytes),
     Refused(StoreError),
 }
 
@@ -49,8 +56,24 @@ impl StoreAsker {
                 then(given.granted());
                 None
             }
+            StoreAsker::PartReader(range, then) => {
+                then(match given {
+                    Given::Part(part) => Ok(part),
+                    given => given
+                        .granted()
+                        .and_then(|spot| host.bytes_of(spot))
+                        .and_then(|bytes| part_of(&bytes, range)),
+                });
+                None
+            }
         }
     }
+}
+
+/// A part of an object that is in memory, which stays there for as long as the part is used.
+fn part_of(bytes: &Bytes, range: PartRange) -> Result<Bytes, StoreError> {
+    let part = bytes.get(range).ok_or(StoreError::Gone)?;
+    Ok(bytes.slice_ref(part))
 }
 
 /// The store answers each question with what was asked for, so nobody gets the error for another answer.
@@ -59,7 +82,7 @@ impl Given {
         match self {
             Given::Lent(lent) => Ok(lent),
             Given::Refused(error) => Err(error),
-            Given::Granted(_) => Err(StoreError::Gone),
+            Given::Granted(_) | Given::Part(_) => Err(StoreError::Gone),
         }
     }
 
@@ -67,7 +90,7 @@ impl Given {
         match self {
             Given::Granted(spot) => Ok(spot),
             Given::Refused(error) => Err(error),
-            Given::Lent(_) => Err(StoreError::Gone),
+            Given::Lent(_) | Given::Part(_) => Err(StoreError::Gone),
         }
     }
 }

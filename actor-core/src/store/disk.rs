@@ -1,9 +1,11 @@
 //! The agent's thread for what takes long: spills, restores, and pages that go back to the system. It ends with the store.
 
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Weak;
 
+use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use parking_lot::Mutex;
 use selvedge_objects::store::{Extent, StoreAction, StoreError, StoreEvent};
@@ -93,6 +95,16 @@ impl DiskWorker {
                     result,
                 })
             }
+            StoreAction::ReadBack {
+                request,
+                from,
+                offset,
+                bytes,
+                ..
+            } => {
+                host.read_back(request, self.read_part(from, (offset, bytes)));
+                None
+            }
             StoreAction::Punch(extent) => {
                 host.punch(extent);
                 Some(StoreEvent::Punched(extent))
@@ -136,11 +148,23 @@ impl DiskWorker {
         bare: &[Extent],
     ) -> Result<(), StoreError> {
         let mut lent = host.lend(to, bytes, bare)?;
-        let failed = |why: String| StoreError::Restore { why };
-        let Some(file) = &self.file else {
-            return Err(failed("there is no file of spilled objects".to_owned()));
-        };
-        let read = file.read(from, lent.as_mut_slice());
-        read.map_err(|error| failed(error.to_string()))
+        let read = self.spilled()?.read(from, lent.as_mut_slice());
+        read.map_err(unread)
     }
+
+    fn read_part(&self, from: Extent, (offset, bytes): (u64, u64)) -> Result<Bytes, StoreError> {
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+        let part = place(offset)..place(offset.saturating_add(bytes));
+        self.spilled()?.read_part(from, part).map_err(unread)
+    }
+
+    fn spilled(&self) -> Result<&SpillFile, StoreError> {
+        let file = self.file.as_ref();
+        file.ok_or_else(|| unread("there is no file of spilled objects"))
+    }
+}
+
+fn unread(why: impl Display) -> StoreError {
+    let why = why.to_string();
+    StoreError::Restore { why }
 }

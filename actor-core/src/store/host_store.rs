@@ -18,7 +18,7 @@ use selvedge_objects::store::{
     StoredObject,
 };
 
-use super::asker::{Given, StoreAsker};
+use super::asker::{Given, PartRange, StoreAsker};
 use super::borrowed::{Borrowed, BorrowedFrom, lend};
 use super::disk::Disk;
 use super::message::{LentSpot, ObjectSpot};
@@ -214,8 +214,10 @@ impl HostStore {
                     (request, Given::Granted(spot))
                 }
                 StoreAction::Refuse { request, error } => (request, Given::Refused(error)),
+                // Who waits for a part of an object is answered by the disk's thread.
                 work @ (StoreAction::Spill { .. }
                 | StoreAction::Restore { .. }
+                | StoreAction::ReadBack { .. }
                 | StoreAction::Punch(_)
                 | StoreAction::Discard(_)) => {
                     if let Some(disk) = self.disk.get() {
@@ -237,6 +239,13 @@ impl HostStore {
                 (self.wake)(waker);
             }
         }
+    }
+
+    /// The disk's thread has read a part of an object, or cannot.
+    pub(super) fn read_back(&self, request: u64, part: Result<Bytes, StoreError>) {
+        let asker = self.state.lock().askers.remove(&request);
+        let given = part.map_or_else(Given::Refused, Given::Part);
+        self.tell(asker.map(|asker| (asker, given)).into_iter().collect());
     }
 
     /// The bytes of an object that this process was granted.
@@ -401,6 +410,25 @@ impl HeldObject {
         self.open_for(self.host.me, move |granted| {
             let bytes = granted.and_then(|spot| host.bytes_of(spot));
             then(bytes);
+        });
+    }
+
+    /// Asks for a part of the bytes, which lies in the object, for a letter to another host: it comes from the file if the object is
+    /// spilled, and waits for no memory. `then` must not run user code.
+    pub(super) fn read_part(
+        &self,
+        range: PartRange,
+        then: impl FnOnce(Result<Bytes, StoreError>) + Send + 'static,
+    ) {
+        let (by, object) = (self.host.me, self.object);
+        let (offset, bytes) = (range.start as u64, range.len() as u64);
+        let asker = StoreAsker::PartReader(range, Box::new(then));
+        self.host.ask(asker, |request| StoreEvent::Read {
+            request,
+            by,
+            object,
+            offset,
+            bytes,
         });
     }
 }

@@ -30,3 +30,6 @@ mod spill_file;
 pub(crate) mod stores;
 mod transfer_state;
 mod transfers;
+
+#[cfg(test)]
+mod tests;

@@ -76,7 +76,8 @@ impl TransferState {
         self.perform(transfers, actions);
     }
 
-    /// Sends a chunk of an object from the place where it lies: the pin ends when the chunk is sent.
+    /// Sends a chunk of an object from the place where it lies: out of memory, where its pin ends when the chunk is sent, or out of the
+    /// file of spilled objects. So a chunk waits for no memory, whoever fills it.
     fn give(
         &mut self,
         transfers: &Transfers,
@@ -92,31 +93,30 @@ impl TransferState {
         let Some(held) = self.held.get(&name) else {
             return transfers.post.told(to, transfers.send(to, &unread, Body::EMPTY));
         };
+        let until = offset.checked_add(bytes).filter(|until| *until <= held.bytes());
+        let part = until.and_then(|until| Some(usize::try_from(offset).ok()?..usize::try_from(until).ok()?));
+        let Some(part) = part else {
+            let why = "it asks for bytes beyond the end of an object".to_owned();
+            return transfers.post.cut(to, why);
+        };
         let this = Weak::clone(&transfers.this);
-        held.read_here(move |object| {
+        held.read_part(part, move |part| {
             let Some(transfers) = this.upgrade() else { return };
-            let object = match object {
-                Ok(object) => object,
+            let (message, body) = match part {
+                Ok(part) => (
+                    TransferMessage::Chunk {
+                        name,
+                        attempt,
+                        offset,
+                    },
+                    part.into(),
+                ),
                 Err(error) => {
                     transfers.unreadable(name, &error);
-                    return transfers.post.told(to, transfers.send(to, &unread, Body::EMPTY));
+                    (unread, Body::EMPTY)
                 }
             };
-            let until = offset
-                .checked_add(bytes)
-                .filter(|until| *until <= object.len() as u64);
-            let stretch =
-                until.and_then(|until| Some((usize::try_from(offset).ok()?, usize::try_from(until).ok()?)));
-            let Some((from, until)) = stretch else {
-                let why = "it asks for bytes beyond the end of an object".to_owned();
-                return transfers.post.cut(to, why);
-            };
-            let chunk = TransferMessage::Chunk {
-                name,
-                attempt,
-                offset,
-            };
-            let sent = transfers.send(to, &chunk, object.slice(from..until).into());
+            let sent = transfers.send(to, &message, body);
             transfers.post.told(to, sent);
         });
     }

@@ -56,6 +56,20 @@ pub enum StoreEvent {
         /// The object.
         object: StoreId,
     },
+    /// A process wants a part of an object, wherever the object lies, and waits for no memory: [`StoreAction::Grant`],
+    /// [`StoreAction::ReadBack`] or [`StoreAction::Refuse`] answers.
+    Read {
+        /// The name of the question.
+        request: u64,
+        /// The process.
+        by: Peer,
+        /// The object.
+        object: StoreId,
+        /// The first byte.
+        offset: u64,
+        /// The number of bytes. They lie in the object.
+        bytes: u64,
+    },
     /// A process has dropped its last view by way of a grant.
     Close {
         /// The process.
@@ -137,8 +151,8 @@ pub enum StoreAction {
         /// The length of the object.
         bytes: u64,
     },
-    /// Write the object to the file: [`StoreEvent::Spilled`] follows. Spills, restores and discards of a file are done one after
-    /// the other, in the order of the steps that have asked for them.
+    /// Write the object to the file: [`StoreEvent::Spilled`] follows. Spills, restores, reads and discards of a file are done one
+    /// after the other, in the order of the steps that have asked for them.
     Spill {
         /// The object.
         object: StoreId,
@@ -164,6 +178,19 @@ pub enum StoreAction {
         /// The parts of it that have no pages yet.
         bare: Vec<Extent>,
         /// The length of the object.
+        bytes: u64,
+    },
+    /// Read a part of the object from the file, and give it to whoever asked. It is read in the order of the steps, as spills are written.
+    ReadBack {
+        /// The name of the question.
+        request: u64,
+        /// The object.
+        object: StoreId,
+        /// The place of the whole object in the file.
+        from: Extent,
+        /// The first byte.
+        offset: u64,
+        /// The number of bytes.
         bytes: u64,
     },
     /// Give the pages of memory back to the system: [`StoreEvent::Punched`] follows. The extent is lent to nobody until then.

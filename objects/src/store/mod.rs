@@ -38,6 +38,7 @@ mod settings;
 
 mod death;
 mod lending;
+mod part;
 
 #[cfg(test)]
 mod late_notices;
@@ -117,6 +118,13 @@ impl Store {
             StoreEvent::Seal { by, object } => self.seal(by, object),
             StoreEvent::Abort { by, object } => self.abort(by, object),
             StoreEvent::Open { request, by, object } => self.open(request, by, object),
+            StoreEvent::Read {
+                request,
+                by,
+                object,
+                offset,
+                bytes,
+            } => self.read(request, by, object, (offset, bytes)),
             StoreEvent::Close { by, object, grant } => self.close(object, (by, grant)),
             StoreEvent::Free { object } => self.free(object),
             StoreEvent::Remakeable {

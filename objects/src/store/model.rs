@@ -22,6 +22,10 @@ enum Step {
         by: u8,
         which: Index,
     },
+    Read {
+        by: u8,
+        which: Index,
+    },
     Close(Index),
     Free(Index),
     Remakeable(Index),
@@ -42,6 +46,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => index().prop_map(Step::Seal),
         1 => index().prop_map(Step::Abort),
         4 => (0_u8..3, index()).prop_map(|(by, which)| Step::Open { by, which }),
+        2 => (0_u8..3, index()).prop_map(|(by, which)| Step::Read { by, which }),
         3 => index().prop_map(Step::Close),
         2 => index().prop_map(Step::Free),
         1 => index().prop_map(Step::Remakeable),
@@ -176,7 +181,13 @@ impl StoreWorld {
                 assert!(holds(&self.memory, extent, object));
                 self.grants.insert((by, object, grant), extent);
             }
-            work => self.work.push(work),
+            work => {
+                if let StoreAction::ReadBack { request, object, .. } = work {
+                    let (_, wanted) = self.questions.remove(&request).expect("asked once");
+                    assert_eq!(wanted, Some(object));
+                }
+                self.work.push(work);
+            }
         }
     }
 
@@ -237,6 +248,11 @@ impl StoreWorld {
                     attempt,
                     result,
                 }
+            }
+            StoreAction::ReadBack { object, from, .. } => {
+                // STORE-2: the bytes are the object's.
+                assert!(holds(&self.file, from, object));
+                return;
             }
             StoreAction::Punch(extent) => {
                 leaves_in(extent).for_each(|leaf| {
@@ -305,6 +321,23 @@ impl StoreWorld {
                 let by = self.peer(by);
                 let request = self.ask(by, Some(object));
                 self.event(StoreEvent::Open { request, by, object });
+            }
+            Step::Read { by, which } => {
+                let Some(object) = nth(which, self.sealed.iter().copied()) else {
+                    return;
+                };
+                let by = self.peer(by);
+                let request = self.ask(by, Some(object));
+                let (offset, bytes) = (0, 1);
+                self.event(StoreEvent::Read {
+                    request,
+                    by,
+                    object,
+                    offset,
+                    bytes,
+                });
+                // STORE-6: whoever reads a part waits for no memory.
+                assert!(!self.questions.contains_key(&request));
             }
             Step::Close(which) => {
                 let living = self.grants.keys().filter(|(by, ..)| !self.dying.contains(by));
@@ -639,6 +672,50 @@ fn a_spill_that_fails_refuses_nobody_if_its_object_was_freed_meanwhile() {
         !told.iter().any(|it| matches!(it, StoreAction::Refuse { .. })),
         "{told:?}"
     );
+}
+
+#[test]
+fn a_part_of_a_spilled_object_is_read_although_others_fill_all_of_the_memory() {
+    let mut store = Store::new(StoreSettings::with_capacity(LEAF_BYTES));
+    let (object, _) = put(&mut store, 1);
+    let (request, by, bytes) = (1, peer(1), LEAF_BYTES);
+    let asked = store.step(StoreEvent::Reserve { request, by, bytes });
+    let [StoreAction::Spill { attempt, to, .. }] = asked[..] else {
+        panic!("{asked:?}")
+    };
+    let result = Ok(());
+    let lent = store.step(StoreEvent::Spilled {
+        object,
+        attempt,
+        result,
+    });
+    let [StoreAction::Lend { object: filled, .. }] = lent[..] else {
+        panic!("{lent:?}")
+    };
+    // Another one waits for the object itself.
+    let (request, by) = (2, peer(2));
+    assert_eq!(store.step(StoreEvent::Open { request, by, object }), []);
+    let (request, offset, bytes, from) = (3, 7, 9, to);
+    let part = StoreEvent::Read {
+        request,
+        by,
+        object,
+        offset,
+        bytes,
+    };
+    let read = StoreAction::ReadBack {
+        request,
+        object,
+        from,
+        offset,
+        bytes,
+    };
+    assert_eq!(store.step(part.clone()), std::slice::from_ref(&read));
+    // On its way back to memory it is in the file as well.
+    let by = peer(1);
+    let told = store.step(StoreEvent::Abort { by, object: filled });
+    assert!(matches!(told[..], [StoreAction::Restore { .. }]), "{told:?}");
+    assert_eq!(store.step(part), [read]);
 }
 
 #[test]

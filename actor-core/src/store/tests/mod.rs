@@ -1,0 +1,168 @@
+//! Stores of host agents whose letters the test carries.
+#![cfg(all(target_os = "linux", not(selvedge_portable)))]
+
+mod full;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_objects::store::StoreError;
+use selvedge_objects::transfer::{CopyName, TransferMessage};
+
+use super::borrowed::Sealed;
+use super::host_store::HeldObject;
+use super::message::TRANSFERS;
+use super::options::StoreOptions;
+use super::placed::PlacedObject;
+use super::stores::Stores;
+use crate::hub::post::{Letter, Post, PostError};
+use crate::remote::threads::Threads;
+
+/// The bytes of a store, and of an object that fills it.
+const BYTES: usize = 3 << 20;
+
+struct Outbox {
+    me: Peer,
+    peers: Vec<Peer>,
+    letters: Mutex<Vec<(Peer, Letter)>>,
+}
+
+impl Post for Outbox {
+    fn me(&self) -> Peer {
+        self.me
+    }
+
+    fn peers(&self) -> Vec<Peer> {
+        self.peers.clone()
+    }
+
+    fn send(&self, to: Peer, letter: Letter) -> Result<u64, PostError> {
+        self.letters.lock().push((to, letter));
+        Ok(0)
+    }
+
+    fn cut(&self, peer: Peer, why: String) {
+        panic!("{peer} is cut off: {why}");
+    }
+
+    fn spawn(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {
+        false
+    }
+}
+
+/// An object that is wanted, once it is there or does not come.
+type Wanted = Arc<Mutex<Option<Result<Arc<HeldObject>, StoreError>>>>;
+
+/// The agent of a host of its own.
+struct TestAgent {
+    me: Peer,
+    outbox: Arc<Outbox>,
+    stores: Arc<Stores>,
+}
+
+fn peer(number: u32) -> Peer {
+    Peer {
+        process: ProcessId::new(number).unwrap(),
+        incarnation: Incarnation(1),
+    }
+}
+
+/// The bytes of an object.
+fn content(seed: u8) -> Vec<u8> {
+    (0..BYTES).map(|at| (at / 1000) as u8 ^ seed).collect()
+}
+
+/// Waits until there is something.
+#[track_caller]
+fn wait_for<T>(what: impl Fn() -> Option<T>) -> T {
+    let late = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(it) = what() {
+            return it;
+        }
+        assert!(Instant::now() < late, "it does not happen");
+        thread::yield_now();
+    }
+}
+
+impl TestAgent {
+    fn new(number: u32, others: &[u32]) -> Self {
+        let me = peer(number);
+        let outbox = Arc::new(Outbox {
+            me,
+            peers: others.iter().map(|other| peer(*other)).collect(),
+            letters: Mutex::default(),
+        });
+        let post = Arc::clone(&outbox) as Arc<dyn Post>;
+        let stores = Stores::new(post, &Threads::default(), Arc::new(drop));
+        stores.set_options(StoreOptions::bytes(BYTES as u64).spill(std::env::temp_dir()));
+        TestAgent { me, outbox, stores }
+    }
+
+    /// An object of this process in its store, which other hosts may pull.
+    fn put(&self, seed: u8) -> PlacedObject {
+        let held = self.filled(seed);
+        let placed = PlacedObject::here(&self.stores, held);
+        placed.name();
+        placed
+    }
+
+    fn filled(&self, seed: u8) -> HeldObject {
+        let mut lent = self.stores.own_store().unwrap().borrow_here(BYTES as u64);
+        let mut lent = lent.wait(None).unwrap().unwrap().unwrap();
+        let fill = |memory: &mut [u8]| {
+            memory.copy_from_slice(&content(seed));
+            Ok::<(), StoreError>(())
+        };
+        lent.fill(BYTES, fill).unwrap();
+        match lent.seal() {
+            Some(Sealed::Here(held)) => held,
+            _ => panic!("it is not sealed"),
+        }
+    }
+
+    /// The letters about copies that this agent has sent.
+    fn sent(&self) -> Vec<TransferMessage> {
+        let letters = self.outbox.letters.lock();
+        let of_copies = letters.iter().filter(|(_, letter)| letter.service == TRANSFERS);
+        of_copies
+            .map(|(_, letter)| postcard::from_bytes(&letter.head).unwrap())
+            .collect()
+    }
+
+    /// Waits until this agent has sent such a letter about a copy.
+    #[track_caller]
+    fn wait_until_sent(&self, is_it: impl Fn(&TransferMessage) -> bool) {
+        wait_for(|| self.sent().iter().any(&is_it).then_some(()));
+    }
+
+    /// Hands over what this agent has sent to another one.
+    fn carry_to(&self, other: &TestAgent) {
+        let letters = std::mem::take(&mut *self.outbox.letters.lock());
+        for (to, letter) in letters {
+            assert_eq!(to, other.me);
+            other.stores.received(self.me, letter);
+        }
+    }
+
+    /// Wants an object of another process.
+    fn want(&self, name: CopyName, owner: Peer) -> Wanted {
+        let place = Arc::new(Mutex::new(None));
+        let kept = Arc::clone(&place);
+        self.stores
+            .transfers()
+            .open(name, owner, move |held| *kept.lock() = Some(held));
+        place
+    }
+}
+
+impl Drop for TestAgent {
+    fn drop(&mut self) {
+        self.stores.stop();
+    }
+}
