@@ -205,13 +205,13 @@ impl TransferState {
     /// Computes the checksum of an object that another host wants.
     fn measure(&mut self, transfers: &Transfers, name: CopyName) -> Vec<TransferAction> {
         let Some(held) = self.held.get(&name) else {
-            return self.list.measured(name, None);
+            return self.list.measured(name, Err(StoreError::Gone));
         };
         let this = Weak::clone(&transfers.this);
         held.read_here(move |object| {
             let Some(transfers) = this.upgrade() else { return };
             transfers.order(move |transfers, state| {
-                let checksum = object.ok().map(|object| crc32fast::hash(&object));
+                let checksum = object.map(|object| crc32fast::hash(&object));
                 let actions = state.list.measured(name, checksum);
                 state.perform(transfers, actions);
             });

@@ -267,7 +267,7 @@ fn run(transfers: &Weak<Transfers>, queue: Receiver<TransferWork>) {
 impl Transfers {
     /// A copy could not be read. One that is damaged is given up; one for which there is no room now stays.
     pub(super) fn unreadable(&self, name: CopyName, error: &StoreError) {
-        if matches!(error, StoreError::Restore { .. } | StoreError::Gone) {
+        if error.is_gone() {
             self.order(move |transfers, state| {
                 let actions = state.pulls.unreadable(name);
                 state.perform(transfers, actions);

@@ -132,4 +132,10 @@ impl StoreError {
     pub fn is_loss(&self) -> bool {
         matches!(self, StoreError::Restore { .. } | StoreError::Dropped)
     }
+
+    /// Whether the store that says so does not have the object any more: it has lost the object, or it was told to free it.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.is_loss() || matches!(self, StoreError::Gone)
+    }
 }

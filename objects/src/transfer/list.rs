@@ -29,7 +29,7 @@ struct Listed {
     copies: IdMap<Peer, LastCopy>,
     /// The agents that were told sources or wait for them, and have not said that they have a copy.
     seekers: IdMap<Peer, u64>,
-    /// Whether the checksum is computed for the seekers.
+    /// Whether the checksum is being computed for the seekers.
     is_measured: bool,
     /// Set once the loss of the last copy was told.
     is_lost: bool,
@@ -118,16 +118,30 @@ impl CopyList {
         self.done()
     }
 
-    /// The checksum of this process's own copy was computed; `None` if the copy cannot be read.
-    pub fn measured(&mut self, name: CopyName, checksum: Option<u32>) -> Vec<TransferAction> {
+    /// The checksum of this process's own copy was computed, or the copy cannot be read. If it is not gone, but out of reach for the
+    /// moment, whoever seeks the object is told so, and the next one that seeks it has the checksum computed.
+    pub fn measured(&mut self, name: CopyName, checksum: Result<u32, StoreError>) -> Vec<TransferAction> {
         let Some(listed) = self.listed.get_mut(&name) else {
             return Vec::new();
         };
-        listed.checksum = listed.checksum.or(checksum);
-        let seekers = listed.seekers.clone();
-        if let (None, Some(copy)) = (checksum, listed.copies.get_mut(&self.me)) {
-            copy.is_there = false;
+        listed.is_measured = false;
+        match checksum {
+            Ok(checksum) => listed.checksum = Some(checksum),
+            Err(why) if !why.is_gone() && self.mutant != TransferMutant::LosesWhatIsOutOfReach => {
+                let seekers = std::mem::take(&mut listed.seekers);
+                for (to, attempt) in seekers {
+                    let why = why.clone();
+                    self.send(to, TransferMessage::Unfound { name, attempt, why });
+                }
+                return self.done();
+            }
+            Err(_) => {
+                if let Some(copy) = listed.copies.get_mut(&self.me) {
+                    copy.is_there = false;
+                }
+            }
         }
+        let seekers = listed.seekers.clone();
         self.note_loss(name);
         for (seeker, attempt) in seekers {
             self.answer(seeker, name, attempt);

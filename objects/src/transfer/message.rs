@@ -27,7 +27,7 @@ pub enum TransferMessage {
         /// The copies.
         sources: Vec<CopyAt>,
     },
-    /// From the owner: nobody has a copy.
+    /// From the owner: nobody has a copy, or it is out of reach for the moment.
     Unfound {
         /// The object.
         name: CopyName,

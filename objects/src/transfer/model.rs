@@ -40,6 +40,11 @@ enum TransferStep {
         which: Index,
         is_there: bool,
     },
+    /// The owner has computed the checksum of an object of its own, or could not read it for the moment.
+    Measured {
+        which: Index,
+        is_read: bool,
+    },
     Free(Index),
     Kill(Index),
     /// The copy of an agent cannot be read any more.
@@ -56,6 +61,7 @@ fn steps() -> impl Strategy<Value = Vec<TransferStep>> {
         5 => (index(), index()).prop_map(|(agent, name)| TransferStep::Want { agent, name }),
         30 => index().prop_map(TransferStep::Deliver),
         6 => (index(), prop::bool::weighted(0.9)).prop_map(|(which, is_there)| TransferStep::Lend { which, is_there }),
+        3 => (index(), any::<bool>()).prop_map(|(which, is_read)| TransferStep::Measured { which, is_read }),
         1 => index().prop_map(TransferStep::Free),
         1 => index().prop_map(TransferStep::Kill),
         1 => (index(), index()).prop_map(|(agent, name)| TransferStep::Spoil { agent, name }),
@@ -91,6 +97,8 @@ struct TransferWorld {
     /// The memory of pulls.
     memory: BTreeMap<(Peer, CopyName, u64), Filling>,
     reserved: Vec<(Peer, CopyName, u64, u64)>,
+    /// The objects whose checksums the owner computes.
+    measuring: Vec<CopyName>,
     sealed: BTreeSet<(Peer, CopyName)>,
     lengths: BTreeMap<CopyName, u64>,
     held: BTreeSet<CopyName>,
@@ -117,6 +125,7 @@ impl TransferWorld {
             flying: Vec::new(),
             memory: BTreeMap::new(),
             reserved: Vec::new(),
+            measuring: Vec::new(),
             sealed: BTreeSet::new(),
             lengths: BTreeMap::new(),
             held: BTreeSet::new(),
@@ -167,6 +176,12 @@ impl TransferWorld {
                 if !self.reserved.is_empty() {
                     let which = which.index(self.reserved.len());
                     self.lend(which, is_there);
+                }
+            }
+            TransferStep::Measured { which, is_read } => {
+                if !self.measuring.is_empty() {
+                    let which = which.index(self.measuring.len());
+                    self.measured(which, is_read);
                 }
             }
             TransferStep::Free(name) => {
@@ -282,6 +297,7 @@ impl TransferWorld {
         }
         if number == 1 {
             self.held.clear();
+            self.measuring.clear();
             self.list = CopyList::new(self.owner());
         }
     }
@@ -424,16 +440,22 @@ impl TransferWorld {
         }
     }
 
+    fn measured(&mut self, which: usize, is_read: bool) {
+        let name = self.measuring.swap_remove(which);
+        let why = || StoreError::Memory { why: String::new() };
+        let checksum = crc32fast::hash(&content(name, self.lengths[&name]));
+        let actions = self
+            .list
+            .measured(name, is_read.then_some(checksum).ok_or_else(why));
+        self.perform(self.owner(), actions);
+    }
+
     fn perform(&mut self, me: Peer, actions: Vec<TransferAction>) {
         for action in actions {
             match action {
                 TransferAction::Send { to, message } => self.send(me, to, message, Vec::new()),
                 TransferAction::Cut { .. } => {}
-                TransferAction::Measure { name } => {
-                    let checksum = crc32fast::hash(&content(name, self.lengths[&name]));
-                    let actions = self.list.measured(name, Some(checksum));
-                    self.perform(me, actions);
-                }
+                TransferAction::Measure { name } => self.measuring.push(name),
                 TransferAction::Lost { name } => assert!(self.list.copies(name).is_empty()),
                 TransferAction::Reserve { name, pull, bytes } => {
                     let is_other = |(agent, it, other): &(Peer, CopyName, u64)| {
@@ -476,20 +498,19 @@ impl TransferWorld {
         }
     }
 
-    /// Delivers everything that is on its way, and lends all memory that is asked for.
+    /// Delivers everything that is on its way, lends all memory that is asked for, and computes all checksums.
     fn settle(&mut self) {
-        while let Some((from, to, sent)) = self.flying.pop() {
-            self.deliver(from, to, sent);
-            while !self.reserved.is_empty() {
-                self.lend(0, true);
+        loop {
+            self.deliver_all();
+            match (self.reserved.is_empty(), self.measuring.is_empty()) {
+                (false, _) => self.lend(0, true),
+                (true, false) => self.measured(0, true),
+                (true, true) => return,
             }
         }
     }
 
     fn end(mut self) {
-        while !self.reserved.is_empty() {
-            self.lend(0, true);
-        }
         self.settle();
         assert!(self.questions.is_empty(), "COPY-1: everybody is answered");
         assert!(self.memory.is_empty(), "COPY-7: nothing is left half-filled");
@@ -556,6 +577,7 @@ fn every_mutant_of_transfers_is_found() {
         HeedsStaleNotices,
         HeedsTheBuried,
         KeepsOrphans,
+        LosesWhatIsOutOfReach,
     ] {
         let is_found = a_history_panics(&(liars(), steps()), |(liar, steps)| run(mutant, liar, steps));
         assert!(is_found, "no history finds {mutant:?}");

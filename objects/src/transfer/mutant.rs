@@ -29,4 +29,6 @@ pub(super) enum TransferMutant {
     HeedsTheBuried,
     /// A copy whose author is dead waits for ever.
     KeepsOrphans,
+    /// A copy of the owner that cannot be read for the moment counts as lost.
+    LosesWhatIsOutOfReach,
 }

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use selvedge_cluster::frame::Class;
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 use selvedge_objects::store::StoreError;
 use selvedge_objects::transfer::{CopyName, TransferMessage};
@@ -20,6 +21,7 @@ use super::message::TRANSFERS;
 use super::options::StoreOptions;
 use super::placed::PlacedObject;
 use super::stores::Stores;
+use crate::body::Body;
 use crate::hub::post::{Letter, Post, PostError};
 use crate::remote::threads::Threads;
 
@@ -133,6 +135,12 @@ impl TestAgent {
         of_copies
             .map(|(_, letter)| postcard::from_bytes(&letter.head).unwrap())
             .collect()
+    }
+
+    /// Hears a message about a copy.
+    fn hear(&self, from: Peer, message: &TransferMessage) {
+        let letter = Letter::new(TRANSFERS, Class::Ordered, message, Body::EMPTY);
+        self.stores.received(from, letter);
     }
 
     /// Waits until this agent has sent such a letter about a copy.
