@@ -61,6 +61,8 @@ pub(super) struct Pull {
     writing: IdSet<ChunkPlace>,
     /// The checksums of the chunks that are written.
     written: IdMap<ChunkPlace, u32>,
+    /// The sum of their lengths.
+    written_bytes: u64,
 }
 
 impl Pull {
@@ -80,6 +82,7 @@ impl Pull {
             open: IdSet::new(),
             writing: IdSet::new(),
             written: IdMap::new(),
+            written_bytes: 0,
         }
     }
 
@@ -131,15 +134,14 @@ impl Pull {
 
     /// A chunk is written.
     pub(super) fn wrote(&mut self, chunk: ChunkPlace, checksum: u32) {
-        if self.writing.remove(&chunk) {
-            self.written.insert(chunk, checksum);
+        if self.writing.remove(&chunk) && self.written.insert(chunk, checksum).is_none() {
+            self.written_bytes += chunk.bytes;
         }
     }
 
     /// Whether all bytes are written.
     pub(super) fn is_complete(&self) -> bool {
-        let written: u64 = self.written.keys().map(|chunk| chunk.bytes).sum();
-        self.facts.is_some_and(|facts| written >= facts.bytes)
+        self.facts.is_some_and(|facts| self.written_bytes >= facts.bytes)
     }
 
     /// Whether the bytes are those of the object.
@@ -166,6 +168,7 @@ impl Pull {
         self.again.clear();
         self.open.clear();
         self.written.clear();
+        self.written_bytes = 0;
     }
 
     /// A source gives nothing any more. Returns whether it was the one that was asked: what it was asked for, the next one is.
@@ -181,5 +184,52 @@ impl Pull {
             }
         }
         was_asked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_cluster::peer::{Incarnation, ProcessId};
+
+    use super::*;
+
+    const BYTES: &[u8] = b"seven bytes and some";
+
+    fn source(number: u32) -> CopyAt {
+        let agent = Peer {
+            process: ProcessId::new(number).unwrap(),
+            incarnation: Incarnation(1),
+        };
+        CopyAt { agent, attempt: 1 }
+    }
+
+    /// Has all chunks come from the first source. Before the last one the pull is not complete.
+    fn fill(pull: &mut Pull, bytes: &[u8]) {
+        while let Some(chunk) = pull.ask(7, 2, TransferMutant::None) {
+            assert!(!pull.is_complete());
+            assert!(pull.accept(chunk, TransferMutant::None));
+            let (from, until) = (chunk.offset as usize, (chunk.offset + chunk.bytes) as usize);
+            pull.wrote(chunk, crc32fast::hash(&bytes[from..until]));
+        }
+        assert!(pull.is_complete());
+    }
+
+    #[test]
+    fn a_pull_that_begins_anew_is_complete_only_with_all_bytes_of_the_next_source() {
+        let mut pull = Pull::new(1, 1);
+        pull.facts = Some(CopyFacts {
+            bytes: BYTES.len() as u64,
+            checksum: crc32fast::hash(BYTES),
+        });
+        let (liar, other) = (source(3), source(6));
+        assert!(pull.set_sources(source(8).agent, &[liar, other]));
+        assert_eq!(pull.source(), Some(liar));
+        fill(&mut pull, &[7; BYTES.len()]);
+        assert!(!pull.is_right());
+        pull.damaged();
+        assert!(!pull.is_complete());
+        assert_eq!(pull.source(), Some(other));
+        fill(&mut pull, BYTES);
+        assert!(pull.is_right());
     }
 }
