@@ -7,10 +7,8 @@ use selvedge_cluster::peer::Peer;
 use super::message::{TransferAction, TransferMessage};
 use super::mutant::TransferMutant;
 use super::name::{CopyAt, CopyFacts, CopyName};
+use super::orphans::Orphans;
 use crate::store::StoreError;
-
-/// The number of copies without an object that a process may ask about at a time.
-const ORPHANS_MAX: usize = 1 << 16;
 
 /// The owner's knowledge of the copy of one agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,8 +48,7 @@ impl Listed {
 pub struct CopyList {
     me: Peer,
     listed: IdMap<CopyName, Listed>,
-    /// Copies whose makers are dead, as their agents say, by objects that are not known here, or not yet.
-    orphans: IdMap<CopyName, IdSet<Peer>>,
+    orphans: Orphans,
     buried: LastLives,
     mutant: TransferMutant,
     actions: Vec<TransferAction>,
@@ -63,7 +60,7 @@ impl CopyList {
         CopyList {
             me,
             listed: IdMap::new(),
-            orphans: IdMap::new(),
+            orphans: Orphans::default(),
             buried: LastLives::default(),
             mutant: TransferMutant::None,
             actions: Vec::new(),
@@ -96,7 +93,7 @@ impl CopyList {
         if self.listed.contains_key(&name) {
             return Vec::new();
         }
-        self.orphans.remove(&name);
+        self.orphans.remove(name);
         let mut listed = Listed {
             bytes,
             checksum,
@@ -264,11 +261,10 @@ impl CopyList {
             return self.send(by, TransferMessage::Forget { name });
         }
         // The maker's letter may be on its way.
-        if self.orphans.len() >= ORPHANS_MAX {
+        if !self.orphans.ask(by, name) {
             let why = "it has too many copies that nobody knows of";
-            return self.actions.push(TransferAction::Cut { peer: by, why });
+            self.actions.push(TransferAction::Cut { peer: by, why });
         }
-        self.orphans.or_default(name).insert(by);
     }
 
     /// The last reference to an object is gone.
@@ -292,14 +288,8 @@ impl CopyList {
         }
         touched.sort_unstable();
         touched.into_iter().for_each(|name| self.note_loss(name));
-        for agents in self.orphans.values_mut() {
-            agents.remove(&peer);
-        }
-        let is_over = |name: &CopyName, agents: &IdSet<Peer>| name.maker == peer || agents.is_empty();
-        for (name, agents) in self.orphans.extract(is_over) {
-            for agent in agents {
-                self.send(agent, TransferMessage::Forget { name });
-            }
+        for (name, agent) in self.orphans.bury(peer) {
+            self.send(agent, TransferMessage::Forget { name });
         }
         self.done()
     }
@@ -325,5 +315,49 @@ impl CopyList {
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.listed.is_empty() && self.orphans.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_cluster::peer::{Incarnation, ProcessId};
+
+    use super::super::orphans::ORPHANS_MAX;
+    use super::*;
+
+    #[test]
+    fn an_agent_that_asks_about_too_many_copies_is_cut_off_and_no_other_one_is() {
+        let [owner, liar, lawful, maker] = [1, 2, 3, 4].map(|number| Peer {
+            process: ProcessId::new(number).unwrap(),
+            incarnation: Incarnation(1),
+        });
+        let mut list = CopyList::new(owner);
+        let of = |number: usize| CopyName {
+            maker,
+            number: number as u64,
+        };
+        let mut ask = |by, name| list.heard(by, &TransferMessage::Orphan { name });
+        for number in 0..ORPHANS_MAX {
+            assert_eq!(ask(liar, of(number)), []);
+        }
+        assert_eq!(ask(lawful, of(0)), []);
+        assert_eq!(ask(lawful, of(ORPHANS_MAX)), []);
+        // Once more about the same copy.
+        assert_eq!(ask(liar, of(1)), []);
+        let cut = ask(liar, of(ORPHANS_MAX));
+        assert!(
+            matches!(cut[..], [TransferAction::Cut { peer, .. }] if peer == liar),
+            "{cut:?}"
+        );
+        // One is known by now, so there is room for another one.
+        list.list(of(0), 1, Some(0), None);
+        let name = of(ORPHANS_MAX);
+        assert_eq!(list.heard(liar, &TransferMessage::Orphan { name }), []);
+        list.bury(liar);
+        let to = lawful;
+        let message = TransferMessage::Forget { name };
+        assert_eq!(list.bury(maker), [TransferAction::Send { to, message }]);
+        list.free(of(0));
+        assert!(list.is_empty());
     }
 }

@@ -32,6 +32,7 @@ mod mutant;
 mod name;
 
 mod list;
+mod orphans;
 mod pull;
 mod pulls;
 
