@@ -6,7 +6,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use selvedge_cluster::id_map::{IdMap, IdSet};
+use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::last_lives::LastLives;
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::store::StoreEvent;
@@ -30,11 +30,31 @@ pub(super) struct AgentTable {
     gone: LastLives,
     /// The agents of other hosts, each with its host. Only the process that made the runtime has them.
     of_hosts: IdMap<Peer, String>,
-    /// The processes of this host that use the store of this one and whose ends this one watches itself.
-    entered: IdSet<Peer>,
+    /// The processes of this host that use the store of this one and whose ends this one watches itself, each until it is dead and has
+    /// ended.
+    entered: IdMap<Peer, UserEnd>,
     watched: Vec<WatchedPeers>,
     /// The number of the last of these.
     last_watched: u64,
+}
+
+/// The end of a process that uses the store of this one: it may count as dead and still run, or have ended and count as living.
+#[derive(Clone, Copy, Default)]
+struct UserEnd {
+    is_dead: bool,
+    has_ended: bool,
+}
+
+impl AgentTable {
+    /// Notes a part of the end of a process. After both nothing comes of it any more, so nothing is kept of it.
+    fn note_end(&mut self, peer: Peer, note: impl FnOnce(&mut UserEnd)) {
+        if let Some(end) = self.entered.get_mut(&peer) {
+            note(end);
+            if end.is_dead && end.has_ended {
+                self.entered.remove(&peer);
+            }
+        }
+    }
 }
 
 /// A process of this host and the peers that it is or was, one after the other: jobs of one process may come and go.
@@ -154,9 +174,10 @@ impl Stores {
     /// counts as dead before.
     pub(super) fn entered(self: &Arc<Self>, from: Peer, pid: u32) {
         let mut agents = self.agents.lock();
-        if !agents.entered.insert(from) {
+        if agents.entered.contains_key(&from) {
             return;
         }
+        agents.entered.insert(from, UserEnd::default());
         let known = agents.watched.iter_mut().find(|watched| watched.pid == pid);
         if let Some(known) = known.filter(|known| !known.process.has_ended()) {
             return known.peers.push(from);
@@ -210,6 +231,13 @@ impl Stores {
 
     fn has_ended(&self, peer: Peer) {
         self.own_event(StoreEvent::Ended(peer));
+        self.agents.lock().note_end(peer, |end| end.has_ended = true);
+    }
+
+    /// A process is dead that may use the store of this one.
+    pub(super) fn user_died(&self, peer: Peer) {
+        self.own_event(StoreEvent::Dead(peer));
+        self.agents.lock().note_end(peer, |end| end.is_dead = true);
     }
 
     /// Whether a process may use the store of this one.
@@ -219,7 +247,7 @@ impl Stores {
 
     /// Whether this process sees the end of another one itself.
     pub(super) fn is_watched(&self, peer: Peer) -> bool {
-        self.agents.lock().entered.contains(&peer)
+        self.agents.lock().entered.contains_key(&peer)
     }
 
     /// A peer is dead: if it was an agent, the next process of its host that asks is one.

@@ -247,7 +247,7 @@ impl Stores {
 
     /// A peer is dead. Its process may still run.
     pub(crate) fn died(&self, peer: Peer) {
-        self.own_event(StoreEvent::Dead(peer));
+        self.user_died(peer);
         self.agent_died(peer);
         self.transfers.died(peer);
         self.mappings.forget(peer);

@@ -1,6 +1,7 @@
 //! Stores of host agents whose letters the test carries.
 #![cfg(all(target_os = "linux", not(selvedge_portable)))]
 
+mod ends;
 mod full;
 
 use std::future::Future;
@@ -32,7 +33,11 @@ struct Outbox {
     me: Peer,
     peers: Vec<Peer>,
     letters: Mutex<Vec<(Peer, Letter)>>,
+    /// What would run on the thread of the links' tasks.
+    tasks: Mutex<Vec<Task>>,
 }
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Post for Outbox {
     fn me(&self) -> Peer {
@@ -52,8 +57,9 @@ impl Post for Outbox {
         panic!("{peer} is cut off: {why}");
     }
 
-    fn spawn(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {
-        false
+    fn spawn(&self, task: Task) -> bool {
+        self.tasks.lock().push(task);
+        true
     }
 }
 
@@ -99,6 +105,7 @@ impl TestAgent {
             me,
             peers: others.iter().map(|other| peer(*other)).collect(),
             letters: Mutex::default(),
+            tasks: Mutex::default(),
         });
         let post = Arc::clone(&outbox) as Arc<dyn Post>;
         let stores = Stores::new(post, &Threads::default(), Arc::new(drop));
