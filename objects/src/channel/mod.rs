@@ -1,7 +1,7 @@
 //! Remote channels: a bounded queue in one process, its *home*, that others put into and take from.
 //!
 //! The [README](https://github.com/selvedge-rs/selvedge/tree/main/objects/src/channel) of this folder has the protocol, its
-//! invariants `CHANNEL-1` to `CHANNEL-7`, and the model that checks them.
+//! invariants `CHANNEL-1` to `CHANNEL-8`, and the model that checks them.
 //!
 //! [`ChannelHome`] is the queue, [`ChannelUser`] the other side in each process that uses it, the home's own one included.
 //! [`Request`]s and [`Answer`]s travel between them in ordered frames. Neither reads a clock or sends anything.

@@ -1,7 +1,7 @@
 //! The reference count: who holds which object, and when an object is freed.
 //!
 //! The [README](https://github.com/selvedge-rs/selvedge/tree/main/objects/src/refs) of this folder has the protocol, its
-//! invariants `REF-1` to `REF-8`, and the models that check them. The algorithm is reference listing, as in the
+//! invariants `REF-1` to `REF-9`, and the models that check them. The algorithm is reference listing, as in the
 //! Network Objects of Birrell, Nelson, Owicki and Wobber (1993): the owner lists the processes that hold a reference,
 //! and a process that passes a reference holds its own until the receiver is listed.
 //!
