@@ -1,4 +1,4 @@
-//! Those who have asked the store for something, and their answers.
+//! The askers of a store, and their answers.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -21,7 +21,7 @@ pub(super) enum StoreAsker {
     FarBorrower(Box<dyn FnOnce(Result<LentSpot, StoreError>) + Send>),
     /// Another process that wants to read: it is sent a letter. What it does not use it gives back.
     FarReader(Box<dyn FnOnce(Result<ObjectSpot, StoreError>) + Send>),
-    /// This process, which sends a part of an object to another host.
+    /// A sender of this process: it sends a part of an object to another host.
     PartReader(PartRange, Box<dyn FnOnce(Result<Bytes, StoreError>) + Send>),
 }
 

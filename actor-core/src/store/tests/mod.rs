@@ -29,17 +29,17 @@ use crate::remote::threads::Threads;
 /// The bytes of a store, and of an object that fills it.
 const BYTES: usize = 3 << 20;
 
-struct Outbox {
+struct SentByAgent {
     me: Peer,
     peers: Vec<Peer>,
     letters: Mutex<Vec<(Peer, Letter)>>,
     /// What would run on the thread of the links' tasks.
-    tasks: Mutex<Vec<Task>>,
+    tasks: Mutex<Vec<LinkTaskBox>>,
 }
 
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+type LinkTaskBox = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-impl Post for Outbox {
+impl Post for SentByAgent {
     fn me(&self) -> Peer {
         self.me
     }
@@ -57,19 +57,19 @@ impl Post for Outbox {
         panic!("{peer} is cut off: {why}");
     }
 
-    fn spawn(&self, task: Task) -> bool {
+    fn spawn(&self, task: LinkTaskBox) -> bool {
         self.tasks.lock().push(task);
         true
     }
 }
 
 /// An object that is wanted, once it is there or does not come.
-type Wanted = Arc<Mutex<Option<Result<Arc<HeldObject>, StoreError>>>>;
+type WantedObject = Arc<Mutex<Option<Result<Arc<HeldObject>, StoreError>>>>;
 
 /// The agent of a host of its own.
 struct TestAgent {
     me: Peer,
-    outbox: Arc<Outbox>,
+    outbox: Arc<SentByAgent>,
     stores: Arc<Stores>,
 }
 
@@ -101,7 +101,7 @@ fn wait_for<T>(what: impl Fn() -> Option<T>) -> T {
 impl TestAgent {
     fn new(number: u32, others: &[u32]) -> Self {
         let me = peer(number);
-        let outbox = Arc::new(Outbox {
+        let outbox = Arc::new(SentByAgent {
             me,
             peers: others.iter().map(|other| peer(*other)).collect(),
             letters: Mutex::default(),
@@ -166,7 +166,7 @@ impl TestAgent {
     }
 
     /// Wants an object of another process.
-    fn want(&self, name: CopyName, owner: Peer) -> Wanted {
+    fn want(&self, name: CopyName, owner: Peer) -> WantedObject {
         let place = Arc::new(Mutex::new(None));
         let kept = Arc::clone(&place);
         self.stores
