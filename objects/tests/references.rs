@@ -116,6 +116,76 @@ fn rref_08_a_reference_that_crosses_to_a_process_makes_a_user_and_the_owner_is_t
     assert_eq!(net.at(1).stats().forks, 2);
 }
 
+/// A network in which process 2, which has lent a reference of process 1 to process 3, has died before process 3 was listed.
+fn parent_has_died() -> (Network, RefId) {
+    let mut net = Network::new(4);
+    let id = net.keep(2, 1);
+    net.settle();
+    net.pass(id, 2, 3);
+    for at in [1, 3, 4] {
+        net.step(at, Event::Dead(peer(2)));
+    }
+    assert_eq!(net.did(1, &Action::Free(id)), 1);
+    (net, id)
+}
+
+/// Drops two handles of process 3 and those of others. Nothing is left then.
+fn is_freed_once_more(mut net: Network, id: RefId, holders: &[usize]) {
+    holders.iter().for_each(|at| net.drop(*at, id));
+    net.settle();
+    assert_eq!(net.did(1, &Action::Free(id)), 2);
+    for at in [1, 3, 4] {
+        assert_eq!(net.at(at).stats(), RefStats::default());
+    }
+}
+
+#[test]
+fn a_reference_that_was_lost_is_alive_again_when_its_owner_gives_the_object_that_was_made_again() {
+    let (mut net, id) = parent_has_died();
+    net.settle();
+    assert_eq!(net.at(3).status(id), Some(RefStatus::Lost));
+    assert!(net.at(1).hold_again(id));
+    net.pass(id, 1, 3);
+    assert_eq!(net.at(3).status(id), Some(RefStatus::Confirmed));
+    net.drop(1, id);
+    net.settle();
+    assert_eq!(net.did(1, &Action::Free(id)), 1, "process 3 holds it");
+    is_freed_once_more(net, id, &[3, 3]);
+}
+
+#[test]
+fn a_reference_that_was_lost_is_alive_again_when_another_user_passes_it() {
+    let (mut net, id) = parent_has_died();
+    net.settle();
+    assert!(net.at(1).hold_again(id));
+    net.pass(id, 1, 4);
+    let call = net.pass(id, 4, 3);
+    assert_eq!(net.at(3).status(id), Some(RefStatus::Pending));
+    assert_eq!(net.did(3, &Action::Run { call }), 0);
+    net.settle();
+    assert_eq!(net.at(3).status(id), Some(RefStatus::Confirmed));
+    assert_eq!(net.did(3, &Action::Run { call }), 1);
+    is_freed_once_more(net, id, &[1, 3, 3, 4]);
+}
+
+#[test]
+fn an_answer_that_an_object_is_gone_is_no_answer_about_a_reference_that_has_come_since() {
+    let (mut net, id) = parent_has_died();
+    net.deliver(3, 1);
+    net.flush(1, 3);
+    let gone = std::mem::take(&mut net.sent);
+    assert!(net.at(1).hold_again(id));
+    net.pass(id, 1, 4);
+    let call = net.pass(id, 4, 3);
+    net.arrive(gone);
+    assert_eq!(net.at(3).status(id), Some(RefStatus::Pending));
+    net.settle();
+    assert_eq!(net.at(3).status(id), Some(RefStatus::Confirmed));
+    assert_eq!(net.did(3, &Action::Run { call }), 1);
+    assert_eq!(net.did(3, &Action::Lost(id)), 0);
+    is_freed_once_more(net, id, &[1, 3, 3, 4]);
+}
+
 #[test]
 fn rref_10_a_user_comes_from_the_owner_from_another_user_or_from_its_own_call() {
     let mut net = Network::new(4);

@@ -105,7 +105,8 @@ pub enum Action {
     /// The owner has not confirmed in time that it keeps this result: the object may not exist. The reference can be used
     /// if [`Action::Confirmed`] follows nevertheless.
     TimedOut(RefId),
-    /// The object is lost for this process: its owner is dead, or it was freed since the parent of this reference died.
+    /// The object is lost for this process: its owner is dead, or it was freed since the parent of this reference died. If a living owner
+    /// makes it again, and the reference arrives anew, [`Action::Confirmed`] follows.
     Lost(RefId),
     /// An object here will never be created, since its creator is gone: put an error into its cell.
     Failed(RefId),

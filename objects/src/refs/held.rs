@@ -24,6 +24,8 @@ pub(super) struct Held {
     pub(super) due: Option<Duration>,
     /// Whether that time has passed without the confirmation.
     pub(super) was_late: bool,
+    /// Whether a user has passed the reference here since the owner was asked.
+    is_renewed: bool,
 }
 
 /// How far a reference is.
@@ -33,7 +35,7 @@ pub(super) enum Stage {
     Pending(u64),
     /// The owner lists this registration.
     Confirmed(Fork),
-    /// The object is gone.
+    /// The object is gone. It may be made again, and then the reference arrives anew.
     Lost,
 }
 
@@ -47,6 +49,7 @@ impl Held {
             calls: IdSet::new(),
             due: None,
             was_late: false,
+            is_renewed: false,
         }
     }
 
@@ -75,21 +78,17 @@ impl Held {
 impl Refs {
     /// A reference has arrived from a user. Returns whether the call has to wait for the owner.
     pub(super) fn borrow(&mut self, now: Duration, from: Peer, id: RefId, fork: u64, call: u64) -> bool {
-        if !self.held.contains_key(&id) {
-            let stage = match self.is_buried(id.owner) {
-                true => Stage::Lost,
-                false => self.ask_owner(now, id),
-            };
-            if stage != Stage::Lost {
-                self.charge(id.owner);
-            }
-            self.held.insert(id, Held::new(stage));
+        let is_lost = |held: &Held| held.stage == Stage::Lost && self.mutant != Mutant::StaysLost;
+        let is_asked = !self.held.get(&id).is_none_or(is_lost);
+        if !is_asked {
+            self.hold(now, id);
         }
         let Some(held) = self.held.get_mut(&id) else {
             return false;
         };
         held.handles += 1;
         if matches!(held.stage, Stage::Pending(_)) && self.mutant != Mutant::MergesBlindly {
+            held.is_renewed |= is_asked;
             let waits = self.mutant != Mutant::RunsEarly && held.calls.insert(call);
             if held.owed.insert((from, fork)) {
                 self.charge(from);
@@ -98,6 +97,20 @@ impl Refs {
         }
         self.accept(now, from, id, fork);
         false
+    }
+
+    /// Asks the owner about a reference that is new here, or of an object that may have been made again.
+    fn hold(&mut self, now: Duration, id: RefId) {
+        let stage = match self.is_buried(id.owner) {
+            true => Stage::Lost,
+            false => self.ask_owner(now, id),
+        };
+        let was_charged = self.held.get(&id).is_some_and(|held| held.stage != Stage::Lost);
+        if stage != Stage::Lost && !was_charged {
+            self.charge(id.owner);
+        }
+        let held = self.held.get_or_insert_with(id, || Held::new(stage));
+        (held.stage, held.was_late, held.is_renewed) = (stage, false, false);
     }
 
     /// A reference has arrived from its owner, which has listed this process already.
@@ -114,6 +127,11 @@ impl Refs {
                 held.handles += 1;
                 match held.stage {
                     Stage::Pending(_) => self.confirm(now, id, fork),
+                    // The object has been made again.
+                    Stage::Lost if self.mutant != Mutant::StaysLost => {
+                        self.charge(id.owner);
+                        self.confirm(now, id, fork);
+                    }
                     // One registration is enough.
                     Stage::Confirmed(_) | Stage::Lost => {
                         self.post(now, id.owner, Message::Release { id, fork })
@@ -145,7 +163,7 @@ impl Refs {
         let fork = Fork::Asked(number);
         match self.held.get(&id).map(|held| held.stage) {
             Some(Stage::Pending(asked)) if asked == number && is_alive => self.confirm(now, id, fork),
-            Some(Stage::Pending(asked)) if asked == number => self.lose(now, id),
+            Some(Stage::Pending(asked)) if asked == number => self.refused(now, id),
             // The owner has meanwhile given another registration, which may have been released since.
             _ if is_alive => self.post(now, from, Message::Release { id, fork }),
             _ => {}
@@ -155,6 +173,16 @@ impl Refs {
     fn confirm(&mut self, now: Duration, id: RefId, fork: Fork) {
         self.actions.push(Action::Confirmed(id));
         self.settle_entry(now, id, Stage::Confirmed(fork));
+    }
+
+    /// The owner did not have the object when it answered. It is asked once more if a user has passed the reference here since it was
+    /// asked, because that user may have it from the object that was made again.
+    fn refused(&mut self, now: Duration, id: RefId) {
+        let is_renewed = |held: &Held| held.is_renewed && self.mutant != Mutant::StaysLost;
+        match self.held.get(&id).is_some_and(is_renewed) {
+            true => self.hold(now, id),
+            false => self.lose(now, id),
+        }
     }
 
     /// The object is gone for this process.

@@ -9,6 +9,8 @@
 //! - `no early free` (REF-1): when the object is freed, no user is confirmed, and none waits for the owner unless a
 //!   process has died;
 //! - `settled calls` (REF-4): a call runs when its references are confirmed, and the objects that live here exist;
+//! - `what is given is there`: a reference that has come from its owner, or from a user that was listed, is not lost while these live and
+//!   the object is there;
 //! - `counted load` (REF-9): the entries of each peer are counted rightly;
 //! - `frees once` (REF-2);
 //! - `nothing left at rest` (REF-3): when all handles are dropped and nobody repeats a question, no living process has an
@@ -68,6 +70,8 @@ struct Scenario {
     fetches: Option<usize>,
     /// A process that shuts down at any time.
     ends: Option<usize>,
+    /// Whether the owner may hold the object again once it was freed.
+    revives: bool,
     /// Whether the confirmation of a kept call may be late.
     is_impatient: bool,
     /// A process that has room for one entry, and refuses all calls with references.
@@ -101,6 +105,12 @@ struct Cluster {
     /// Who knows of the death.
     informed: BTreeSet<usize>,
     ran_early: bool,
+    /// The owner holds the object again.
+    is_revived: bool,
+    /// Calls with a reference whose sender was listed.
+    lent: BTreeSet<u64>,
+    /// A reference from a living owner, or from a living user that was listed, was lost when its call ran.
+    ran_lost: bool,
     /// An object was missing or lost although nobody has died.
     failed: bool,
     is_ending: bool,
@@ -121,6 +131,7 @@ enum Move {
     Flush(usize, usize),
     Fill,
     Fetch,
+    Revive,
     Crash,
     Learn(usize),
     End,
@@ -133,7 +144,10 @@ impl Cluster {
                 Action::Send { to, bundle } => {
                     self.bundles.insert((at, index(to), bundle));
                 }
-                Action::Run { .. } => self.ran_early |= self.is_unsettled(at),
+                Action::Run { call } => {
+                    self.ran_early |= self.is_unsettled(at);
+                    self.ran_lost |= self.lent.contains(&call) && self.is_lost(at, call, scenario);
+                }
                 Action::RefuseCall { .. } => {
                     // What has arrived with the call is no handle.
                     self.handles[at] = self.handles[at].saturating_sub(1);
@@ -162,6 +176,16 @@ impl Cluster {
     fn step(&mut self, at: usize, event: Event, scenario: &Scenario) {
         let actions = self.tables[at].step(NOW, event);
         self.perform(at, actions, scenario);
+    }
+
+    /// Whether the reference of a call is lost at its receiver although nobody is dead who has to do with it, and the object is there.
+    fn is_lost(&self, at: usize, call: u64, scenario: &Scenario) -> bool {
+        let (from, _) = scenario.passes[call as usize - 1];
+        let id = self.id.unwrap();
+        let held = self.tables[at].held.get(&id).map(|held| held.stage);
+        let owned = self.tables[0].owned.get(&id).map(|owned| owned.cell);
+        let is_lost = held == Some(Stage::Lost) && matches!(owned, Some(Cell::Empty | Cell::Full));
+        is_lost && ![0, from, at].into_iter().any(|it| self.is_out(it))
     }
 
     /// Whether the reference at a process is not settled.
@@ -196,8 +220,12 @@ impl Cluster {
             }
             Move::Pass(number) => {
                 let (from, to) = scenario.passes[number];
+                let held = self.tables[from].held.get(&self.id.unwrap());
+                let is_listed = held.is_none_or(|held| matches!(held.stage, Stage::Confirmed(_)));
                 if let Ok(parcel) = self.tables[from].pass(self.id.unwrap(), peer(to)) {
-                    self.calls.insert(number as u64 + 1, (from, to, parcel));
+                    let call = number as u64 + 1;
+                    self.calls.insert(call, (from, to, parcel));
+                    self.lent.extend(is_listed.then_some(call));
                 }
                 self.passed.insert(number);
             }
@@ -245,6 +273,11 @@ impl Cluster {
                 let from = peer(scenario.fetches.unwrap());
                 let (question, id) = (FETCH, self.id.unwrap());
                 self.step(0, Event::Fetch { from, question, id }, scenario);
+            }
+            Move::Revive => {
+                self.is_revived = true;
+                assert!(self.tables[0].hold_again(self.id.unwrap()));
+                (self.frees, self.handles[0]) = (0, 1);
             }
             Move::Crash => self.crash(scenario),
             Move::End => {
@@ -379,6 +412,9 @@ impl Model for Scenario {
             crashed: None,
             informed: BTreeSet::new(),
             ran_early: false,
+            is_revived: false,
+            lent: BTreeSet::new(),
+            ran_lost: false,
             failed: false,
             is_ending: false,
             has_ended: false,
@@ -415,6 +451,9 @@ impl Model for Scenario {
         if self.fetches.is_some_and(|at| state.handles[at] > 0) && !state.is_asked {
             moves.push(Move::Fetch);
         }
+        if self.revives && state.frees > 0 && !state.is_revived {
+            moves.push(Move::Revive);
+        }
         if self.mortal.is_some() && state.crashed.is_none() {
             moves.push(Move::Crash);
         }
@@ -440,6 +479,7 @@ impl Model for Scenario {
                 !state.is_quiet(model) || state.is_clean(model)
             }),
             Property::always("settled calls", |_, state: &Cluster| !state.ran_early),
+            Property::always("what is given is there", |_, state: &Cluster| !state.ran_lost),
             Property::always("counted load", |_, state: &Cluster| {
                 state.tables.iter().all(|table| table.is_load_counted())
             }),

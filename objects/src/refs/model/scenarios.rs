@@ -14,6 +14,7 @@ fn kept(processes: usize, passes: &[(usize, usize)]) -> Scenario {
         mortal: None,
         fetches: None,
         ends: None,
+        revives: false,
         is_impatient: false,
         narrow: None,
         mutant: Mutant::None,
@@ -87,9 +88,14 @@ fn rref_41_what_was_not_sent_is_undone() {
     let created = Scenario {
         origin: Origin::Created,
         passes: vec![(0, 1), (1, 2)],
-        ..loses
+        ..loses.clone()
     };
     holds(&created);
+    // The creator, which has lost it, gets it from its child.
+    holds(&Scenario {
+        passes: vec![(1, 2), (2, 1)],
+        ..loses
+    });
 }
 
 #[test]
@@ -188,6 +194,23 @@ fn rref_32_a_late_copy_lists_nobody_for_an_object_that_came_home_after_a_death()
     is_found(Mutant::ForgetsRefusals, &comes_home, "nothing left at rest");
 }
 
+/// A child that was told that the object is gone gets the reference again, when the object is made again.
+#[test]
+fn a_lost_reference_that_arrives_anew_is_alive_again() {
+    let revives = Scenario {
+        mortal: Some((1, Death::Crash)),
+        revives: true,
+        ..kept(3, &[(1, 2), (0, 2)])
+    };
+    holds(&revives);
+    is_found(Mutant::StaysLost, &revives, "what is given is there");
+    let mistaken = Scenario {
+        mortal: Some((1, Death::Mistake)),
+        ..revives
+    };
+    holds(&mistaken);
+}
+
 /// A confirmation may be late at any time; the reference is counted like any other.
 #[test]
 fn rref_30_a_late_confirmation_frees_nothing_early_and_leaves_nothing() {
@@ -262,6 +285,14 @@ fn large_scenarios_hold() {
     let loses_calls = true;
     let fetches = Some(2);
     holds(&Scenario { loses_calls, ..home });
+    // Another user lends the reference to the child that has lost it.
+    let revives = Scenario {
+        mortal: Some((1, Death::Crash)),
+        revives: true,
+        ..kept(4, &[(1, 2), (0, 3), (3, 2)])
+    };
+    holds(&revives);
+    is_found(Mutant::StaysLost, &revives, "what is given is there");
     holds(&Scenario {
         loses_calls,
         fetches,
