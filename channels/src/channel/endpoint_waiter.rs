@@ -97,6 +97,9 @@ impl EndpointWaiter {
                     peers.look_for_new();
                 }
                 outcome = attempt();
+                if deadline.is_none() && matches!(outcome, Ok(None)) {
+                    outcome = never_told(peers);
+                }
                 !matches!(outcome, Ok(None))
             });
         }
@@ -153,7 +156,11 @@ impl EndpointWaiter {
             peers.look_for_new();
         }
         let outcome = attempt();
-        match self.unless_dead(outcome, &mut attempt) {
+        let outcome = match self.unless_dead(outcome, &mut attempt) {
+            Ok(None) => never_told(&mut self.peers),
+            outcome => outcome,
+        };
+        match outcome {
             Ok(None) => {}
             found => {
                 self.bell.retract();
@@ -178,4 +185,9 @@ impl EndpointWaiter {
         helper.arm(context.waker());
         Poll::Pending
     }
+}
+
+/// The outcome of an attempt without an answer, for a wait without a time limit: it goes on, unless a death of a peer would not end it.
+fn never_told<R>(peers: &mut Option<Peers>) -> Result<Option<R>, ChannelError> {
+    peers.as_mut().and_then(Peers::take_refusal).map_or(Ok(None), Err)
 }

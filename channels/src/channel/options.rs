@@ -86,7 +86,8 @@ impl ChannelOptions {
         self
     }
 
-    /// Sets the time limit of `send` and `recv`; default 10 s. With `None` they wait as long as the peers live.
+    /// Sets the time limit of `send` and `recv`; default 10 s. With `None` they wait as long as the peers live;
+    /// if the system refuses to watch a peer, for lack of descriptors or threads, the wait is the error [`SegmentError::System`](crate::SegmentError::System).
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();

@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::error::{ChannelError, Culprit, End};
+use crate::error::{ChannelError, Culprit, End, SegmentError};
 use crate::memory::deaths::HolderWatches;
 use crate::memory::process::Process;
 use crate::memory::region::Region;
@@ -95,7 +95,8 @@ impl Peers {
 
     /// Starts to watch the peers that have come since the last look. The call costs one branch once every peer is
     /// watched, because the watcher reports deaths. Before that, it costs one load per peer, of a word that nobody
-    /// writes in the meantime. If a process cannot be watched, only the time limit reveals its death.
+    /// writes in the meantime. If a process cannot be watched, only the time limit reveals its death
+    /// ([`take_refusal`](Self::take_refusal)).
     #[inline]
     pub(super) fn look_for_new(&mut self) {
         let reach = &self.reach;
@@ -106,6 +107,17 @@ impl Peers {
                 Arc::new(move || reach.died(end, process))
             },
         );
+    }
+
+    /// The error of a wait that nothing but its time limit would end if a peer died, because the system refused to watch that peer.
+    pub(super) fn take_refusal(&mut self) -> Option<ChannelError> {
+        let source = self.others.take_refusal()?;
+        let error = SegmentError::System {
+            what: "watching a peer, which a wait without a time limit needs".into(),
+            len_bytes: 0,
+            source,
+        };
+        Some(error.into())
     }
 
     /// Checks whether a peer's process has ended, even if no watch has reported it, and poisons the channel in the name

@@ -1,6 +1,7 @@
 //! Detection of process deaths: one thread sleeps in the kernel and calls back when a watched process ends. The thread
 //! starts with the first watch and ends with the last.
 
+use std::io;
 use std::sync::Arc;
 
 use crate::memory::process::Process;
@@ -15,7 +16,7 @@ pub enum NotWatched {
     /// The process has already ended.
     Dead,
     /// A system call has failed, for example for lack of a descriptor or a thread.
-    System,
+    System(io::Error),
 }
 
 /// The processes that hold several claims, each with a key, and the watches on them.
@@ -25,6 +26,8 @@ pub struct HolderWatches<K> {
     holders: Vec<(K, Option<Option<Watch>>)>,
     /// True once every claim has a holder that is watched. No claim is taken twice, so none is left to watch.
     settled: bool,
+    /// The error of a watch that the system refused at the last look.
+    refusal: Option<io::Error>,
 }
 
 impl<K: Copy> HolderWatches<K> {
@@ -33,6 +36,7 @@ impl<K: Copy> HolderWatches<K> {
         HolderWatches {
             holders: keys.into_iter().map(|key| (key, None)).collect(),
             settled: false,
+            refusal: None,
         }
     }
 
@@ -43,7 +47,7 @@ impl<K: Copy> HolderWatches<K> {
 
     /// Watches every process that has come since the last call. `holder` returns the process of a claim, and `told`
     /// makes the callback for its death. If a process cannot be watched, the next call tries again, and until then only
-    /// a time limit reveals its death. Once all processes are watched, a call costs one branch.
+    /// a time limit reveals its death: [`take_refusal`](Self::take_refusal). Once all processes are watched, a call costs one branch.
     #[inline]
     pub fn look_for_new(
         &mut self,
@@ -55,7 +59,13 @@ impl<K: Copy> HolderWatches<K> {
         }
     }
 
+    /// The reason that the death of a process would not be told: the system refused to watch it at the last look.
+    pub fn take_refusal(&mut self) -> Option<io::Error> {
+        self.refusal.take()
+    }
+
     fn look(&mut self, holder: impl Fn(K) -> Option<Process>, told: impl Fn(K, Process) -> DeathCallback) {
+        self.refusal = None;
         for (key, watched) in &mut self.holders {
             if watched.is_some() {
                 continue;
@@ -72,7 +82,10 @@ impl<K: Copy> HolderWatches<K> {
                     told();
                     Some(None)
                 }
-                Err(NotWatched::System) => None,
+                Err(NotWatched::System(error)) => {
+                    self.refusal = Some(error);
+                    None
+                }
             };
         }
         self.settled = self.holders.iter().all(|(_, watched)| watched.is_some());

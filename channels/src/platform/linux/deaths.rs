@@ -43,8 +43,8 @@ pub struct Watch {
 }
 
 impl From<io::Error> for NotWatched {
-    fn from(_: io::Error) -> Self {
-        NotWatched::System
+    fn from(error: io::Error) -> Self {
+        NotWatched::System(error)
     }
 }
 

@@ -12,5 +12,5 @@ pub enum Watch {}
 /// # Errors
 /// [`NotWatched::System`], always.
 pub fn watch(_: Process, _: DeathCallback) -> Result<Watch, NotWatched> {
-    Err(NotWatched::System)
+    Err(NotWatched::System(std::io::ErrorKind::Unsupported.into()))
 }
