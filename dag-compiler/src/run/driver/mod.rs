@@ -5,6 +5,7 @@
 
 pub(crate) mod books;
 pub(crate) mod leaf;
+pub(crate) mod wakers;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,8 +17,9 @@ use selvedge_core::{Executions, Scope, within};
 
 use crate::bind::ports::{Collected, InputPort, Take};
 use crate::run::actor_set::Inline;
-use crate::run::driver::books::{Books, NoRoom, Wakers};
+use crate::run::driver::books::{Books, NoRoom};
 use crate::run::driver::leaf::Status;
+use crate::run::driver::wakers::Wakers;
 use crate::run::lane::{LaneError, LaneLoop, Moved, publish};
 use crate::run::report::TaskInfo;
 
@@ -139,7 +141,10 @@ impl Driver {
     fn moved(&mut self) {
         self.count();
         if self.wakers.is_awaited() {
-            self.wakers.wake();
+            // A task may await some of an execution's outputs, and those of others are further behind.
+            let collected = self.lane.ports.iter().map(|port| port.collected);
+            let first_ahead = collected.max().unwrap_or(self.books.submitted());
+            self.wakers.wake_before(first_ahead);
         }
     }
 
