@@ -206,3 +206,13 @@ pub(super) enum Fetched {
     /// The question could not be sent.
     Unreachable(PostError),
 }
+
+impl Fetched {
+    /// The answer to a question that could not be sent. A death may be seen by the sender before it is told to the references.
+    pub(super) fn of_unsent(error: PostError) -> Self {
+        match error {
+            PostError::Dead(_) => Fetched::OwnerLost,
+            error => Fetched::Unreachable(error),
+        }
+    }
+}

@@ -105,7 +105,7 @@ impl ReferenceTable for References {
                 Wish::State => FetchMessage::Look { question, id },
             };
             if let Err(error) = say(&self, id.owner, &message, Body::EMPTY) {
-                self.answered(id.owner, question, Fetched::Unreachable(error));
+                self.answered(id.owner, question, Fetched::of_unsent(error));
             }
         }
         answer
@@ -139,7 +139,7 @@ impl ReferenceTable for References {
         };
         if let Err(error) = say(&self, id.owner, &message, value) {
             self.not_sent(id.owner, &parcels);
-            self.answered(id.owner, question, Fetched::Unreachable(error));
+            self.answered(id.owner, question, Fetched::of_unsent(error));
         }
         answer
     }

@@ -237,6 +237,11 @@ impl TestNetwork {
         }
     }
 
+    /// Ends a process whose death is not told yet.
+    pub(crate) fn vanish(&self, process: &TestMember) {
+        self.state.lock().processes.remove(&process.peer);
+    }
+
     /// The processes that were cut off, and why.
     pub(crate) fn cuts(&self) -> Vec<String> {
         self.state.lock().cuts.clone()

@@ -76,3 +76,17 @@ fn an_owner_that_is_away_is_not_lost() {
     network.settle();
     assert_empty(&[&a, &b, &c]);
 }
+
+#[test]
+fn an_owner_whose_death_is_not_told_yet_is_lost() {
+    let (network, a, b, _) = three();
+    let x: Ref<u64> = a.keep_at(&b);
+    network.settle();
+    network.vanish(&b);
+    let told = x.ask(Wish::Value).unwrap().taken().unwrap().unwrap();
+    assert!(matches!(told, Fetched::OwnerLost));
+    drop(x);
+    network.kill(&b);
+    network.settle();
+    assert_empty(&[&a]);
+}
