@@ -151,11 +151,9 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThre
             id,
             content,
         } => {
-            let refs = Arc::clone(table);
-            let work = move |content| answer(&refs, (to, question), id, content);
-            let refs = Arc::clone(table);
-            let otherwise = move |_: Content| refuse_errand(&refs, (to, question));
-            table.helpers().run(errand_or(content, work, otherwise));
+            run_or_refuse(table, (to, question), content, move |refs, content| {
+                answer(refs, (to, question), id, content);
+            });
         }
         Effect::Refuse { to, question } => {
             tell(table, to, &FetchMessage::Freed { question });
@@ -226,8 +224,7 @@ pub(super) fn send_value(
 /// Sets a value for another process, and answers. Whoever waits for the value is woken: user code.
 fn set(table: &Arc<References>, (to, question): (Peer, u64), body: Body, mut references: Vec<Arc<Handle>>) {
     let Some(object) = references.pop() else { return };
-    let refs = Arc::clone(table);
-    let work = move |(object, references): (Arc<Handle>, Vec<Arc<Handle>>)| {
+    run_or_refuse(table, (to, question), references, move |refs, references| {
         let value = SetValue::new(body.to_bytes(), references);
         let message = match refs.fill(object.id(), Ok(value.into_object())) {
             Err(RefError::Freed(_)) => FetchMessage::Freed { question },
@@ -236,26 +233,29 @@ fn set(table: &Arc<References>, (to, question): (Peer, u64), body: Body, mut ref
                 is_ready: set.is_ok(),
             },
         };
-        tell(&refs, to, &message);
-    };
-    let refs = Arc::clone(table);
-    let otherwise = move |_: (Arc<Handle>, Vec<Arc<Handle>>)| refuse_errand(&refs, (to, question));
-    table
-        .helpers()
-        .run(errand_or((object, references), work, otherwise));
+        tell(refs, to, &message);
+    });
 }
 
-/// Answers a question for which no thread was found. At the end of this process nobody is told: its death is the answer.
-fn refuse_errand(table: &References, (to, question): (Peer, u64)) {
-    if !table.is_stopped() {
-        let text =
-            "the process where the value lives has no thread for this, or too much work: ask again later";
-        tell(
-            table,
-            to,
-            &unreadable(question, Failure::from_error(text.to_owned())),
-        );
-    }
+/// Has a question answered by user code, which gets a value. If there is no thread for it, that is the answer; but at the end of this
+/// process nobody is told: its death is the answer.
+fn run_or_refuse<T: Send + 'static>(
+    table: &Arc<References>,
+    (to, question): (Peer, u64),
+    value: T,
+    work: impl FnOnce(&Arc<References>, T) + Send + 'static,
+) {
+    let entrusted = (Arc::clone(table), value);
+    let refuse = move |(table, _): (Arc<References>, T)| {
+        if !table.is_stopped() {
+            let text =
+                "the process where the value lives has no thread for this, or too much work: ask again later";
+            let failure = Failure::from_error(text.to_owned());
+            tell(&table, to, &unreadable(question, failure));
+        }
+    };
+    let errand = errand_or(entrusted, |(table, value)| work(&table, value), refuse);
+    table.helpers().run(errand);
 }
 
 /// The answer that a value cannot be read.

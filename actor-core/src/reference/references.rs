@@ -457,12 +457,12 @@ impl References {
         (listed, left)
     }
 
-    /// Ends all waits: the process ends. Promises are broken outside of the lock.
     /// Whether [`stop`](Self::stop) was called.
     pub(super) fn is_stopped(&self) -> bool {
         self.table.lock().is_stopped
     }
 
+    /// Ends all waits: the process ends. Promises are broken outside of the lock.
     pub(crate) fn stop(self: &Arc<Self>) {
         let left = self.locked(|table, _| {
             table.is_stopped = true;

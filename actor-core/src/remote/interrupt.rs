@@ -54,27 +54,25 @@ impl Remote {
     /// Cancels all functions of this process, which ends.
     pub(super) fn cancel_all(&self) {
         let answered = self.served.lock().take_all();
-        let (others, own) = (self.unanswered.of_others.take(), self.unanswered.own.take());
-        let unanswered = others.iter().chain(&own).filter_map(Weak::upgrade);
-        // Without a lock: a cancelled call wakes user code.
-        answered
-            .into_iter()
-            .chain(unanswered)
-            .for_each(|call| call.cancel());
+        cancel(answered, self.unanswered.of_others.take());
+        cancel(Vec::new(), self.unanswered.own.take());
     }
 
     /// Interrupts the functions that other processes have called and that have not ended: each is cancelled, and its outcome goes to
     /// whoever has called it. Later calls are not concerned.
     pub(crate) fn interrupt(&self) {
         let answered = self.served.lock().tokens();
-        let unanswered = self.unanswered.of_others.take();
-        let unanswered = unanswered.iter().filter_map(Weak::upgrade);
-        // Without a lock: a cancelled call wakes user code.
-        answered
-            .into_iter()
-            .chain(unanswered)
-            .for_each(|call| call.cancel());
+        cancel(answered, self.unanswered.of_others.take());
     }
+}
+
+/// Cancels calls. The caller holds no lock: a cancelled call wakes user code.
+fn cancel(answered: Vec<Arc<CallCancel>>, unanswered: Vec<Weak<CallCancel>>) {
+    let unanswered = unanswered.iter().filter_map(Weak::upgrade);
+    answered
+        .into_iter()
+        .chain(unanswered)
+        .for_each(|call| call.cancel());
 }
 
 #[cfg(test)]

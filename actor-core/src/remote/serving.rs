@@ -242,14 +242,15 @@ impl Remote {
                 (Wants::Submitted { may_stay: true }, Ok(returned), _)
                     if is_large(&returned) && this.stores.is_far() =>
                 {
-                    let (again, otherwise) = (Arc::clone(&this), Arc::clone(&this));
-                    let put = move |returned| match again.put_far(from, returned) {
-                        Ok((object, handles)) => again.succeed_far(from, call, object, &handles),
-                        Err(returned) => again.succeed(from, call, returned),
-                    };
-                    this.do_soon_or(returned, put, move |returned| {
-                        otherwise.succeed(from, call, returned);
-                    });
+                    let entrusted = (Arc::clone(&this), returned);
+                    this.do_soon_or(
+                        entrusted,
+                        move |(this, returned)| match this.put_far(from, returned) {
+                            Ok((object, handles)) => this.succeed_far(from, call, object, &handles),
+                            Err(returned) => this.succeed(from, call, returned),
+                        },
+                        move |(this, returned)| this.succeed(from, call, returned),
+                    );
                 }
                 (Wants::Value | Wants::Submitted { .. } | Wants::End, Ok(returned), _) => {
                     this.succeed(from, call, returned)

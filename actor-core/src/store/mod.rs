@@ -10,7 +10,7 @@
 //! - `host_store.rs`: the agent's side; `asker.rs`: those who ask it; `disk.rs`: its thread for what takes long; `spill_file.rs`: the file of spilled objects;
 //! - `agents.rs`: which process is the agent of a host;
 //! - `transfers.rs`: copies on several hosts: the owner's list of them, and pulls; `transfer_state.rs`: what its thread does; `placed.rs`: an object of this process, wherever it lies;
-//! - `borrowed.rs`: memory that is filled; `pin.rs`: an object that is read;
+//! - `borrowed.rs`: memory that is filled; `loan.rs`: memory of another process's store; `pin.rs`: an object that is read;
 //! - `message.rs`: the letters between them.
 
 mod agents;

@@ -25,6 +25,9 @@ use crate::remote::request::{EncodedArguments, Request};
 use crate::remote::service::Remote;
 use crate::remote::waiter::Outcome;
 
+/// The way for the outcome of an attempt.
+type TellOutcome = Box<dyn FnOnce(Outcome) + Send>;
+
 /// The form of the value of a call that runs in this process.
 const IN_PLACE: Wants = Wants::Submitted { may_stay: false };
 
@@ -170,7 +173,7 @@ impl Tasks {
     fn encode_and_send(self: &Arc<Self>, remote: &Remote, run: CallRun, request: Box<Request>) {
         let (tasks, remote_again) = (Arc::clone(self), remote.this());
         let told = self.told(remote, &run);
-        let work = move |(request, run): (Box<Request>, CallRun)| {
+        let work = move |(request, told): (Box<Request>, TellOutcome)| {
             let encoded = request.encode();
             dispose(request);
             match (encoded, remote_again.upgrade()) {
@@ -180,11 +183,11 @@ impl Tasks {
                     tasks.event(TaskEvent::Encoded { call, arguments });
                     tasks.send(&remote, run, encoded);
                 }
-                (Err(error), Some(remote)) => tasks.told(&remote, &run)(Err(error)),
+                (Err(error), Some(_)) => told(Err(error)),
                 (_, None) => {}
             }
         };
-        remote.do_soon_or((request, run), work, move |_| {
+        remote.do_soon_or((request, told), work, |(_, told)| {
             let why = "none is left to encode its arguments".to_owned();
             told(Err(RemoteError::NoThread(why)));
         });
@@ -235,7 +238,7 @@ impl Tasks {
     }
 
     /// The way for the outcome of an attempt. A large value is put into the store first, on a thread that may take its time.
-    fn told(self: &Arc<Self>, remote: &Remote, run: &CallRun) -> Box<dyn FnOnce(Outcome) + Send> {
+    fn told(self: &Arc<Self>, remote: &Remote, run: &CallRun) -> TellOutcome {
         let (tasks, remote) = (Arc::clone(self), remote.this());
         let (call, attempt, worker) = (run.call, run.attempt, run.worker);
         let end = move |outcome| {
