@@ -70,7 +70,7 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
     /// `Result`s, a bad item fails alone; otherwise see [`Batching::retries`].
     ///
     /// # Errors
-    /// [`BatcherError`]: an option is 0, or the system cannot start a thread.
+    /// [`BatcherError`]: an option lets no item through, or the system cannot start the thread.
     pub fn new(graph: Graph<Vec<I>, Vec<O>>, options: Batching) -> Result<Self, BatcherError> {
         Batcher::with_cost(graph, options, |_| 1)
     }
@@ -200,10 +200,12 @@ where
         self.shared.breakage()
     }
 
-    /// Replaces the graph. The old graph is torn down in this call, unless it has another owner; the items that it was
-    /// executing are answered with the reason.
+    /// Replaces the graph. The old graph is torn down in this call, unless somebody else owns it ([`graph`](Self::graph)); the
+    /// items that it was executing are answered with the reason.
     pub fn replace(&self, graph: Graph<In, Out>) {
-        drop(self.graph.replace(Arc::new(graph), &self.shared));
+        if let Some(old) = self.graph.replace(graph, &self.shared) {
+            old.let_go();
+        }
     }
 
     /// Closes the batcher: refuses new items, executes the accepted ones for at most `within`, and answers the rest
@@ -267,7 +269,9 @@ impl<I, O, In, Out> Drop for Batcher<I, O, In, Out> {
     fn drop(&mut self) {
         self.end();
         // The graph is torn down here, and not on a thread that drops the last ticket.
-        drop(self.graph.release());
+        if let Some(graph) = self.graph.release() {
+            graph.let_go();
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::task::Waker;
 
 use crate::batcher::Work;
 use crate::error::{BatchError, discard};
-use crate::graph_slot::GraphSlot;
+use crate::graph_slot::{GraphSlot, Running};
 use crate::in_flight::{Completed, InFlight};
 use crate::options::Batching;
 use crate::pace::Pace;
@@ -73,7 +73,7 @@ impl Slots {
 }
 
 pub(crate) struct Continuous<S: Sequence> {
-    in_flight: InFlight<S::Answers, StepMembers<S>>,
+    in_flight: InFlight<S::Step, S::Answers, StepMembers<S>>,
     /// The members that rest, the one that has rested longest first.
     resting: VecDeque<Member<S>>,
     slots: Slots,
@@ -106,10 +106,7 @@ impl<S: Sequence> Continuous<S> {
         now: Moment,
     ) {
         match completed.result {
-            Err(error) => completed
-                .batch
-                .into_iter()
-                .for_each(|(member, _)| self.leave(shared, member, Err(error.clone()))),
+            Err(error) => self.all_leave(shared, completed.batch, &error),
             Ok(mut answers) => {
                 let granted = completed.batch.iter().map(|(_, grant)| grant.budget);
                 let took = now.saturating_sub(completed.began);
@@ -258,7 +255,7 @@ impl<S: Sequence> Continuous<S> {
         (step, members)
     }
 
-    /// Begins a step, if there is a member for it. Returns `false` if no step was formed.
+    /// Begins a step, if there is a member for it. Returns `false` if no step was begun.
     fn begin(
         &mut self,
         shared: &Shared<S, S::Output>,
@@ -269,10 +266,11 @@ impl<S: Sequence> Continuous<S> {
             return false;
         };
         self.in_flight.fit(&running.graph);
-        if !self.in_flight.has_room() {
-            return false;
-        }
+        let has_begun = self.begin_refused(shared, graph, &running, now);
         self.dismiss(shared, Some(running.generation), now);
+        if !self.in_flight.has_room() {
+            return has_begun;
+        }
         let (step, members) = loop {
             let places = self.places(shared);
             self.admit(shared, running.generation, now, places);
@@ -283,21 +281,51 @@ impl<S: Sequence> Continuous<S> {
             }
             discard([step]);
             if self.resting.is_empty() {
-                return false;
+                return has_begun;
             }
         };
         shared.count(|stats| {
             stats.executions += 1;
             stats.sizes.record(members.len() as u64);
         });
-        let time = (now, shared.options.timeout);
+        let time = (now, now.saturating_add(shared.options.timeout));
         if let Err((members, error)) = self.in_flight.submit(&running.graph, step, members, time) {
-            for (member, _) in members {
-                self.leave(shared, member, Err(error.clone()));
-            }
+            self.all_leave(shared, members, &error);
             graph.check(shared);
         }
         true
+    }
+
+    /// Begins the step for which the graph had no room, if it has room now; returns whether it has begun. If its members are
+    /// on a graph that is gone, they leave.
+    fn begin_refused(
+        &mut self,
+        shared: &Shared<S, S::Output>,
+        graph: &GraphSlot<S::Step, S::Answers>,
+        running: &Running<S::Step, S::Answers>,
+        now: Moment,
+    ) -> bool {
+        let of_another = |members: &StepMembers<S>| {
+            members
+                .iter()
+                .any(|(member, _)| member.generation != running.generation)
+        };
+        if let Some(members) = self.in_flight.take_refused_if(of_another) {
+            self.all_leave(shared, members, &shared.cause());
+        }
+        self.in_flight
+            .try_again(&running.graph, now)
+            .unwrap_or_else(|(members, error)| {
+                self.all_leave(shared, members, &error);
+                graph.check(shared);
+                false
+            })
+    }
+
+    fn all_leave(&mut self, shared: &Shared<S, S::Output>, members: StepMembers<S>, error: &BatchError) {
+        for (member, _) in members {
+            self.leave(shared, member, Err(error.clone()));
+        }
     }
 }
 
@@ -319,6 +347,9 @@ impl<S: Sequence> Work for Continuous<S> {
         graph.check(shared);
         if graph.running(shared).is_none() {
             self.dismiss(shared, None, now);
+            if let Some(members) = self.in_flight.take_refused_if(|_| true) {
+                self.all_leave(shared, members, &shared.cause());
+            }
         }
         let mut begun = false;
         while self.begin(shared, graph, now) {
@@ -327,7 +358,14 @@ impl<S: Sequence> Work for Continuous<S> {
         let (held, overdue) = (self.held(), self.in_flight.overdue());
         shared.count(|stats| (stats.in_flight, stats.overdue) = (held, overdue));
         let room = self.in_flight.has_room() && self.slots.any_free();
-        (self.in_flight.wakes_at(begun, now), room)
+        let leaves = self.resting.iter().map(|member| member.leaves);
+        let wakes_at = self
+            .in_flight
+            .wakes_at(begun, now)
+            .into_iter()
+            .chain(leaves)
+            .min();
+        (wakes_at, room)
     }
 
     fn held(&self) -> usize {

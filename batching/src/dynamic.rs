@@ -33,7 +33,7 @@ struct Batch<I, O> {
 }
 
 pub(crate) struct Dynamic<I, O> {
-    in_flight: InFlight<Vec<O>, Batch<I, O>>,
+    in_flight: InFlight<Vec<I>, Vec<O>, Batch<I, O>>,
     again: VecDeque<Batch<I, O>>,
     last_completion: Moment,
 }
@@ -92,6 +92,16 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
         self.again.extend([batch, second]);
     }
 
+    /// Answers the parts of failed batches whose time is up, with the error of their last try.
+    fn expire(&mut self, shared: &Shared<I, O>, now: Moment) {
+        for mut batch in std::mem::take(&mut self.again) {
+            match batch.error.take_if(|_| batch.limit <= now) {
+                Some(error) => fail(shared, batch, &error),
+                None => self.again.push_back(batch),
+            }
+        }
+    }
+
     /// Returns the batch to execute next: parts of failed batches first.
     fn next(&mut self, shared: &Shared<I, O>, now: Moment) -> Option<Batch<I, O>> {
         while let Some(mut batch) = self.again.pop_front() {
@@ -139,8 +149,8 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
             stats.executions += 1;
             stats.sizes.record(input.len() as u64);
         });
-        let time = batch.limit.saturating_sub(now);
-        if let Err((batch, error)) = self.in_flight.submit(graph, input, batch, (now, time)) {
+        let limit = batch.limit;
+        if let Err((batch, error)) = self.in_flight.submit(graph, input, batch, (now, limit)) {
             fail(shared, batch, &error);
             return false;
         }
@@ -164,14 +174,25 @@ impl<I: Clone + Send + 'static, O: 'static> Work for Dynamic<I, O> {
             self.complete(shared, completed, now);
         }
         graph.check(shared);
+        self.expire(shared, now);
         let mut begun = false;
         loop {
             let Some(running) = graph.running(shared) else {
                 let cause = shared.cause();
-                self.again.drain(..).for_each(|batch| fail(shared, batch, &cause));
+                let refused = self.in_flight.take_refused_if(|_| true);
+                let left = refused.into_iter().chain(self.again.drain(..));
+                left.for_each(|batch| fail(shared, batch, &cause));
                 break;
             };
             self.in_flight.fit(&running.graph);
+            match self.in_flight.try_again(&running.graph, now) {
+                Ok(has_begun) => begun |= has_begun,
+                Err((batch, error)) => {
+                    fail(shared, batch, &error);
+                    graph.check(shared);
+                    continue;
+                }
+            }
             if !self.in_flight.has_room() {
                 break;
             }
@@ -185,7 +206,14 @@ impl<I: Clone + Send + 'static, O: 'static> Work for Dynamic<I, O> {
         }
         let (held, overdue) = (self.held(), self.in_flight.overdue());
         shared.count(|stats| (stats.in_flight, stats.overdue) = (held, overdue));
-        (self.in_flight.wakes_at(begun, now), self.in_flight.has_room())
+        let limits = self.again.iter().map(|batch| batch.limit);
+        let wakes_at = self
+            .in_flight
+            .wakes_at(begun, now)
+            .into_iter()
+            .chain(limits)
+            .min();
+        (wakes_at, self.in_flight.has_room())
     }
 
     fn held(&self) -> usize {

@@ -102,6 +102,24 @@ pub enum BatcherError {
         /// The name of the option, a method of [`Batching`](crate::Batching).
         option: &'static str,
     },
+    /// Every batch that does not fill expires before it begins.
+    #[error(
+        "`Batching::max_delay` ({delay:?}) is not shorter than `max_wait` ({wait:?}), so items that wait for others expire first: lower `max_delay`, or raise `max_wait`"
+    )]
+    DelayTooLong {
+        /// [`Batching::max_delay`](crate::Batching::max_delay).
+        delay: Duration,
+        /// [`Batching::max_wait`](crate::Batching::max_wait).
+        wait: Duration,
+    },
+    /// No thread can have the name.
+    #[error(
+        "the name {name:?} has a zero byte, so no thread can have it: choose another for `Batching::named`"
+    )]
+    Name {
+        /// The name of [`Batching::named`](crate::Batching::named).
+        name: String,
+    },
     /// The system could not start the batcher's thread.
     #[error("the thread of the batcher could not be started: {0}")]
     Thread(#[from] io::Error),

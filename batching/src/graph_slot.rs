@@ -3,6 +3,7 @@
 //! The lock of the graph is taken before the lock of the [shared state](crate::shared), so that the state names the
 //! cause of this graph's end, and never that of another one. Neither is held while user code runs.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -10,15 +11,49 @@ use selvedge_compiler::{ExecError, Graph};
 
 use crate::shared::Shared;
 
+/// A graph of the batcher. Its users outside the batcher own the inner part, so that the batcher can tell whether there are some.
+pub(crate) struct OwnGraph<In, Out>(Arc<Arc<Graph<In, Out>>>);
+
+impl<In, Out> OwnGraph<In, Out> {
+    fn new(graph: Graph<In, Out>) -> Self {
+        OwnGraph(Arc::new(Arc::new(graph)))
+    }
+
+    /// Tears the graph down, unless somebody outside the batcher owns it. The batcher's thread may still use it.
+    pub(crate) fn let_go(self) {
+        if Arc::strong_count(self.shared()) == 1 {
+            let _ = self.shared().teardown();
+        }
+    }
+
+    fn shared(&self) -> &Arc<Graph<In, Out>> {
+        &self.0
+    }
+}
+
+impl<In, Out> Clone for OwnGraph<In, Out> {
+    fn clone(&self) -> Self {
+        OwnGraph(Arc::clone(&self.0))
+    }
+}
+
+impl<In, Out> Deref for OwnGraph<In, Out> {
+    type Target = Graph<In, Out>;
+
+    fn deref(&self) -> &Graph<In, Out> {
+        self.shared()
+    }
+}
+
 /// A graph that has not ended.
 pub(crate) struct Running<In, Out> {
-    pub(crate) graph: Arc<Graph<In, Out>>,
+    pub(crate) graph: OwnGraph<In, Out>,
     /// The number of the graph, unique within the batcher.
     pub(crate) generation: u64,
 }
 
 struct Current<In, Out> {
-    graph: Option<Arc<Graph<In, Out>>>,
+    graph: Option<OwnGraph<In, Out>>,
     /// The number of graphs before this one.
     generation: u64,
     /// Whether the end of this graph wakes the thread.
@@ -30,7 +65,7 @@ pub(crate) struct GraphSlot<In, Out>(Mutex<Current<In, Out>>);
 impl<In, Out> GraphSlot<In, Out> {
     pub(crate) fn new(graph: Graph<In, Out>) -> Self {
         GraphSlot(Mutex::new(Current {
-            graph: Some(Arc::new(graph)),
+            graph: Some(OwnGraph::new(graph)),
             generation: 0,
             is_watched: false,
         }))
@@ -38,7 +73,11 @@ impl<In, Out> GraphSlot<In, Out> {
 
     /// Returns the graph, ended or not.
     pub(crate) fn graph(&self) -> Option<Arc<Graph<In, Out>>> {
-        self.0.lock().graph.clone()
+        self.0
+            .lock()
+            .graph
+            .as_ref()
+            .map(|graph| Arc::clone(graph.shared()))
     }
 
     /// Returns the graph, if it has not ended.
@@ -67,11 +106,11 @@ impl<In, Out> GraphSlot<In, Out> {
     /// Replaces the graph. Returns the old one.
     pub(crate) fn replace<I, O>(
         &self,
-        graph: Arc<Graph<In, Out>>,
+        graph: Graph<In, Out>,
         shared: &Shared<I, O>,
-    ) -> Option<Arc<Graph<In, Out>>> {
+    ) -> Option<OwnGraph<In, Out>> {
         let mut current = self.0.lock();
-        let old = current.graph.replace(graph);
+        let old = current.graph.replace(OwnGraph::new(graph));
         current.generation += 1;
         current.is_watched = false;
         shared.record_replacement(old.as_ref().map(|old| ExecError::TornDown {
@@ -81,7 +120,7 @@ impl<In, Out> GraphSlot<In, Out> {
     }
 
     /// Takes the graph out permanently.
-    pub(crate) fn release(&self) -> Option<Arc<Graph<In, Out>>> {
+    pub(crate) fn release(&self) -> Option<OwnGraph<In, Out>> {
         self.0.lock().graph.take()
     }
 }

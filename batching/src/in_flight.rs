@@ -1,4 +1,4 @@
-//! Executions in flight, each with a batch and a time limit.
+//! Executions in flight, each with a batch and a time limit, and the batch for which the graph has no room yet.
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -24,17 +24,35 @@ pub(crate) struct Completed<Out, B> {
     pub(crate) result: Result<Out, BatchError>,
 }
 
-pub(crate) struct InFlight<Out, B> {
+/// A batch for which the graph had no room.
+struct Refused<In, B> {
+    input: In,
+    batch: B,
+    /// The reason of the last refusal.
+    error: BatchError,
+    /// The moment at which the batch is answered with that reason.
+    limit: Moment,
+    /// The moment at which the batch is tried again, unless an execution is over before.
+    again: Moment,
+}
+
+/// The time after which a batch is tried again if no execution of this batcher is in flight, whose end would tell of room: the
+/// graph tells nobody when a lane reads what an execution that has failed has left.
+const AGAIN: Duration = Duration::from_millis(5);
+
+pub(crate) struct InFlight<In, Out, B> {
     pending: Vec<Pending<Out, B>>,
+    refused: Option<Refused<In, B>>,
     wanted: usize,
     most: usize,
     waker: Waker,
 }
 
-impl<Out, B> InFlight<Out, B> {
+impl<In: 'static, Out, B> InFlight<In, Out, B> {
     pub(crate) fn new(wanted: usize, waker: Waker) -> Self {
         InFlight {
             pending: Vec::new(),
+            refused: None,
             wanted,
             most: wanted,
             waker,
@@ -42,7 +60,7 @@ impl<Out, B> InFlight<Out, B> {
     }
 
     /// Limits the executions in flight to the wanted number, or to the `max_inflight` of `graph` if that is lower.
-    pub(crate) fn fit<In: 'static>(&mut self, graph: &Graph<In, Out>) {
+    pub(crate) fn fit(&mut self, graph: &Graph<In, Out>) {
         self.most = self
             .wanted
             .min(graph.plan().settings.max_inflight as usize)
@@ -54,17 +72,21 @@ impl<Out, B> InFlight<Out, B> {
     }
 
     pub(crate) fn has_room(&self) -> bool {
-        self.pending.len() < self.most
+        self.refused.is_none() && self.pending.len() < self.most
     }
 
-    /// Returns the batches of the executions in flight.
+    /// Returns the batches of the executions in flight, and the one for which the graph has no room.
     pub(crate) fn batches(&self) -> impl Iterator<Item = &B> {
-        self.pending.iter().filter_map(|it| it.batch.as_ref())
+        let refused = self.refused.iter().map(|it| &it.batch);
+        self.pending
+            .iter()
+            .filter_map(|it| it.batch.as_ref())
+            .chain(refused)
     }
 
     /// Returns the number of executions that were late and are not over.
     pub(crate) fn overdue(&self) -> usize {
-        self.pending.len() - self.batches().count()
+        self.pending.iter().filter(|it| it.batch.is_none()).count()
     }
 
     /// Returns the moment at which the thread has to look at the executions again: when the next one is late, or at once
@@ -72,37 +94,83 @@ impl<Out, B> InFlight<Out, B> {
     /// ones.
     pub(crate) fn wakes_at(&self, begun: bool, now: Moment) -> Option<Moment> {
         let waited_for = self.pending.iter().filter(|it| it.batch.is_some());
-        let late = waited_for.map(|it| it.deadline).min();
-        if begun { Some(now) } else { late }
+        let late = waited_for.map(|it| it.deadline);
+        let again = self.refused.iter().map(|it| it.again.min(it.limit));
+        if begun { Some(now) } else { late.chain(again).min() }
     }
 
     /// Returns the batches and drops the executions.
     pub(crate) fn into_batches(self) -> impl Iterator<Item = B> {
-        self.pending.into_iter().filter_map(|it| it.batch)
+        let refused = self.refused.map(|it| {
+            discard([it.input]);
+            it.batch
+        });
+        self.pending.into_iter().filter_map(|it| it.batch).chain(refused)
     }
 
-    /// Begins an execution. If the graph refuses it, the batch is returned with the error.
-    pub(crate) fn submit<In: 'static>(
+    /// Begins an execution, which has to be over by `limit`. A batch for which the graph has no room is [tried
+    /// again](Self::try_again). If the graph refuses it for another reason, the batch is returned with the error.
+    pub(crate) fn submit(
         &mut self,
         graph: &Graph<In, Out>,
         input: In,
         batch: B,
-        (began, timeout): (Moment, Duration),
+        (now, limit): (Moment, Moment),
     ) -> Result<(), (B, BatchError)> {
-        let begin = || graph.try_execute(input).map_err(|refused| refused.error);
+        let begin = || graph.try_execute(input);
         match BatchError::catch("a value of the graph", begin) {
             Err(panicked) => Err((batch, panicked)),
-            Ok(Err(refused)) => Err((batch, BatchError::Failed(refused))),
+            Ok(Err(refused)) if is_full(&refused.error) && limit > now => {
+                let again = match self.pending.is_empty() {
+                    true => now.saturating_add(AGAIN),
+                    false => limit,
+                };
+                self.refused = Some(Refused {
+                    input: refused.value,
+                    batch,
+                    error: BatchError::Failed(refused.error),
+                    limit,
+                    again,
+                });
+                Ok(())
+            }
+            Ok(Err(refused)) => {
+                discard([refused.value]);
+                Err((batch, BatchError::Failed(refused.error)))
+            }
             Ok(Ok(execution)) => {
                 self.pending.push(Pending {
                     execution,
                     batch: Some(batch),
-                    began,
-                    deadline: began.saturating_add(timeout),
+                    began: now,
+                    deadline: limit,
                 });
                 Ok(())
             }
         }
+    }
+
+    /// Begins the execution for which the graph had no room, if an execution is over since then or its moment has come;
+    /// returns whether it has begun. If its time is up, or the graph refuses it for another reason, the batch is returned
+    /// with the error.
+    pub(crate) fn try_again(&mut self, graph: &Graph<In, Out>, now: Moment) -> Result<bool, (B, BatchError)> {
+        let due = |it: &mut Refused<In, B>| it.again <= now || it.limit <= now;
+        let Some(refused) = self.refused.take_if(due) else {
+            return Ok(false);
+        };
+        if refused.limit <= now {
+            discard([refused.input]);
+            return Err((refused.batch, refused.error));
+        }
+        self.submit(graph, refused.input, refused.batch, (now, refused.limit))?;
+        Ok(self.refused.is_none())
+    }
+
+    /// Takes back the batch for which the graph had no room, if it is so.
+    pub(crate) fn take_refused_if(&mut self, is_so: impl FnOnce(&B) -> bool) -> Option<B> {
+        let refused = self.refused.take_if(|it| is_so(&it.batch))?;
+        discard([refused.input]);
+        Some(refused.batch)
     }
 
     /// Returns an execution that is over or late, if there is one. Registers the waker with each execution that is
@@ -122,6 +190,7 @@ impl<Out, B> InFlight<Out, B> {
             let (batch, began) = (pending.batch.take(), pending.began);
             if over {
                 self.pending.remove(index);
+                self.refused.iter_mut().for_each(|it| it.again = now);
             } else {
                 index += 1;
             }
@@ -132,6 +201,14 @@ impl<Out, B> InFlight<Out, B> {
         }
         None
     }
+}
+
+/// Whether the graph has no room at the moment, although no more executions are in flight than it may have.
+fn is_full(error: &ExecError) -> bool {
+    matches!(
+        error,
+        ExecError::InputsUnread { .. } | ExecError::ResultsBuffered { .. } | ExecError::Timeout(_)
+    )
 }
 
 fn poll<Out>(execution: &mut Execution<Out>, waker: &Waker) -> Option<Result<Out, BatchError>> {

@@ -73,8 +73,8 @@ impl Batching {
         self
     }
 
-    /// Sets the time that the oldest item waits for others; default 0, which takes the items that are there. Sequences
-    /// never wait for others.
+    /// Sets the time that the oldest item waits for others; default 0, which takes the items that are there. It must be
+    /// shorter than [`max_wait`](Self::max_wait). Sequences never wait for others.
     pub fn max_delay(mut self, delay: Duration) -> Self {
         self.max_delay = delay;
         self
@@ -153,17 +153,25 @@ impl Batching {
         self
     }
 
-    /// Refuses limits that would let no item through.
+    /// Refuses limits that would let no item through, and a name that no thread can have.
     pub(crate) fn check(&self) -> Result<(), BatcherError> {
         let limits = [
             ("max_size", self.max_size),
             ("max_cost", self.max_cost),
             ("queue", self.queue),
         ];
-        match limits.into_iter().find(|(_, limit)| *limit == 0) {
-            Some((option, _)) => Err(BatcherError::Zero { option }),
-            None => Ok(()),
+        if let Some((option, _)) = limits.into_iter().find(|(_, limit)| *limit == 0) {
+            return Err(BatcherError::Zero { option });
         }
+        let (delay, wait) = (self.max_delay, self.max_wait);
+        if !delay.is_zero() && delay >= wait {
+            return Err(BatcherError::DelayTooLong { delay, wait });
+        }
+        if self.name.contains('\0') {
+            let name = self.name.clone();
+            return Err(BatcherError::Name { name });
+        }
+        Ok(())
     }
 }
 

@@ -20,7 +20,7 @@ struct Model {
 }
 
 /// A slot, a name, a cost, and whether the part is its member's first.
-type Part = (u32, i64, i64, bool);
+pub type Part = (u32, i64, i64, bool);
 
 const FAILS: i64 = -1;
 
@@ -62,7 +62,7 @@ enum Panics {
 }
 
 /// A sequence that takes a prompt, then `steps` steps. Its output is the model's count.
-struct Text {
+pub struct Text {
     name: i64,
     prompt: usize,
     steps: usize,
@@ -72,7 +72,7 @@ struct Text {
     stream: Option<mpsc::Sender<i64>>,
 }
 
-fn text(name: i64, prompt: usize, steps: usize) -> Text {
+pub fn text(name: i64, prompt: usize, steps: usize) -> Text {
     Text {
         name,
         prompt,
@@ -124,21 +124,25 @@ impl Sequence for Text {
 }
 
 fn graph(runtime: &Runtime, gate: &Gate) -> Graph<Vec<Part>, Vec<(u32, i64)>> {
+    graph_with(runtime, gate, Options::new())
+}
+
+pub fn graph_with(runtime: &Runtime, gate: &Gate, options: Options) -> Graph<Vec<Part>, Vec<(u32, i64)>> {
     let model = runtime
         .spawn::<Model>("model", (gate.clone(),))
         .in_thread()
         .unwrap();
     runtime
-        .compile(|parts: Edge<Vec<Part>>| model.step(&parts))
+        .compile_with(options, |parts: Edge<Vec<Part>>| model.step(&parts))
         .unwrap()
 }
 
-fn start(runtime: &Runtime, gate: &Gate, options: Batching) -> ContinuousBatcher<Text> {
+pub fn start(runtime: &Runtime, gate: &Gate, options: Batching) -> ContinuousBatcher<Text> {
     Batcher::continuous(graph(runtime, gate), options.max_wait(LONG).timeout(LONG)).unwrap()
 }
 
 /// Occupies the first step with a member named 9, while others are submitted.
-fn occupy(batcher: &ContinuousBatcher<Text>, gate: &Gate, steps: usize) -> Ticket<i64> {
+pub fn occupy(batcher: &ContinuousBatcher<Text>, gate: &Gate, steps: usize) -> Ticket<i64> {
     let ticket = batcher.submit(text(9, 0, steps));
     gate.wait_entered(1);
     ticket

@@ -16,5 +16,6 @@ mod gate;
 mod continuous;
 mod dynamic;
 mod ending;
+mod no_room;
 mod panics;
 mod unserialised;

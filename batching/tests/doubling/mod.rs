@@ -70,5 +70,5 @@ pub fn batcher(runtime: &Runtime, gate: &Gate, options: Batching) -> Batcher<i64
 /// Options for one execution at a time without a time limit: while a gate blocks the first execution, the test alone
 /// decides which items are submitted.
 pub fn one_by_one() -> Batching {
-    Batching::new().max_inflight(1).max_wait(LONG).timeout(LONG)
+    Batching::new().max_inflight(1).max_wait(LONG * 2).timeout(LONG)
 }
