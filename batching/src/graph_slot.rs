@@ -11,29 +11,37 @@ use selvedge_compiler::{ExecError, Graph};
 
 use crate::shared::Shared;
 
-/// A graph of the batcher. Its users outside the batcher own the inner part, so that the batcher can tell whether there are some.
-pub(crate) struct OwnGraph<In, Out>(Arc<Arc<Graph<In, Out>>>);
+/// A graph of the batcher, which knows how many of its owners are in the batcher.
+pub(crate) struct OwnGraph<In, Out> {
+    graph: Arc<Graph<In, Out>>,
+    /// Has one owner for each owner of the graph in the batcher.
+    inside: Arc<()>,
+}
 
 impl<In, Out> OwnGraph<In, Out> {
     fn new(graph: Graph<In, Out>) -> Self {
-        OwnGraph(Arc::new(Arc::new(graph)))
+        OwnGraph {
+            graph: Arc::new(graph),
+            inside: Arc::default(),
+        }
     }
 
     /// Tears the graph down, unless somebody outside the batcher owns it. The batcher's thread may still use it.
     pub(crate) fn let_go(self) {
-        if Arc::strong_count(self.shared()) == 1 {
-            let _ = self.shared().teardown();
+        if Arc::strong_count(&self.graph) <= Arc::strong_count(&self.inside) {
+            let _ = self.graph.teardown();
         }
-    }
-
-    fn shared(&self) -> &Arc<Graph<In, Out>> {
-        &self.0
     }
 }
 
 impl<In, Out> Clone for OwnGraph<In, Out> {
     fn clone(&self) -> Self {
-        OwnGraph(Arc::clone(&self.0))
+        // Counted first, so that this owner never counts as one outside.
+        let inside = Arc::clone(&self.inside);
+        OwnGraph {
+            graph: Arc::clone(&self.graph),
+            inside,
+        }
     }
 }
 
@@ -41,7 +49,7 @@ impl<In, Out> Deref for OwnGraph<In, Out> {
     type Target = Graph<In, Out>;
 
     fn deref(&self) -> &Graph<In, Out> {
-        self.shared()
+        &self.graph
     }
 }
 
@@ -73,11 +81,7 @@ impl<In, Out> GraphSlot<In, Out> {
 
     /// Returns the graph, ended or not.
     pub(crate) fn graph(&self) -> Option<Arc<Graph<In, Out>>> {
-        self.0
-            .lock()
-            .graph
-            .as_ref()
-            .map(|graph| Arc::clone(graph.shared()))
+        self.0.lock().graph.as_ref().map(|graph| Arc::clone(&graph.graph))
     }
 
     /// Returns the graph, if it has not ended.
