@@ -22,9 +22,7 @@ pub(super) fn live(handle: u64) {
         return;
     };
     let wake = Arc::clone(&stream.wake);
-    let mut dawdle = settings::get()
-        .seed
-        .map(|seed| random::mix(seed ^ u64::from(stream.component.0 as u32)));
+    let mut dawdle = settings::get().seed.map(|seed| random::mix(seed ^ handle));
     loop {
         let Ok(stream) = state.stream(handle) else {
             return;
