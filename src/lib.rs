@@ -33,6 +33,11 @@
 //! | batch the requests of many clients | [`batching`] |
 //! | call a function for many items, or loop over a range, on all workers | module `parallel` (feature `parallel`) |
 //! | call an actor outside any graph | [`Call`] |
+//! | call a function in another process | [`macro@remote`], [`Runtime::call`], [`RemoteCall`], [`guide::remote_functions`] |
+//! | leave a value where it is made, and pass it on | [`Ref`], [`Runtime::keep`], [`Worker::keep`] |
+//! | have calls scheduled, and run again when a worker dies | [`Runtime::submit`], [`guide::tasks`] |
+//! | put a value where all processes of a host read it | [`Runtime::put`], [`guide::objects`] |
+//! | pass values from process to process in order | [`RemoteChannel`] |
 //!
 //! # Features
 //!
@@ -99,7 +104,8 @@ pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 
 pub mod guide;
 
-/// Everything a program with a graph needs.
+/// What most programs need: actors, graphs, remote functions with their references and channels, collectives and batching; with the
+/// feature `parallel`, pools.
 pub mod prelude {
     pub use crate::batching::{Batcher, Batching};
     #[cfg(feature = "parallel")]

@@ -151,7 +151,7 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
 
     /// Saves the actor's state after every `n`-th method with `&mut self`, whether the method succeeds or not; by default never.
     /// With 1, everything that an answered call has done is in the last checkpoint: the answer is sent behind it. With
-    /// `n`, the calls after the last checkpoint, `n - 1` answered ones at most, are lost with the state. A method with `&self` is not
+    /// `n`, up to `n - 1` answered calls since the last checkpoint are lost with the state. A method with `&self` is not
     /// counted.
     ///
     /// An actor with [`Restart::OnFailure`] in a worker process continues from its last checkpoint in its next process; the driver

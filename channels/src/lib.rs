@@ -11,6 +11,7 @@
 //! - [`shared`]: the channel between processes; it grows when a payload is larger than a slot.
 //! - [`wait`]: one wait for all channels of a lane. A waiter spins for about as long as its waits usually take, then
 //!   parks on a futex; a thread that shares its core with the thread it waits for moves to another core.
+//! - [`byte_ring`]: a stream of bytes from one process to another, through a ring in a segment.
 //! - [`array`](mod@array): arrays of numbers that several processes map.
 //! - [`memory`]: the memory of channels, the processes that hold the other endpoints, and the detection of their death.
 //!

@@ -8,6 +8,7 @@
 //! - [`Contribute`]: values of user programs that can be contributed.
 //! - `nccl`: ranks on NVIDIA devices (feature `cuda`).
 //! - [`shm`]: ranks in threads and processes of one host, over shared memory: [`Group`], [`Rank`].
+//! - [`hosts`]: ranks on several hosts, of which the first on each host sends the others its share.
 //! - `rendezvous`: how the ranks of one host come together and agree, for `shm` and `nccl`.
 //! - [`parts`]: the parts of a contribution; `kernel`: combines
 //!   the elements of several ranks.

@@ -384,7 +384,7 @@ fn dag_20_every_code_is_rendered_with_its_source_line() {
         ),
         told(
             Code::BadConstant,
-            "a constant of type `Prompt` cannot be encoded: the map has no length",
+            "a constant of type `Prompt` cannot be given to a task: the map has no length",
             "",
             (9, 22),
         ),

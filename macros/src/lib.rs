@@ -1,6 +1,7 @@
-//! The attribute that makes an ordinary `impl` block an actor.
+//! The macros of selvedge: `#[actor]` makes the type of an `impl` block an actor, `#[remote]` makes a function one that other processes can
+//! call, `#[worker_init]` has a function run once in each process, and `remote_fn!` makes a remote function a value.
 //!
-//! `arguments` reads the attribute and `parse` the block; `edge_type` decides the type that travels for each parameter,
+//! Of actors, `arguments` reads the attribute and `parse` the block; `edge_type` decides the type that travels for each parameter,
 //! `handle` generates the types that users call, and `entry` generates the functions that the runtime calls. `more` does this
 //! for a further block of an actor, and `provided` for traits. `remote` has everything of remote functions. If a block has a mistake, `stub` takes the place of `entry`.
 
@@ -60,7 +61,7 @@ pub fn actor(attributes: TokenStream, item: TokenStream) -> TokenStream {
 /// Makes a function one that other processes can call.
 ///
 /// The function stays as it is. Beside it stands a type of its name, and `name::remote(..)` describes a call, which
-/// `Runtime::call`, `cast`, `everywhere` and `scope` take. A process finds the function by its path and the text of its
+/// `Runtime::call`, `cast`, `submit`, `keep`, `everywhere` and `scope` take, and `Worker::keep` too. A process finds the function by its path and the text of its
 /// signature. In a graph, `name::bind(..)` makes a call a task: the type is an actor without state, and `Runtime::spawn::<name>` gives
 /// it another place than the thread that executes the graph.
 ///
@@ -68,6 +69,12 @@ pub fn actor(attributes: TokenStream, item: TokenStream) -> TokenStream {
 ///   an array or a `Vec<T>`. Arguments are `Clone`, `Serialize` and `Deserialize`.
 /// - A parameter `#[here] name: &T`, or `#[here] name: Arc<T>`, takes a `Ref<T>`. The call goes to the process where the value lives,
 ///   and the function borrows the value there, once it is made. `T` needs no serde.
+/// - A parameter `#[global] name: &T`, or `#[global] name: Arc<T>`, takes a `Global<T>` (feature `parallel`): the function borrows the copy
+///   of its process, which is fetched if it is not there.
+/// - `#[remote(pure)]` says that the function gives the same value for the same arguments and may run again: a submitted call of it runs
+///   again when its worker dies, up to 4 times, or `n` times with `#[remote(pure, retries = n)]`.
+/// - `#[remote(cpus = n, gpus = n)]` says what a submitted call needs while it runs. By default that is one cpu, and nothing for an
+///   `async fn`, which takes no `cpus`.
 /// - A function that returns `Result<T, E>` gives a `T`; an `Err` is the error of the call, and keeps its type if serde
 ///   knows it.
 /// - An `async fn` shares one thread of its process with the others. It is dropped at an await point when its call is dropped.

@@ -76,7 +76,8 @@ pub enum Restart {
     #[default]
     Never,
     /// A new worker is started and the actor is rebuilt from its constructor's arguments, at most `max` times over the
-    /// actor's life; 0 is `Never`.
+    /// actor's life; 0 is `Never`. With [`Spawn::checkpoint_every`](crate::Spawn::checkpoint_every), it continues from its last
+    /// checkpoint, if there is one.
     OnFailure {
         /// The maximum number of restarts.
         max: u32,
@@ -89,8 +90,8 @@ pub enum OnPanic {
     /// The state stays as the panic left it. The default.
     #[default]
     Keep,
-    /// The state is dropped and rebuilt from the constructor's arguments. If the constructor fails, the next call tries
-    /// again.
+    /// The state is dropped and rebuilt from the constructor's arguments. With
+    /// [`Spawn::checkpoint_every`](crate::Spawn::checkpoint_every), the actor continues from its last checkpoint, if there is one. If the constructor fails, the next call tries again.
     Rebuild,
 }
 

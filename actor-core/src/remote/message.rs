@@ -95,8 +95,9 @@ impl CallMessage {
         }
     }
 
-    /// A call and its cancellation keep their order. Everything else may overtake a long body, an answer too: it is the only
-    /// one of its call. The numbers of answers are the peer's own, so they have other streams.
+    /// Letters about one call keep their order: the call and the letters that cancel, interrupt or withdraw it; the answer and, before
+    /// it, what its function says (it waits, it submits calls). Everything else may overtake a long body. The numbers of answers are the
+    /// peer's own, so they have other streams.
     fn stream(&self) -> u64 {
         match self {
             CallMessage::Call { call, .. }

@@ -42,11 +42,13 @@ pub enum PutError {
     /// The store has no room, or no memory.
     #[error("the value was not put: {0}")]
     Store(#[source] StoreError),
-    /// The host agent cannot hold the reference, or is dead.
+    /// The owner of the value, which is the process that made the runtime, cannot hold the reference, or is dead.
     #[error("the value was not put: {0}")]
     Reference(#[source] RefError),
-    /// The host agent cannot be told.
-    #[error("the value was not put: the process that has the store cannot be reached: {reason}")]
+    /// The owner of the value cannot be told.
+    #[error(
+        "the value was not put: its owner, the process that made the runtime, cannot be reached: {reason}"
+    )]
     Unreachable {
         /// The reason.
         reason: String,

@@ -17,7 +17,7 @@
 //!   several readers, they are the slots whose countdown is not 0.
 //! - `RING-8` the slot of a cursor is below the number of slots: both ends make their cursor with the number of slots of
 //!   the ring, which is not 0, and a cursor counts its slot modulo that number.
-//! - `RING-9` a ring with several readers holds values that several threads may read at a time (`Sync`) and that can be
+//! - `RING-9` a ring with several readers holds values that several threads may read at the same time (`Sync`) and that can be
 //!   cloned: [`ring`] asks for both. A ring of [`ring_of_one`] has one reader.
 
 #![allow(unsafe_code)] // the slots are `UnsafeCell`s

@@ -81,8 +81,8 @@ impl<T> std::fmt::Debug for Edge<T> {
 
 /// Returns an edge with the same value in every execution.
 ///
-/// A task needs at least one edge that is not constant. The type must be `Clone` (D0114), and serde must know it if the
-/// task runs in another process.
+/// A task needs at least one edge that is not constant. If the task runs in this process, the type must be `Clone`; if it runs in
+/// another one, serde must know the type, since the value is encoded (D0114).
 pub fn constant<T: Payload>(value: T) -> Edge<T> {
     Edge::new(Source::Constant(Constant::new(value)))
 }
