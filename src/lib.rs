@@ -104,7 +104,7 @@ pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 
 pub mod guide;
 
-/// What most programs need: actors, graphs, remote functions with their references and channels, collectives and batching; with the
+/// The items that most programs need: actors, graphs, remote functions with their references and channels, collectives and batching; with the
 /// feature `parallel`, pools.
 pub mod prelude {
     pub use crate::batching::{Batcher, Batching};
