@@ -16,6 +16,11 @@ fn the_program_of_devices_stands_in_the_guide_and_runs() {
     match selvedge::device::Gpu::open(0) {
         Ok(_) => program::run().unwrap(),
         Err(error) if std::env::var_os("REQUIRE_GPU").is_some() => panic!("{error}"),
-        Err(error) => println!("left out: {error}"),
+        Err(error) => {
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                format!("\nleft out: {error}\n").as_bytes(),
+            );
+        }
     }
 }

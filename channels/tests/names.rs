@@ -125,15 +125,15 @@ fn chan_24_a_file_that_somebody_has_put_there_before_is_not_taken() {
     let left = std::fs::read_dir(&folder).unwrap().count();
     std::fs::remove_dir_all(&folder).unwrap();
     let said = String::from_utf8_lossy(&done.stdout);
+    let errors = String::from_utf8_lossy(&done.stderr);
     assert!(
         done.status.success() && said.contains("1 passed"),
-        "{said}{}",
-        String::from_utf8_lossy(&done.stderr)
+        "{said}{errors}"
     );
     assert_eq!(left, 0);
     // `println!` does not serve: its output is hidden for tests that pass.
-    for line in said.lines().filter(|line| line.contains("left out")) {
-        std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes()).unwrap();
+    for line in errors.lines().filter(|line| line.contains("left out")) {
+        std::io::Write::write_all(&mut std::io::stderr(), format!("\n{line}\n").as_bytes()).unwrap();
     }
 }
 
@@ -164,7 +164,12 @@ fn files_that_somebody_has_put_there() {
             assert!(found.to_string().contains("another user's"), "{found}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
         }
-        Err(error) => println!("left out: a file of another user, which needs a superuser: {error}"),
+        Err(error) => {
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                format!("\nleft out: a file of another user, which needs a superuser: {error}\n").as_bytes(),
+            );
+        }
     }
     std::fs::remove_file(&path).unwrap();
 }

@@ -245,7 +245,10 @@ fn permit_02_another_process_is_refused_a_core_until_the_one_that_spins_there_is
 fn the_memory_of_the_permits_is_one_and_ends_with_its_last_process_also_if_all_are_killed() {
     // SAFETY: only this thread and the processes that it starts leave the namespace, and no memory is attached here.
     if let Err(error) = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWIPC) } {
-        eprintln!("left out: a namespace of its own: {error}");
+        let _ = std::io::Write::write_all(
+            &mut std::io::stderr(),
+            format!("\nleft out: a namespace of its own: {error}\n").as_bytes(),
+        );
         return;
     }
     // Of each segment, whether it is removed, and the number of its processes.

@@ -342,7 +342,7 @@ fn a_program_with_a_namespace_of_pids_of_its_own_answers() {
         .args(["--pid", "--fork", "--kill-child", "--mount-proc", "true"])
         .output();
     if !tried.is_ok_and(|tried| tried.status.success()) {
-        eprintln!("left out: only root can make a namespace of pids");
+        let _ = std::io::stderr().write_all(b"\nleft out: only root can make a namespace of pids\n");
         return;
     }
     unshare.arg(std::env::current_exe().unwrap());
@@ -426,7 +426,7 @@ fn hostile_askers_get_nothing_and_hold_up_nobody() {
 #[test]
 fn another_user_is_refused_by_the_asker_and_by_the_program() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("left out: only root can become another user");
+        let _ = std::io::stderr().write_all(b"\nleft out: only root can become another user\n");
         return;
     }
     let program = Program::start("busy");

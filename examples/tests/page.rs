@@ -185,7 +185,7 @@ fn the_page_of_the_largest_example_renders_offline_and_a_click_shows_details() {
             std::env::var_os("REQUIRE_BROWSER").is_none(),
             "no chromedriver and chromium"
         );
-        println!("left out: chromedriver and chromium are not installed");
+        let _ = std::io::stderr().write_all(b"\nleft out: chromedriver and chromium are not installed\n");
         return;
     }
     let folder = std::env::temp_dir().join(format!("selvedge-page-{}", std::process::id()));
@@ -208,7 +208,8 @@ fn the_page_of_the_largest_example_renders_offline_and_a_click_shows_details() {
         Ok(browser) => browser,
         Err(error) => {
             assert!(std::env::var_os("REQUIRE_BROWSER").is_none(), "{error}");
-            println!("left out: the browser does not start here: {error}");
+            let _ = std::io::stderr()
+                .write_all(format!("\nleft out: the browser does not start here: {error}\n").as_bytes());
             std::fs::remove_dir_all(&folder).unwrap();
             return;
         }

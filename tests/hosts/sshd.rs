@@ -87,7 +87,10 @@ fn done(output: std::io::Result<Output>) -> Result<(), String> {
 fn jnet_04_jnet_06_jnet_09_a_real_ssh_starts_workers_and_carries_tunnels() {
     let _guard = alone();
     if !Path::new(SSHD).exists() {
-        println!("left out: there is no {SSHD}");
+        let _ = std::io::Write::write_all(
+            &mut std::io::stderr(),
+            format!("\nleft out: there is no {SSHD}\n").as_bytes(),
+        );
         return;
     }
     let site = Site::new().unwrap();

@@ -43,7 +43,7 @@ fn shown(line: Result<CommandLine, CommandError>) -> String {
 fn in_a_shell(text: &str) -> Option<Vec<u8>> {
     let mut shell = Command::new("sh");
     let Ok(output) = shell.arg("-c").arg(text).stderr(Stdio::inherit()).output() else {
-        println!("left out: there is no `sh`");
+        let _ = std::io::stderr().write_all(b"\nleft out: there is no `sh`\n");
         return None;
     };
     assert!(output.status.success(), "{text}");
@@ -62,7 +62,7 @@ fn understood(
         .stdin(Stdio::null())
         .output()
     else {
-        println!("left out: there is no `ssh`");
+        let _ = std::io::stderr().write_all(b"\nleft out: there is no `ssh`\n");
         return None;
     };
     assert!(
@@ -148,7 +148,8 @@ fn jnet_06_the_far_end_of_a_tunnel_announces_the_worker_and_ends_with_its_input(
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(line.arguments.last().unwrap());
     let Ok(mut shell) = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
-        return println!("left out: there is no `sh`");
+        let _ = std::io::stderr().write_all(b"\nleft out: there is no `sh`\n");
+        return;
     };
     shell
         .stdin

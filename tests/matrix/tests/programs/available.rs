@@ -11,7 +11,10 @@ pub(crate) fn available(program: &str) -> bool {
             std::env::var_os("REQUIRE_HOSTS").is_none(),
             "there is no `{program}`"
         );
-        println!("left out: there is no `{program}`");
+        let _ = std::io::Write::write_all(
+            &mut std::io::stderr(),
+            format!("\nleft out: there is no `{program}`\n").as_bytes(),
+        );
     }
     is_here
 }
