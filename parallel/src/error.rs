@@ -42,7 +42,7 @@ pub enum MapError {
         #[source]
         error: CallError,
     },
-    /// No worker was there for the work.
+    /// No worker was there for the work: none lives, or all were busy for a minute before the work had begun.
     #[error(transparent)]
     Pool(#[from] PoolError),
     /// The deadline of the work has passed; its calls are cancelled.

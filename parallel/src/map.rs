@@ -109,7 +109,8 @@ where
     }
 
     /// Sets the time for the whole map, counted from its [`collect`](Self::collect) or [`results`](Self::results). After that, calls that
-    /// run are cancelled, and the error is [`MapError::Deadline`]. Without a deadline, a map ends with its last item.
+    /// run are cancelled, and the error is [`MapError::Deadline`]. Without a deadline, a map that has begun ends with its last item; one that finds
+    /// all workers busy for a minute before its first item ends with [`PoolError::Busy`](crate::PoolError::Busy).
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self

@@ -73,6 +73,10 @@ pub(crate) struct Schedule<'a, T, M> {
     runtime: Runtime,
     /// The time for all work, and its end.
     deadline: Option<(Duration, Instant)>,
+    /// The longest wait for the first worker, which is also the longest time until a wait for another one finds that none lives.
+    patience: Duration,
+    /// Whether a worker has had a piece: work that has begun goes on when others give a worker back.
+    has_begun: bool,
     /// The call of each piece that a worker has. The drop cancels them, before the workers go back.
     calls: Vec<BatchCall<T>>,
     busy: Vec<Busy<T, M>>,
@@ -101,6 +105,8 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
             pool,
             runtime,
             deadline,
+            patience: TAKE_TIMEOUT,
+            has_begun: false,
             calls: Vec::new(),
             busy: Vec::new(),
             taken: TakenWorkers::default(),
@@ -153,12 +159,22 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
         }
     }
 
-    /// The time that the first worker may take to be free.
-    fn first_worker_within(&self) -> Duration {
-        let left = self
-            .deadline
-            .map(|(_, end)| end.saturating_duration_since(Instant::now()));
-        left.map_or(TAKE_TIMEOUT, |left| left.min(TAKE_TIMEOUT))
+    /// Takes a worker while no call is in flight. Work that has begun waits as long as a worker lives and the deadline has not passed: the pool wakes
+    /// it when a worker goes back.
+    ///
+    /// Work that has not begun waits no longer than its patience. So functions that hold all workers of a pool and have the pool work for them
+    /// do not wait for each other without end: the work of the one that took the last worker has not begun.
+    fn first_worker(&self) -> Result<PoolWorker, PoolError> {
+        loop {
+            let left = self
+                .deadline
+                .map(|(_, end)| end.saturating_duration_since(Instant::now()));
+            let wait = left.map_or(self.patience, |left| left.min(self.patience));
+            match self.pool.take_timeout(wait) {
+                Err(PoolError::Busy { .. }) if self.has_begun && left.is_none_or(|left| !left.is_zero()) => {}
+                found => return found,
+            }
+        }
     }
 
     /// Begins pieces as long as there are workers for them.
@@ -204,6 +220,7 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
                 let others = self.busy.iter_mut().filter(|other| other.taken == place);
                 let is_shared = others.map(|other| other.is_shared = true).count() > 0;
                 taken.begin(piece.is_single());
+                self.has_begun = true;
                 let process = taken.worker.process();
                 self.calls.push(piece.batch.call(&self.runtime, process));
                 self.busy.push(Busy {
@@ -235,7 +252,7 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
             return Ok(ahead);
         }
         let taken = match is_first {
-            true => self.pool.take_timeout(self.first_worker_within()),
+            true => self.first_worker(),
             false if self.pool.is_home(&self.runtime) => self.pool.take_timeout(Duration::ZERO),
             false => self.pool.take_timeout(HOP),
         };

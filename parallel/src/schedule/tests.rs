@@ -56,3 +56,60 @@ fn what_is_to_be_done_again_is_done_in_the_order_in_which_it_became_due() {
     }
     assert_eq!(numbers, [0, 1, 2, 3, 4]);
 }
+
+/// Work whose only worker others have taken after its first piece, and that waits a millisecond at a time.
+fn begun_without_worker<'a>(pool: &'a Pool, runtime: &Runtime) -> (Schedule<'a, u64, u64>, PoolWorker) {
+    let mut schedule = Schedule::new(pool, runtime.clone(), None);
+    schedule.patience = Duration::from_millis(1);
+    let mut first = Some(piece(runtime, 0, None));
+    let done = schedule.next(&mut || Ok(first.take())).unwrap();
+    assert_eq!(done.map(|done| done.meaning), Some(0));
+    schedule.taken.give_back();
+    (schedule, pool.take().unwrap())
+}
+
+#[test]
+fn work_that_has_begun_waits_for_a_worker_that_others_have() {
+    let runtime = Runtime::new();
+    let pool = Pool::new(&runtime, &[]).unwrap();
+    let (mut schedule, other) = begun_without_worker(&pool, &runtime);
+    let mut second = Some(piece(&runtime, 1, None));
+    // Far longer than the work's patience; how long exactly decides nothing.
+    let giver = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        drop(other);
+    });
+    let done = schedule.next(&mut || Ok(second.take())).unwrap();
+    assert_eq!(done.map(|done| done.meaning), Some(1));
+    giver.join().unwrap();
+}
+
+#[test]
+fn work_that_has_begun_waits_for_a_worker_until_its_deadline() {
+    let runtime = Runtime::new();
+    let pool = Pool::new(&runtime, &[]).unwrap();
+    let (mut schedule, _other) = begun_without_worker(&pool, &runtime);
+    let deadline = Duration::from_millis(50);
+    schedule.deadline = Some((deadline, Instant::now() + deadline));
+    let mut second = Some(piece(&runtime, 1, None));
+    let error = schedule.next(&mut || Ok(second.take())).map(drop).unwrap_err();
+    assert!(
+        matches!(error, MapError::Deadline(limit) if limit == deadline),
+        "{error}"
+    );
+}
+
+#[test]
+fn work_that_has_not_begun_ends_when_no_worker_is_free() {
+    let runtime = Runtime::new();
+    let pool = Pool::new(&runtime, &[]).unwrap();
+    let _other = pool.take().unwrap();
+    let mut schedule = Schedule::new(&pool, runtime.clone(), None);
+    schedule.patience = Duration::from_millis(1);
+    let mut first = Some(piece(&runtime, 0, None));
+    let error = schedule.next(&mut || Ok(first.take())).map(drop).unwrap_err();
+    assert!(
+        matches!(error, MapError::Pool(PoolError::Busy { workers: 1, .. })),
+        "{error}"
+    );
+}
