@@ -94,13 +94,26 @@ pub(crate) struct Samples {
 impl Samples {
     /// Starts the clock; one operation takes about `one_ns`.
     pub(crate) fn new(one_ns: f64) -> Self {
+        let batch = (SAMPLE_NS_MIN / one_ns.max(0.1))
+            .ceil()
+            .clamp(1.0, f64::from(BATCH_MAX)) as u32;
+        Samples::of_batches(batch)
+    }
+
+    /// Starts the clock; the ticks come in bursts of `burst`, after messages that took about [`MESSAGE_NS`] each. A sample is one burst or several:
+    /// one that ended within a burst would get the time of the whole burst, and the next one none of it.
+    fn of_bursts(burst: usize) -> Self {
+        let burst = burst.clamp(1, BATCH_MAX as usize) as u32;
+        let bursts = (SAMPLE_NS_MIN / (MESSAGE_NS * f64::from(burst))).ceil().max(1.0) as u32;
+        Samples::of_batches(burst.saturating_mul(bursts))
+    }
+
+    /// Starts the clock; a sample is `batch` operations.
+    fn of_batches(batch: u32) -> Self {
         // The memory is written once here: the first touch of a page costs microseconds, which would appear in the
         // samples.
         let mut ns = vec![1.0_f64; SAMPLES_MAX];
         ns.clear();
-        let batch = (SAMPLE_NS_MIN / one_ns.max(0.1))
-            .ceil()
-            .clamp(1.0, f64::from(BATCH_MAX)) as u32;
         let start = Instant::now();
         Samples {
             ns,
@@ -203,7 +216,7 @@ pub fn stream(
     batch: usize,
     mut send: impl FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<Summary> {
-    let mut samples = Samples::new(MESSAGE_NS);
+    let mut samples = Samples::of_bursts(batch);
     let end = Instant::now() + budget;
     while samples.is_empty() || Instant::now() < end {
         send()?;
@@ -278,6 +291,29 @@ mod tests {
         assert_eq!(batch_after(SAMPLE_NS_MIN / 2.0), 2, "two are long enough");
         assert_eq!((0..40).map(|_| batch_after(0.0)).last(), Some(BATCH_MAX));
         assert_eq!(samples.ns.len(), 42, "none is lost");
+    }
+
+    #[test]
+    fn a_sample_of_a_stream_is_whole_bursts() {
+        for burst in [1, 3, 7, 19, 20, 32, 64, 1000] {
+            let mut samples = Samples::of_bursts(burst);
+            for sent in 1..=100 {
+                let before = samples.ns.len();
+                (1..burst).for_each(|_| samples.tick());
+                assert_eq!(
+                    samples.ns.len(),
+                    before,
+                    "burst {sent} of {burst} ends a sample early"
+                );
+                samples.tick();
+            }
+            assert_eq!(samples.pending as usize % burst, 0, "bursts of {burst}");
+            assert!(
+                f64::from(samples.batch) * MESSAGE_NS >= SAMPLE_NS_MIN,
+                "bursts of {burst}"
+            );
+        }
+        assert_eq!(Samples::of_bursts(32).batch, 32);
     }
 
     #[test]
