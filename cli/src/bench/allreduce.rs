@@ -157,17 +157,25 @@ fn phase(rank: &mut Rank, work: &Work, phase: Phase) -> anyhow::Result<Vec<f64>>
     Ok(times)
 }
 
+/// Returns the summary of samples in nanoseconds per operation, each of `batch` operations. What a phase does between its samples, such as looking
+/// at each sum, counts for nothing.
+fn summary(times: Vec<f64>, batch: usize) -> Option<Summary> {
+    let iterations = times.len() as u64 * batch as u64;
+    let busy = Duration::from_nanos((times.iter().sum::<f64>() * batch as f64) as u64);
+    Summary::of_samples(times, iterations, busy)
+}
+
 /// Runs all phases of all repeats, alternating between the phases.
 fn take_part(mut rank: Rank, work: &Work) -> anyhow::Result<Vec<Vec<(Phase, Summary)>>> {
     let mut repeats = Vec::with_capacity(work.repeats());
     for _ in 0..work.repeats() {
         let mut found = Vec::with_capacity(PHASES.len());
         for kind in work.phases() {
-            let started = Instant::now();
             let times = phase(&mut rank, work, *kind)?;
-            let iterations = times.len() as u64 * work.batch() as u64;
-            let summary = Summary::of_samples(times, iterations, started.elapsed());
-            found.push((*kind, summary.context("nothing was measured")?));
+            found.push((
+                *kind,
+                summary(times, work.batch()).context("nothing was measured")?,
+            ));
         }
         repeats.push(found);
     }
@@ -362,4 +370,17 @@ fn peers<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_per_second_count_the_samples_alone() {
+        let found = summary(vec![100.0, 200.0, 300.0], 64).unwrap();
+        assert_eq!(found.iterations, 192);
+        assert_eq!(found.p50_ns, 200.0);
+        assert!((found.per_second - 5e6).abs() < 1.0, "{found:?}");
+    }
 }
