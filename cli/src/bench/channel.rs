@@ -300,21 +300,23 @@ fn number(args: &BenchArgs) -> bool {
     args.payload.unwrap_or(NUMBER_BYTES) == NUMBER_BYTES
 }
 
-/// Returns the limit of a round trip to one reader, and the cores on which both are measured.
+/// Returns the limit of a round trip to one reader, and the cores on which both are measured. No limit parks and carries a payload.
 fn limit(args: &BenchArgs, waiting: Waiting) -> (Option<Limit>, Cores) {
+    let parks = waiting == Waiting::Park;
     let limit = match (args.mode, args.transport) {
+        _ if args.readers > 1 => None,
         (Mode::Stream, _) | (_, Transport::Intra) => None,
-        (Mode::Copy, _) if !number(args) => Some(Limit::HandOff),
-        _ if waiting == Waiting::Park => Some(Limit::FutexOneCore),
+        (Mode::Copy, _) if !number(args) => Some(Limit::HandOff).filter(|_| !parks),
+        _ if parks => Some(Limit::FutexOneCore),
         _ => Some(Limit::CacheLineTwoLines),
     };
     let cores = match args.transport {
         _ if args.readers > 1 => Cores::Any,
         Transport::Intra => Cores::One,
-        _ if waiting == Waiting::Park && number(args) => Cores::One,
+        _ if limit == Some(Limit::FutexOneCore) || (parks && number(args)) => Cores::One,
         _ => Cores::Two,
     };
-    (limit.filter(|_| args.readers == 1), cores)
+    (limit, cores)
 }
 
 fn measured<T: Message>(
@@ -383,4 +385,37 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         record = record.against(limit.name(), floor.p50_ns, median_ratio(&found, &limits));
     }
     report.row(&record)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command as Subcommand};
+
+    fn limit_of(line: &str) -> (Option<Limit>, Cores) {
+        let words = ["selvedge", "bench", "channel"]
+            .into_iter()
+            .chain(line.split(' '));
+        let Subcommand::Bench(args) = Cli::parse_from(words).command else {
+            unreachable!("`bench` is a command of its own");
+        };
+        limit(&args, wait(&args).waiting(2))
+    }
+
+    #[test]
+    fn a_channel_runs_on_the_cores_of_its_limit() {
+        let parked = (Some(Limit::FutexOneCore), Cores::One);
+        assert_eq!(limit_of("--wait park"), parked);
+        assert_eq!(limit_of("--wait park --payload 4096 --mode loan"), parked);
+        assert_eq!(limit_of("--wait park --payload 4096"), (None, Cores::Two));
+        let spinning = (Some(Limit::CacheLineTwoLines), Cores::Two);
+        assert_eq!(limit_of("--wait spin"), spinning);
+        assert_eq!(limit_of("--wait spin --payload 4096 --mode loan"), spinning);
+        assert_eq!(
+            limit_of("--wait spin --payload 4096"),
+            (Some(Limit::HandOff), Cores::Two)
+        );
+    }
 }

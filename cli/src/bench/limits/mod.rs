@@ -175,9 +175,13 @@ fn round_trips(
 }
 
 /// Measures every limit that the command line does not exclude. A limit that this machine cannot measure is reported on
-/// standard error and left out.
+/// standard error and left out; if none is left, that is an error.
 pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
     let budget = super::budget(args);
+    if let Some(placement @ (Placement::Inline | Placement::Host)) = args.placement {
+        anyhow::bail!("`limits` has no `--placement {placement}`: its sides are threads or processes");
+    }
+    let mut rows = 0;
     for placement in [Placement::Thread, Placement::Process] {
         if args.placement.is_some_and(|wanted| wanted != placement) {
             continue;
@@ -210,11 +214,13 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
                     }
                     record.limit = Some(limit.name().to_owned());
                     report.row(&record)?;
+                    rows += 1;
                 }
                 Err(error) => eprintln!("{} ({placement}) left out: {error:#}", limit.name()),
             }
         }
     }
+    anyhow::ensure!(rows > 0, "no limit was measured (the lines above say why)");
     Ok(())
 }
 
