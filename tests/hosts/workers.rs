@@ -7,7 +7,7 @@ use selvedge::hosts::{ClusterManager, WorkerCommand, WorkerConfig};
 use selvedge::prelude::*;
 
 use crate::census::{Census, settled, wait_until};
-use crate::{Elsewhere, alone, beside_others, local, pid};
+use crate::{alone, beside_others, local, pid};
 
 #[remote]
 pub fn numbers(count: u64) -> Vec<u64> {
@@ -149,7 +149,7 @@ fn jsa_08_a_worker_of_another_host_is_refused_by_name_and_left_out_by_default() 
     let _guard = beside_others();
     let runtime = Runtime::new();
     let here = runtime.add(local(1)).unwrap().remove(0);
-    let there = runtime.add(Elsewhere(&["other"])).unwrap().remove(0);
+    let there = runtime.add(crate::Elsewhere(&["other"])).unwrap().remove(0);
     let both = SharedArray::<f64>::build(&runtime, [4]).on(&[here.clone(), there.clone()]);
     let error = both.zeroed().unwrap_err();
     assert!(
