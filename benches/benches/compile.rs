@@ -2,7 +2,7 @@
 
 use criterion::{BenchmarkId, Throughput};
 use selvedge::{Placement, Wait};
-use selvedge_benches::{criterion, report};
+use selvedge_benches::{criterion, or_exit};
 use selvedge_cli::shapes::Setup;
 use selvedge_cli::shapes::graphs::Wide;
 
@@ -16,12 +16,10 @@ fn main() {
     };
     let mut group = criterion.benchmark_group("compile");
     for tasks in [100, 1_000, 10_000] {
-        let Some(wide) = report(Wide::new(&setup, tasks)) else {
-            continue;
-        };
+        let wide = or_exit(Wide::new(&setup, tasks));
         group.throughput(Throughput::Elements(tasks as u64));
         group.bench_function(BenchmarkId::new("thread", tasks), |bencher| {
-            bencher.iter(|| report(wide.compile()))
+            bencher.iter(|| or_exit(wide.compile()))
         });
     }
     group.finish();

@@ -38,16 +38,16 @@ pub fn setups(lanes: usize) -> Vec<(String, Setup)> {
 
 /// Measures one execution at a time.
 pub fn latency(criterion: &mut Criterion, id: BenchmarkId, setup: &Setup, build: Build) {
-    let Some(graph) = report(build(setup)) else { return };
+    let graph = or_exit(build(setup));
     let mut group = criterion.benchmark_group("latency");
     group.throughput(Throughput::Bytes(setup.payload_bytes as u64));
-    group.bench_function(id, |bencher| bencher.iter(|| report(graph.once())));
+    group.bench_function(id, |bencher| bencher.iter(|| or_exit(graph.once())));
     group.finish();
 }
 
 /// Measures many executions in flight: the time of a row of them, divided by their number.
 pub fn throughput(criterion: &mut Criterion, id: BenchmarkId, setup: &Setup, build: Build) {
-    let Some(graph) = report(build(setup)) else { return };
+    let graph = or_exit(build(setup));
     let mut group = criterion.benchmark_group("throughput");
     group.throughput(Throughput::Elements(1));
     group.bench_function(id, |bencher| {
@@ -64,11 +64,15 @@ fn row(graph: &dyn Drive, count: u64) -> Duration {
         some
     };
     let start = Instant::now();
-    report(graph.stream(&mut more, &mut || ()));
+    or_exit(graph.stream(&mut more, &mut || ()));
     start.elapsed()
 }
 
-/// Returns the value, or prints the error and returns `None`. Criterion cannot receive an error.
-pub fn report<T>(done: anyhow::Result<T>) -> Option<T> {
-    done.inspect_err(|error| eprintln!("failed: {error:#}")).ok()
+/// Returns the value. An error is printed and ends the process with status 1: criterion cannot receive one, and would time a failure like a
+/// result.
+pub fn or_exit<T>(done: anyhow::Result<T>) -> T {
+    done.unwrap_or_else(|error| {
+        eprintln!("failed: {error:#}");
+        std::process::exit(1)
+    })
 }
