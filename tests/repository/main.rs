@@ -8,5 +8,6 @@
 )]
 
 mod conformance;
+mod left_out;
 mod packages;
 mod ui;
