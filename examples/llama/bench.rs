@@ -177,29 +177,37 @@ fn together(model: &Deployment, arguments: &Arguments) -> Result<f64, Failure> {
     Ok(tokens / began.elapsed().as_secs_f64())
 }
 
-fn throughput(arguments: &Arguments) -> Result<(), Failure> {
+/// Loads the model with so many stages, and has it generate all sequences twice: once to warm up, and once for the result. Returns tokens per
+/// second and the times of the stages.
+///
+/// The model ends with its turn: a lane that spins takes a core from the other model, also while it has nothing to do.
+fn turn(arguments: &Arguments, pipeline: usize, wait: Wait) -> Result<(f64, Report), Failure> {
     let runtime = Runtime::new();
-    let load = |pipeline, wait| {
-        let layout = Layout {
-            pipeline,
-            slots: (arguments.batches * arguments.sequences) as usize,
-            inflight: Some(arguments.batches as usize),
-            wait: arguments.wait.map_or(wait, Wait::from),
-            pinned: true,
-            trace: 1 << 12,
-            ..Layout::default()
-        };
-        Deployment::load(&runtime, &arguments.model, &layout)
+    let layout = Layout {
+        pipeline,
+        slots: (arguments.batches * arguments.sequences) as usize,
+        inflight: Some(arguments.batches as usize),
+        wait: arguments.wait.map_or(wait, Wait::from),
+        pinned: true,
+        trace: 1 << 12,
+        ..Layout::default()
     };
+    let model = Deployment::load(&runtime, &arguments.model, &layout)?;
+    together(&model, arguments)?;
+    let rate = together(&model, arguments)?;
+    Ok((rate, Report::of(&model.graph().trace())))
+}
+
+fn throughput(arguments: &Arguments) -> Result<(), Failure> {
     // On two cores, one stage and the driver have one core each; with two stages the driver shares a core with a stage.
-    let models = [load(1, Wait::Spin)?, load(2, Wait::Park)?];
+    let sides = [(1, Wait::Spin), (2, Wait::Park)];
     let mut rates = [Vec::new(), Vec::new()];
-    for round in 0..=arguments.rounds {
-        for (model, rates) in models.iter().zip(&mut rates) {
-            let rate = together(model, arguments)?;
-            if round > 0 {
-                rates.push(rate);
-            }
+    let mut reports = [Report::default(), Report::default()];
+    for _ in 0..arguments.rounds {
+        for ((pipeline, wait), (rates, last)) in sides.into_iter().zip(rates.iter_mut().zip(&mut reports)) {
+            let (rate, report) = turn(arguments, pipeline, wait)?;
+            rates.push(rate);
+            *last = report;
         }
     }
     let medians = rates.map(|mut rates| {
@@ -214,8 +222,8 @@ fn throughput(arguments: &Arguments) -> Result<(), Failure> {
     println!("one stage         {one:.0}");
     println!("two stages        {two:.0}");
     println!("ratio             {:.3}", two / one);
-    for model in &models {
-        print!("{}", Report::of(&model.graph().trace()));
+    for report in &reports {
+        print!("{report}");
     }
     Ok(())
 }
