@@ -12,7 +12,9 @@ mod text;
 use petgraph::algo::is_cyclic_directed;
 use petgraph::graph::DiGraph;
 use proptest::prelude::*;
-use selvedge_compiler::ir::{ArgIr, CollectiveId, OpKind, Operation, Origin, Plan, Settings, TaskId, Writer};
+use selvedge_compiler::ir::{
+    ArgIr, ChannelId, CollectiveId, OpKind, Operation, Origin, Plan, Settings, TaskId, Writer,
+};
 use selvedge_compiler::plan::compile::plan;
 use selvedge_compiler::prove::{Certificate, Deadlock, Moment, Refutation, prove};
 use text::{graph, settings};
@@ -225,6 +227,42 @@ fn task_04_programs_that_no_graph_lowers_to_are_refused() {
     assert!(change(&|plan| plan.channels[1].writer = Writer::Submit).contains("is not written where"));
     assert!(change(&|plan| plan.settings.slots = 0).contains("slots"));
     assert!(change(&|plan| drop(plan.lanes.remove(0))).contains("driver"));
+}
+
+/// A writer waits for every reader of its channel, and fills one channel of each kind for a value.
+#[test]
+fn task_04_channels_that_no_graph_is_placed_on_are_refused() {
+    let good = plan(graph(THERE_AND_BACK), settings(2)).unwrap();
+    let change = |change: &dyn Fn(&mut Plan)| {
+        let mut plan = good.clone();
+        change(&mut plan);
+        malformed(&plan)
+    };
+    let idle = |plan: &mut Plan| {
+        let reader = plan.lanes[2].address;
+        plan.channels[0].readers.push(reader);
+    };
+    assert!(change(&idle).contains("`input 0` has a reader that does not read from it"));
+    // The lane reads from the second channel, and the writer fills one of them.
+    let second = |plan: &mut Plan| {
+        let mut other = plan.channels[0].clone();
+        other.id = ChannelId(plan.channels.len() as u32);
+        plan.lanes[1].values[0].channel = other.id;
+        plan.channels[0].readers.clear();
+        plan.channels.push(other);
+    };
+    assert!(change(&second).contains("the second of its kind for `input 0`"));
+    let mirrored = |plan: &mut Plan| {
+        plan.channels[0].mirrors = 1;
+    };
+    assert!(change(&mirrored).contains("channel 0 has mirrors, and is not shared"));
+    let halves = |plan: &mut Plan| {
+        let mut half = plan.lanes[1].clone();
+        half.values.clear();
+        half.steps = plan.lanes[1].steps.split_off(3);
+        plan.lanes.push(half);
+    };
+    assert!(change(&halves).contains("lane 1 has two programs"));
 }
 
 #[test]

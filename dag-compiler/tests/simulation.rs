@@ -16,7 +16,7 @@ mod machine;
 mod text;
 
 use machine::{Random, simulate};
-use selvedge_compiler::ir::{CollectiveId, GraphIr, OpKind, Plan, Settings};
+use selvedge_compiler::ir::{ChannelId, CollectiveId, GraphIr, OpKind, Plan, Settings};
 use selvedge_compiler::plan::compile::plan;
 use selvedge_compiler::prove::{Refutation, prove};
 use selvedge_compiler::{bound, forecast};
@@ -184,8 +184,41 @@ fn graph_23_random_graphs_are_live_and_right() {
     );
 }
 
-/// Changes a lane's program once: exchanges two steps, or moves one.
+/// Changes a channel once: gives it a reader that reads nothing there, or gives one of its readers a channel of its own.
+fn tamper_with_channels(plan: &mut Plan, random: &mut Random) {
+    let index = random.below(plan.channels.len());
+    let lane = random.below(plan.lanes.len());
+    if random.below(2) == 0 {
+        let reader = plan.lanes[lane].address;
+        plan.channels[index].readers.push(reader);
+        return;
+    }
+    let old = plan.channels[index].clone();
+    let new = ChannelId(plan.channels.len() as u32);
+    let moved = random.below(old.readers.len().max(1));
+    if old.readers.is_empty() {
+        return;
+    }
+    let mut other = old.clone();
+    (other.id, other.mirrors) = (new, 0);
+    other.readers = vec![plan.channels[index].readers.remove(moved)];
+    plan.channels.push(other);
+    let values = plan.lanes.iter_mut().flat_map(|lane| &mut lane.values);
+    for value in values.filter(|value| value.channel == old.id) {
+        let reader = usize::from(value.reader);
+        if reader == moved {
+            (value.channel, value.reader) = (new, 0);
+        } else if reader > moved {
+            value.reader -= 1;
+        }
+    }
+}
+
+/// Changes a lane's program once: exchanges two steps, or moves one. Or changes a channel.
 fn tamper(plan: &mut Plan, random: &mut Random) {
+    if random.below(8) == 0 && !plan.channels.is_empty() {
+        return tamper_with_channels(plan, random);
+    }
     let lane = random.below(plan.lanes.len());
     let steps = &mut plan.lanes[lane].steps;
     if steps.len() < 2 {

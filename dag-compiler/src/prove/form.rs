@@ -1,10 +1,13 @@
 //! The form check: whether lane programs match the graph, with nothing missing, nothing twice, and channels that fit.
 
+mod channels;
+
 use selvedge_core::{ActorId, Address, IdMap, IdSet, LaneId};
 
+use self::channels::{distinct, fits, mirrors, readers};
 use crate::ir::{
-    ArgIr, BindIndex, ChannelKind, ChannelPlan, GraphIr, LaneProgram, LaneValue, OpKind, Origin, Plan,
-    TaskIr, ValueId, ValueIr, Writer,
+    ArgIr, BindIndex, ChannelPlan, GraphIr, LaneProgram, OpKind, Origin, Plan, TaskIr, ValueId, ValueIr,
+    Writer,
 };
 
 /// The operations that the check has met so far.
@@ -81,12 +84,17 @@ pub(super) fn check(plan: &Plan) -> Result<(), String> {
     if plan.lanes.first().map(|lane| lane.address) != Some(Address::DRIVER) {
         return Err("the driver's lane is not the first".to_owned());
     }
+    let mut lanes: IdSet<LaneId> = IdSet::new();
+    if let Some(twice) = plan.lanes.iter().find(|lane| !lanes.insert(lane.address.lane)) {
+        return Err(format!("lane {} has two programs", twice.address.lane.0));
+    }
     for (index, channel) in plan.channels.iter().enumerate() {
         if channel.id.0 as usize != index {
             return Err(format!("channel {} stands at place {index}", channel.id.0));
         }
         form.writer(channel)?;
     }
+    distinct(plan)?;
     mirrors(plan)?;
     let mut met = Met::nothing_of(&plan.ir.tasks);
     let mut read = 0;
@@ -97,35 +105,9 @@ pub(super) fn check(plan: &Plan) -> Result<(), String> {
     if read != form.reads.len() {
         return Err("a value that some lane needs does not reach it".to_owned());
     }
+    readers(plan)?;
     match met.tasks.iter().zip(&plan.ir.tasks).find(|(met, _)| !met.written) {
         Some((_, task)) => Err(format!("no lane finishes `{}`", task.label)),
-        None => Ok(()),
-    }
-}
-
-/// Checks that every mirror has one host, which is not the writer's and has no other mirror of the value, and that the
-/// shared channel of the value has a reader for it.
-fn mirrors(plan: &Plan) -> Result<(), String> {
-    let mut missing: IdMap<ValueId, i64> = IdMap::new();
-    let mut hosts: IdSet<(ValueId, u32)> = IdSet::new();
-    for channel in &plan.channels {
-        if channel.kind != ChannelKind::Mirror {
-            *missing.or_default(channel.value) += i64::from(channel.mirrors);
-            continue;
-        }
-        *missing.or_default(channel.value) -= 1;
-        let host = channel.host();
-        let is_there = channel.readers.iter().all(|reader| reader.host == host);
-        let is_far = host != channel.writer.address().host;
-        if !is_there || !is_far || !hosts.insert((channel.value, host.0)) {
-            return Err(format!("channel {} is no mirror of one other host", channel.id.0));
-        }
-    }
-    match missing.iter().find(|(_, missing)| **missing != 0) {
-        Some((value, _)) => Err(format!(
-            "not every mirror of `{}` has a channel to read from",
-            plan.ir.value_name(*value)
-        )),
         None => Ok(()),
     }
 }
@@ -284,21 +266,4 @@ impl<'a> Form<'a> {
         }
         Ok(lane.values.len())
     }
-}
-
-/// Whether a channel carries the value to the lane, and is of the kind that the distance requires (COMP-06).
-fn fits(lane: &LaneProgram, value: &LaneValue, channel: &ChannelPlan, plan: &Plan) -> bool {
-    let slots = plan.ir.slots_of(value.value, plan.settings.slots);
-    let writer = channel.writer.address();
-    let (near, one_host) = (writer.is_near(lane.address), writer.host == lane.address.host);
-    let kind = match channel.kind {
-        ChannelKind::Local => {
-            near && channel.writer == Writer::Lane(lane.address) && channel.readers.len() == 1
-        }
-        ChannelKind::Ring => near && channel.slots == slots,
-        ChannelKind::Shared => !near && one_host && channel.slots == slots,
-        ChannelKind::Mirror => !one_host && channel.slots == slots,
-    };
-    kind && channel.value == value.value
-        && channel.readers.get(usize::from(value.reader)) == Some(&lane.address)
 }

@@ -7,9 +7,9 @@
 
 mod values;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use selvedge_compiler::ir::{ArgIr, ChannelKind, OpKind, Origin, Plan, ValueId};
+use selvedge_compiler::ir::{ArgIr, ChannelKind, ChannelPlan, OpKind, Origin, Plan, ValueId};
 use selvedge_core::{ActorId, LaneId};
 use values::{given, made, part_of, reduced, sequential};
 
@@ -82,12 +82,45 @@ struct Collective {
     results: VecDeque<(u64, u64, u32)>,
 }
 
+/// The channels that a writer fills: of two of one kind for a value, only the last. Each host has a mirror.
+fn filled(plan: &Plan) -> BTreeSet<u32> {
+    let mut last: BTreeMap<(ValueId, u8, u32), u32> = BTreeMap::new();
+    for channel in &plan.channels {
+        let key = (channel.value, channel.kind as u8, channel.host().0);
+        last.insert(key, channel.id.0);
+    }
+    last.into_values().collect()
+}
+
+fn capacity(channel: &ChannelPlan) -> usize {
+    match channel.kind {
+        ChannelKind::Local => 1,
+        _ => channel.slots as usize,
+    }
+}
+
+/// The inlet of a reader of a channel that never reads from it.
+fn idle(channel: &ChannelPlan) -> Inlet {
+    Inlet {
+        lane: usize::MAX,
+        capacity: capacity(channel),
+        meets: false,
+        reads: 0,
+        left: 0,
+        queue: VecDeque::new(),
+        posted: 0,
+        consumed: 0,
+    }
+}
+
 pub struct Machine<'a> {
     plan: &'a Plan,
     lanes: Vec<Lane>,
     inlets: Vec<Inlet>,
-    /// By value: the inlets of the value.
+    /// By value: the inlets of the value that its writer fills.
     readers: Vec<Vec<usize>>,
+    /// The inlets of the graph's outputs.
+    results_in: Vec<usize>,
     /// By task: the values that it makes, and the inlets of its arguments.
     makes: Vec<Vec<usize>>,
     args: Vec<Vec<Option<usize>>>,
@@ -118,18 +151,17 @@ impl<'a> Machine<'a> {
         let mut inlets = Vec::new();
         let mut readers = vec![Vec::new(); graph.values.len()];
         let mut known: BTreeMap<(usize, ValueId), usize> = BTreeMap::new();
+        let filled = filled(plan);
         for (lane, program) in plan.lanes.iter().enumerate() {
             for value in &program.values {
                 let channel = &plan.channels[value.channel.0 as usize];
                 known.insert((lane, value.value), inlets.len());
-                readers[value.value.0 as usize].push(inlets.len());
+                if filled.contains(&channel.id.0) {
+                    readers[value.value.0 as usize].push(inlets.len());
+                }
                 inlets.push(Inlet {
                     lane,
-                    capacity: if channel.kind == ChannelKind::Local {
-                        1
-                    } else {
-                        channel.slots as usize
-                    },
+                    capacity: capacity(channel),
                     meets: value.meets,
                     reads: value.reads,
                     left: value.reads,
@@ -139,6 +171,18 @@ impl<'a> Machine<'a> {
                 });
             }
         }
+        for channel in plan.channels.iter().filter(|it| filled.contains(&it.id.0)) {
+            let reads = |reader: usize| {
+                let mut values = plan.lanes.iter().flat_map(|lane| &lane.values);
+                values.any(|value| value.channel == channel.id && usize::from(value.reader) == reader)
+            };
+            for _ in (0..channel.readers.len()).filter(|reader| !reads(*reader)) {
+                readers[channel.value.0 as usize].push(inlets.len());
+                inlets.push(idle(channel));
+            }
+        }
+        let result_in = |value: &ValueId| known[&(0, *value)];
+        let results_in = graph.outputs.iter().map(result_in).collect();
         let mut makes = vec![Vec::new(); graph.tasks.len()];
         for (value, it) in graph.values.iter().enumerate() {
             if let Origin::Task(task) = it.origin {
@@ -232,6 +276,7 @@ impl<'a> Machine<'a> {
             lanes,
             inlets,
             readers,
+            results_in,
             makes,
             args,
             lane_of,
@@ -308,15 +353,7 @@ impl<'a> Machine<'a> {
         if !driver.steps.is_empty() && driver.execution == self.collected {
             return false;
         }
-        let find = |value: &ValueId| {
-            let readers = &self.readers[value.0 as usize];
-            readers
-                .iter()
-                .copied()
-                .find(|inlet| self.inlets[*inlet].lane == 0)
-                .unwrap()
-        };
-        let outputs: Vec<usize> = self.plan.ir.outputs.iter().map(find).collect();
+        let outputs = self.results_in.clone();
         let fresh = |inlet: &usize| {
             let it = &self.inlets[*inlet];
             it.consumed == self.collected && !it.queue.is_empty()
