@@ -44,6 +44,42 @@ fn dag_20_an_unused_part_of_a_pair_is_refused() {
     }
 }
 
+/// Knows of its values only that they travel.
+struct Echo<T>(Option<T>);
+
+#[actor]
+impl<T: Wire> Echo<T> {
+    pub fn new() -> Self {
+        Echo(None)
+    }
+
+    pub fn echo(&mut self, x: T) -> T {
+        x
+    }
+
+    pub fn pair(&mut self, x: T, y: T) -> (T, T) {
+        (x, y)
+    }
+}
+
+#[test]
+fn dag_10_a_result_of_a_generic_type_is_one_value_also_where_it_is_a_tuple() -> Result<()> {
+    let runtime = Runtime::new();
+    let pairs = runtime.spawn::<Echo<(i64, i64)>>("pairs", ()).inline()?;
+    let text = refused(runtime.compile(|x: Edge<(i64, i64)>| pairs.echo(&x).split()));
+    assert!(
+        text.contains("D0124") && text.contains("`pairs.echo`") && text.contains(".split()"),
+        "{text}"
+    );
+    let whole = runtime.compile(|x: Edge<(i64, i64)>| pairs.echo(&x))?;
+    assert_eq!(whole.run((1, 2))?, (1, 2));
+    drop(whole);
+    let numbers = runtime.spawn::<Echo<i64>>("numbers", ()).inline()?;
+    let split = runtime.compile(|(x, y): (Edge<i64>, Edge<i64>)| numbers.pair(&x, &y).split())?;
+    assert_eq!(split.run((1, 2))?, (1, 2));
+    Ok(())
+}
+
 #[test]
 fn dag_21_an_unused_input_is_refused() {
     let runtime = Runtime::new();

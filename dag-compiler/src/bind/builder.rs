@@ -103,26 +103,42 @@ impl Builder {
         id
     }
 
-    /// Returns the value of a part of a tuple. Splitting the same value again returns the same part. `None` for a part
-    /// of a part.
+    /// Returns the value of a part of a tuple. Splitting the same value again returns the same part. A mistake for a
+    /// part of a part, and for a tuple that its task hands over as a whole.
     pub(super) fn part(
         &mut self,
         whole: ValueId,
         index: u16,
         payload: PayloadType,
         splitter: Splitter,
-    ) -> Option<ValueId> {
+    ) -> Result<ValueId, (Code, String)> {
         if let Some(known) = self.parts.get(&(whole, index)) {
-            return Some(*known);
+            return Ok(*known);
         }
-        let value = self.values.get(whole.index())?;
-        if value.part.is_some() {
-            return None;
+        let value = self.values.get(whole.index());
+        let Some(origin) = value
+            .filter(|value| value.part.is_none())
+            .map(|value| value.origin)
+        else {
+            let message = "a part of a tuple is split again, but channels carry the parts of one tuple only";
+            return Err((Code::NestedSplit, message.to_owned()));
+        };
+        if let Origin::Task(task) = origin
+            && let Some(task) = self.tasks.get(task.index())
+            && self.parts_of(task) <= usize::from(index)
+        {
+            let message = format!("`{}` hands over its tuple as a whole", task.label);
+            return Err((Code::WholeTuple, message));
         }
-        let id = self.value(value.origin, Some(index), payload);
+        let id = self.value(origin, Some(index), payload);
         self.splitters.insert(whole, splitter);
         self.parts.insert((whole, index), id);
-        Some(id)
+        Ok(id)
+    }
+
+    /// Returns the number of parts that a task hands over.
+    fn parts_of(&self, task: &TaskIr) -> usize {
+        self.method(task).map_or(0, |method| (method.parts)().len())
     }
 
     fn signal(&mut self, origin: Origin) -> ValueId {

@@ -192,15 +192,13 @@ impl<T: Payload> Edge<T> {
         let part = builder
             .borrow_mut()
             .part(*value, index, PayloadType::of_moved::<P>(), splitter);
-        let source = part.map(|value| Source::Value {
-            builder: Rc::clone(builder),
-            value,
+        let mut edge = Edge::new(match part {
+            Ok(value) => Source::Value {
+                builder: Rc::clone(builder),
+                value,
+            },
+            Err((code, message)) => Source::Broken(Rc::new(Diagnostic::new(code, message, location.clone()))),
         });
-        let mut edge = Edge::new(source.unwrap_or_else(|| {
-            let message = "a part of a tuple is split again, but channels carry the parts of one tuple only";
-            let mistake = Diagnostic::new(Code::NestedSplit, message, location.clone());
-            Source::Broken(Rc::new(mistake))
-        }));
         edge.transport = self.transport;
         edge
     }
@@ -210,7 +208,7 @@ macro_rules! split {
     ($tuple:ty: $($name:ident $index:tt),+) => {
         impl<$($name: Payload),+> Edge<$tuple> {
             /// Splits a tuple into its parts. Each part is an edge with a channel of its own. A part cannot be split
-            /// again (D0113). Every part must be used, unless the whole is used too (D0103).
+            /// again (D0113), and neither can a tuple that a generic actor only knows as its `T` (D0124). Every part must be used, unless the whole is used too (D0103).
             #[track_caller]
             pub fn split(&self) -> ($(Edge<$name>,)+) {
                 let location = SourceLocation::from(Location::caller());

@@ -77,7 +77,7 @@ impl Builder {
     }
 
     /// The method of a task; `None` for a rank of a collective.
-    fn method(&self, task: &TaskIr) -> Option<&'static MethodEntry> {
+    pub(super) fn method(&self, task: &TaskIr) -> Option<&'static MethodEntry> {
         if let Some(key) = &task.extension {
             return find_extension(key)?.methods.get(usize::from(task.method));
         }

@@ -103,6 +103,9 @@ codes! {
     /// D0123: a part of a graph that cannot go from host to host.
     OtherHost = "D0123":
         "spawn these actors on one host; edges of plain values go to other hosts",
+    /// D0124: a tuple that is split, and that its maker hands over as a whole.
+    WholeTuple = "D0124":
+        "write the tuple in the method's result, `-> (A, B)`, not as a type parameter; or take the tuple whole",
     /// D0199: a violated invariant of selvedge itself.
     Internal = "D0199":
         "please report this with the graph that shows it",

@@ -97,7 +97,8 @@ impl LoadSite<'_> {
                 None => 0,
                 Some(part) => usize::from(part) + 1,
             };
-            let slot = outlets.get_mut(place);
+            let is_part = value.is_some_and(|value| value.part.is_some() && !value.signal);
+            let slot = outlets.get_mut(place).filter(|_| !is_part || place < results);
             let slot = slot.ok_or(LoadError::Inconsistent("a part that the result has not"))?;
             *slot = Some(self.outlet(made, places.value(made), rings)?);
         }
