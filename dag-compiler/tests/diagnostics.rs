@@ -251,6 +251,7 @@ fn dag_20_codes_are_stable_and_unique() {
         (Code::MixedValue, "D0122"),
         (Code::OtherHost, "D0123"),
         (Code::WholeTuple, "D0124"),
+        (Code::NothingToOrder, "D0125"),
         (Code::Internal, "D0199"),
     ];
     let known: BTreeSet<String> = Code::ALL.iter().map(Code::to_string).collect();
@@ -434,12 +435,20 @@ fn dag_20_every_code_is_rendered_with_its_source_line() {
     hosts.actors[1].home.host = HostId(1);
     hosts.values[1].tensors.carried = true;
     shown.extend(refusal(hosts));
-    shown.push(told(
-        Code::WholeTuple,
-        "`shard.forward` hands over its tuple as a whole",
-        "",
-        (8, 29),
-    ));
+    shown.extend([
+        told(
+            Code::WholeTuple,
+            "`shard.forward` hands over its tuple as a whole",
+            "",
+            (8, 29),
+        ),
+        told(
+            Code::NothingToOrder,
+            "a constant is ordered after a task, but no task makes it",
+            "",
+            (8, 43),
+        ),
+    ]);
     let mut broken = in_the_program(live, &[(6, 23), (8, 29), (7, 21)]);
     broken.tasks[0].args[0] = selvedge_compiler::ir::ArgIr::Value(ValueId(99));
     shown.extend(refusal(broken));

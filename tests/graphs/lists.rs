@@ -178,6 +178,33 @@ fn graph_05_a_task_runs_after_all_of_a_list_and_mistakes_in_it_are_told() -> Res
 }
 
 #[test]
+fn graph_05_an_order_of_a_list_is_that_of_its_members_and_what_no_task_makes_has_none() -> Result<()> {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Inline);
+    let (b, lists) = (
+        counter(&runtime, "b", Placement::Thread),
+        runtime.spawn::<Lists>("lists", ()).in_thread()?,
+    );
+    let graph = runtime.compile(|x: Edge<i64>| {
+        let done = a.echo(&x);
+        let members = gather([b.inc(&constant(1)), b.scale(&constant(2), 3)]).after(&done);
+        (lists.digits(&members), done)
+    })?;
+    let waits = graph.describe().matches("after end of a.echo").count();
+    assert_eq!(waits, 2, "{}", graph.describe());
+    drop(graph);
+    let code = |error: selvedge::CompileError| error.diagnostics[0].code.as_str();
+    let of_input = runtime.compile(|(x, y): (Edge<i64>, Edge<i64>)| a.echo(&x.after(&b.echo(&y))));
+    assert_eq!(code(of_input.unwrap_err()), "D0125");
+    let of_constant = runtime.compile(|x: Edge<i64>| {
+        let done = b.echo(&x);
+        a.add(&done, &constant(1).after(&done))
+    });
+    assert_eq!(code(of_constant.unwrap_err()), "D0125");
+    Ok(())
+}
+
+#[test]
 fn intra_01_texts_of_several_actors_are_joined() -> Result<()> {
     for placement in PLACEMENTS {
         let runtime = Runtime::new();

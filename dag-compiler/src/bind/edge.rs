@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use selvedge_channels::{Payload, PayloadType};
 
-use crate::bind::builder::Builder;
+use crate::bind::builder::{Builder, current};
 use crate::bind::constant::{Constant, PartOf};
 use crate::bind::ports::Splitter;
 use crate::bind::transport::Transport;
 use crate::diagnostic::{Code, Diagnostic};
-use crate::ir::{SourceLocation, ValueId};
+use crate::ir::{Origin, SourceLocation, ValueId};
 
 /// A value that flows through the graph in every execution: an input, the result of a task, or a constant.
 ///
@@ -87,6 +87,34 @@ pub fn constant<T: Payload>(value: T) -> Edge<T> {
     Edge::new(Source::Constant(Constant::new(value)))
 }
 
+/// Makes the tasks of `later` wait for the makers of `before`. What no task makes has nothing that could wait (D0125).
+fn order(later: &Source, before: &Source, location: &SourceLocation) {
+    let unordered = |builder: &Rc<RefCell<Builder>>, what: &str| {
+        let message = format!("{what} is ordered after a task, but no task makes it");
+        let mut builder = builder.borrow_mut();
+        builder.mistake(Code::NothingToOrder, &message, location);
+    };
+    match later {
+        Source::Value { builder, value } => {
+            let origin = builder.borrow().origin(*value);
+            match origin {
+                Some(Origin::Input(_)) => unordered(builder, "an input of the graph"),
+                _ => wait_for(builder, *value, before, location),
+            }
+        }
+        Source::List(members) => members
+            .iter()
+            .for_each(|(member, _)| order(member, before, location)),
+        Source::Constant(_) => {
+            if let Some(builder) = current().or_else(|| before.graph()) {
+                unordered(&builder, "a constant");
+            }
+        }
+        // A broken edge is reported where it is used.
+        Source::Broken(_) => {}
+    }
+}
+
 /// Makes the task of `value` wait for the maker of `before`. If `before` is a list, the task waits for the makers of
 /// all members.
 fn wait_for(builder: &Rc<RefCell<Builder>>, value: ValueId, before: &Source, location: &SourceLocation) {
@@ -145,13 +173,11 @@ impl<T> Edge<T> {
     /// fails, the task of this edge is skipped with its error.
     ///
     /// `before` may also be an input of the graph: the input then starts a task that takes no edge. `before` must be
-    /// bound first (D0115).
+    /// bound first (D0115). The task of every member of a list waits. A constant or an input has no task that could
+    /// wait (D0125).
     #[track_caller]
     pub fn after<U>(self, before: &Edge<U>) -> Self {
-        if let Source::Value { builder, value } = &self.source {
-            let location = SourceLocation::from(Location::caller());
-            wait_for(builder, *value, &before.source, &location);
-        }
+        order(&self.source, &before.source, &Location::caller().into());
         self
     }
 

@@ -106,6 +106,9 @@ codes! {
     /// D0124: a tuple that is split, and that its maker hands over as a whole.
     WholeTuple = "D0124":
         "write the tuple in the method's result, `-> (A, B)`, not as a type parameter; or take the tuple whole",
+    /// D0125: a constant or an input of the graph that is to come after a task.
+    NothingToOrder = "D0125":
+        "write `.after(..)` behind the call of a method, whose task then waits",
     /// D0199: a violated invariant of selvedge itself.
     Internal = "D0199":
         "please report this with the graph that shows it",
