@@ -638,6 +638,20 @@ fn a_graph_that_ends_in_the_middle_of_a_collective_leaves_nothing_waiting() {
 }
 
 #[test]
+fn a_rank_that_is_ordered_after_another_one_of_its_collective_is_refused() {
+    let runtime = Runtime::new();
+    let ranks: [RankHandle; 2] = ranks(&runtime, Where::Threads);
+    let error = runtime
+        .compile(|x: Edge<i64>| {
+            let [a, b] = allreduce(ReduceOp::Sum, ranks.each_ref().map(|rank| rank.make(&x)));
+            let b = b.after(&a);
+            (a, b)
+        })
+        .unwrap_err();
+    assert_eq!(error.diagnostics[0].code.as_str(), "D0115", "{error}");
+}
+
+#[test]
 fn what_a_user_does_to_edges_is_done_to_those_of_collectives() {
     for place in PLACES {
         let runtime = Runtime::new();

@@ -149,7 +149,8 @@ impl Builder {
         id
     }
 
-    /// Makes the task of `later` wait until the maker of `before` is done.
+    /// Makes the task of `later` wait until the maker of `before` is done. A mistake if the maker is bound later, or
+    /// runs together with the task.
     pub(super) fn order(&mut self, later: ValueId, before: ValueId, location: &SourceLocation) {
         let (Some(Origin::Task(task)), Some(before)) = (self.origin(later), self.origin(before)) else {
             return;
@@ -157,6 +158,10 @@ impl Builder {
         match before {
             Origin::Task(before) if before >= task => {
                 let message = "a task is ordered after one that is bound later, or after itself";
+                return self.mistake(Code::OrderedLater, message, location);
+            }
+            Origin::Task(before) if self.are_ranks_of_one(task, before) => {
+                let message = "a rank of a collective is ordered after another one, but they run together";
                 return self.mistake(Code::OrderedLater, message, location);
             }
             // The task reads this input, so the input has arrived before the task runs.
@@ -176,6 +181,12 @@ impl Builder {
         {
             task.args.push(ArgIr::Value(signal));
         }
+    }
+
+    /// Whether both tasks are ranks of one collective.
+    fn are_ranks_of_one(&self, one: TaskId, other: TaskId) -> bool {
+        let collective = |task: TaskId| self.tasks.get(task.index()).and_then(|task| task.collective);
+        collective(one).is_some() && collective(one) == collective(other)
     }
 
     /// Whether a task reads an input of the graph, as a whole or in part.
