@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use selvedge::{Compile, Edge, Runtime, actor};
+use selvedge::{Compile, Edge, Runtime, actor, remote};
 use serde::{Deserialize, Serialize};
 
 /// A type with a name that generated code uses too.
@@ -75,4 +75,19 @@ fn names_of_the_users_stay_the_users() {
         any.call().create(Failure(1), 2, "abc".into()).wait().unwrap(),
         6 + 789
     );
+}
+
+/// A remote function whose parameters have names that generated code uses too.
+#[remote]
+fn greet(actor: String, mistake: &str) -> String {
+    format!("{actor}, {mistake}")
+}
+
+#[test]
+fn parameters_of_a_remote_function_stay_the_users() {
+    let runtime = Runtime::new();
+    let graph = runtime
+        .compile(|(name, text): (Edge<String>, Edge<String>)| greet::bind(&name, &text))
+        .unwrap();
+    assert_eq!(graph.run(("you".into(), "hello".into())).unwrap(), "you, hello");
 }

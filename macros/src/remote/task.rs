@@ -67,6 +67,8 @@ fn bind(function: &Function<'_>) -> TokenStream {
     let (name, text) = (&function.signature.ident, function.signature.ident.to_string());
     let names: Vec<_> = function.params.iter().map(|param| &param.name).collect();
     let edges: Vec<_> = function.params.iter().map(|param| &param.edge).collect();
+    // A variable of the macro's own, which hides no parameter of that name.
+    let actor = Ident::new("actor", Span::mixed_site());
     let travel = where_clause(
         &Generics::default(),
         &travel(edges.iter().copied().chain([result])),
@@ -80,8 +82,8 @@ fn bind(function: &Function<'_>) -> TokenStream {
             #[must_use]
             #visibility fn bind(#(#names: &::selvedge::Edge<#edges>),*) -> ::selvedge::Edge<#result> #travel {
                 match ::selvedge::__private::bind::function_actor::<#name, #result>(#text) {
-                    ::std::result::Result::Ok(actor) => {
-                        ::selvedge::__private::bind(&actor, 0u16)#(.arg(#names))*.finish::<#result>().named(#text)
+                    ::std::result::Result::Ok(#actor) => {
+                        ::selvedge::__private::bind(&#actor, 0u16)#(.arg(#names))*.finish::<#result>().named(#text)
                     }
                     ::std::result::Result::Err(mistake) => mistake,
                 }
