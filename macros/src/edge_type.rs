@@ -24,8 +24,19 @@ pub(crate) enum Pass {
     Cow(Box<Pass>),
 }
 
+/// Returns a type without the parentheses around it, and without the invisible group in which a macro by example passes
+/// a type.
+pub(crate) fn ungrouped(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => ungrouped(&group.elem),
+        Type::Paren(paren) => ungrouped(&paren.elem),
+        other => other,
+    }
+}
+
 /// Returns the edge type for a parameter of type `ty`, and the form in which the method takes the argument.
 pub(crate) fn edge_type(ty: &Type) -> syn::Result<(Type, Pass)> {
+    let ty = ungrouped(ty);
     if let Some(borrowed) = cow(ty) {
         owned(borrowed)?;
         let (edge, pass) = view(borrowed);
@@ -59,7 +70,7 @@ pub(crate) fn edge_type(ty: &Type) -> syn::Result<(Type, Pass)> {
 
 /// Returns the edge type for a view of type `&ty`, and the form of the view.
 fn view(ty: &Type) -> (Type, Pass) {
-    match ty {
+    match ungrouped(ty) {
         Type::Slice(slice) => {
             let element = &slice.elem;
             (
@@ -75,7 +86,9 @@ fn view(ty: &Type) -> (Type, Pass) {
 /// Returns the `T` of a `Cow<'_, T>`, recognised by its spelling. A `Cow<'static, T>` owns its data for a graph and
 /// travels as itself.
 fn cow(ty: &Type) -> Option<&Type> {
-    let Type::Path(path) = ty else { return None };
+    let Type::Path(path) = ungrouped(ty) else {
+        return None;
+    };
     let last = path.path.segments.last().filter(|last| last.ident == "Cow")?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else {
         return None;
@@ -141,43 +154,44 @@ pub(crate) fn result_type(output: &ReturnType) -> syn::Result<(Type, bool)> {
     let ReturnType::Type(_, ty) = output else {
         return Ok((parse_quote!(()), false));
     };
-    if let Type::Reference(_) = &**ty {
+    let ty = ungrouped(ty);
+    if let Type::Reference(_) = ty {
         return Err(help(
             ty,
             "a result travels on without its actor",
             "return an owned value",
         ));
     }
-    if let Type::ImplTrait(_) = &**ty {
+    if let Type::ImplTrait(_) = ty {
         return Err(help(
             ty,
             "`impl Trait` cannot travel along an edge",
             "name a concrete type",
         ));
     }
-    if let Type::Path(path) = &**ty
+    if let Type::Path(path) = ty
         && let Some(last) = path.path.segments.last()
         && last.ident == "Result"
         && let PathArguments::AngleBracketed(arguments) = &last.arguments
         && let Some(GenericArgument::Type(value)) = arguments.args.first()
     {
-        return Ok((value.clone(), true));
+        return Ok((ungrouped(value).clone(), true));
     }
-    Ok((ty.as_ref().clone(), false))
+    Ok((ty.clone(), false))
 }
 
 /// Returns the types of a list's elements, outermost first: `Vec<Vec<T>>` gives `Vec<T>` and `T`. Lists are recognised
 /// by their spelling, because a macro has no other knowledge of a type.
 pub(crate) fn list_elements(ty: &Type) -> Vec<Type> {
     let mut elements = Vec::new();
-    let mut ty = ty.clone();
+    let mut ty = ungrouped(ty).clone();
     while let Type::Path(path) = &ty
         && let Some(last) = path.path.segments.last()
         && last.ident == "Vec"
         && let PathArguments::AngleBracketed(arguments) = &last.arguments
         && let Some(GenericArgument::Type(element)) = arguments.args.first()
     {
-        let element = element.clone();
+        let element = ungrouped(element).clone();
         elements.push(element.clone());
         ty = element;
     }
@@ -230,6 +244,8 @@ pub(crate) fn help(at: impl Spanned, message: impl std::fmt::Display, help: impl
 
 #[cfg(test)]
 mod tests {
+    use proc_macro2::{Delimiter, Group};
+
     use super::*;
 
     fn edge(ty: Type) -> String {
@@ -250,6 +266,23 @@ mod tests {
         assert_eq!(edge(parse_quote!(Cow<[f32]>)), ":: std :: vec :: Vec < f32 >");
         assert_eq!(edge(parse_quote!(std::borrow::Cow<'_, Config>)), "Config");
         assert_eq!(edge(parse_quote!(Cow<'static, str>)), "Cow < 'static , str >");
+    }
+
+    #[test]
+    fn a_type_that_a_macro_by_example_passes_is_known_as_if_it_were_written_there() {
+        let passed = |tokens: TokenStream| Group::new(Delimiter::None, tokens);
+        let (text, list) = (passed(quote!(str)), passed(quote!(Vec<u8>)));
+        assert_eq!(edge(parse_quote!(&#text)), ":: std :: string :: String");
+        assert_eq!(edge(parse_quote!(#list)), "Vec < u8 >");
+        assert_eq!(edge(parse_quote!(Cow<'_, #text>)), ":: std :: string :: String");
+        assert_eq!(list_elements(&parse_quote!(#list)).len(), 1);
+        assert_eq!(list_elements(&parse_quote!(Vec<#list>)).len(), 2);
+        let result = passed(quote!(Result<(u8)>));
+        let (ty, fallible) = result_type(&parse_quote!(-> #result)).expect("a type");
+        assert_eq!(
+            (ty.to_token_stream().to_string().as_str(), fallible),
+            ("u8", true)
+        );
     }
 
     #[test]

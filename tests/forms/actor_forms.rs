@@ -707,3 +707,45 @@ fn an_instance_may_be_registered_elsewhere_and_each_block_is_found_by_itself() {
     );
     assert_eq!(sum.call().add(2).wait().unwrap(), 5);
 }
+
+struct Stamped;
+
+/// Stamps out an actor, whose types come in the groups in which a macro by example passes them.
+macro_rules! stamped {
+    ($actor:ty, $text:ty, $number:ty, $numbers:ty, $result:ty) => {
+        #[actor]
+        impl $actor {
+            pub fn new() -> $actor {
+                Self
+            }
+
+            pub fn length(&mut self, text: &$text) -> $result {
+                u32::try_from(text.len()).map_err(|error| error.to_string().into())
+            }
+
+            pub fn sum(&mut self, numbers: &[$number]) -> $number {
+                numbers.iter().sum()
+            }
+
+            pub fn last(&mut self, numbers: $numbers) -> $number {
+                numbers.last().copied().unwrap_or_default()
+            }
+        }
+    };
+}
+
+stamped!(Stamped, str, u32, Vec<u32>, selvedge::Result<u32>);
+
+#[test]
+fn an_actor_may_be_made_by_a_macro() {
+    let runtime = Runtime::new();
+    let stamped = runtime.spawn::<Stamped>("stamped", ()).in_thread().unwrap();
+    let graph = runtime
+        .compile(|(x, text): (Edge<u32>, Edge<String>)| {
+            let length: Edge<u32> = stamped.length(&text);
+            let all = gather([x.clone(), length]);
+            (stamped.sum(&all), stamped.last(&gather([x])))
+        })
+        .unwrap();
+    assert_eq!(graph.run((2, "abc".into())).unwrap(), (5, 2));
+}

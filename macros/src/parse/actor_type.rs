@@ -7,7 +7,7 @@ use syn::{
     WherePredicate, parse_quote,
 };
 
-use crate::edge_type::help;
+use crate::edge_type::{help, ungrouped};
 
 /// The type of an actor.
 pub(crate) struct ActorType {
@@ -88,7 +88,7 @@ pub(crate) fn sibling(path: &Path, suffix: &str) -> Path {
 
 /// Reads the block's type, with the mistake of a type that has lifetimes. Such a type is read as if they were `'static`.
 pub(crate) fn actor_type(block: &ItemImpl) -> syn::Result<(ActorType, Option<Error>)> {
-    let Type::Path(written) = &*block.self_ty else {
+    let Type::Path(written) = ungrouped(&block.self_ty) else {
         return Err(unnamed(&block.self_ty));
     };
     let mut written = written.path.clone();

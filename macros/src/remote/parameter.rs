@@ -7,7 +7,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Attribute, FnArg, GenericArgument, Meta, PathArguments, Signature, Type, parse_quote};
 
-use crate::edge_type::{Pass, help};
+use crate::edge_type::{Pass, help, ungrouped};
 use crate::parse::{Marked, Param, params};
 
 /// Reads the parameters of a remote function.
@@ -90,7 +90,9 @@ fn borrow(param: &mut Param, ty: &Type, mark: Mark) -> syn::Result<()> {
 
 /// The `T` of an `Arc<T>`, recognised by its spelling.
 fn shared(ty: &Type) -> Option<&Type> {
-    let Type::Path(path) = ty else { return None };
+    let Type::Path(path) = ungrouped(ty) else {
+        return None;
+    };
     let last = path.path.segments.last().filter(|last| last.ident == "Arc")?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else {
         return None;
