@@ -749,3 +749,47 @@ fn an_actor_may_be_made_by_a_macro() {
         .unwrap();
     assert_eq!(graph.run((2, "abc".into())).unwrap(), (5, 2));
 }
+
+/// An actor that is also data: its signatures name it as `Self`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tally {
+    marks: [u32; 2],
+}
+
+#[actor]
+impl Tally {
+    pub const SIZE: usize = 2;
+
+    pub fn new() -> Self {
+        Tally { marks: [0; 2] }
+    }
+
+    pub fn of(marks: [u32; Self::SIZE]) -> Self {
+        Tally { marks }
+    }
+
+    /// Not a constructor: it takes what it returns.
+    pub fn join(one: Self, other: &Self) -> Self {
+        let [first, second] = one.marks;
+        Tally::of([first + other.marks[0], second + other.marks[1]])
+    }
+
+    pub fn merge(&mut self, other: &Self, marks: [u32; Self::SIZE]) -> Option<Self> {
+        *self = Tally::join(Tally::join(self.clone(), other), &Tally::of(marks));
+        Some(self.clone())
+    }
+}
+
+#[test]
+fn an_actor_may_name_itself_in_its_signatures() {
+    for place in PLACES {
+        let runtime = Runtime::new();
+        let tally = runtime.spawn_from("tally", TallyHandle::of([1, 2]));
+        let tally = tally.place(place).unwrap();
+        let graph = runtime
+            .compile(|(other, marks): (Edge<Tally>, Edge<[u32; 2]>)| tally.merge(&other, &marks))
+            .unwrap();
+        let sum = graph.run((Tally::of([10, 20]), [100, 200])).unwrap();
+        assert_eq!(sum, Some(Tally::of([111, 222])), "{place}");
+    }
+}

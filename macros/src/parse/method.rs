@@ -4,6 +4,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Attribute, FnArg, Ident, ImplItemFn, Signature, Type};
 
+use super::actor_type::ActorType;
+use super::own_type;
 use super::param::{Param, params};
 use crate::edge_type::{help, result_type};
 
@@ -54,8 +56,12 @@ impl Operation {
 }
 
 /// Reads a constructor that follows the constructors `before`.
-pub(super) fn constructor(function: &ImplItemFn, before: &[Constructor]) -> syn::Result<Constructor> {
-    let signature = &function.sig;
+pub(super) fn constructor(
+    function: &ImplItemFn,
+    actor: &ActorType,
+    before: &[Constructor],
+) -> syn::Result<Constructor> {
+    let signature = &own_type::named(&function.sig, Some(actor))?;
     plain(signature)?;
     let (_, fallible) = result_type(&signature.output)?;
     Ok(Constructor {
@@ -69,10 +75,11 @@ pub(super) fn constructor(function: &ImplItemFn, before: &[Constructor]) -> syn:
     })
 }
 
-/// Reads an operation that follows the operations `before`.
+/// Reads an operation of an actor or, without one, of a trait. It follows the operations `before`.
 pub(super) fn operation(
     attributes: &[Attribute],
     signature: &Signature,
+    actor: Option<&ActorType>,
     before: &[Operation],
 ) -> syn::Result<Operation> {
     plain(signature)?;
@@ -87,8 +94,7 @@ pub(super) fn operation(
         let message = format!("`{name}` is the name of a method of every handle");
         return Err(help(&name, message, "choose another name"));
     }
-    let params = params(signature)?;
-    let (result, fallible) = result_type(&signature.output)?;
+    let (result, _) = result_type(&signature.output)?;
     if let Type::Path(path) = &result
         && path.path.is_ident("Self")
     {
@@ -98,6 +104,9 @@ pub(super) fn operation(
             "return data",
         ));
     }
+    let signature = &own_type::named(signature, actor)?;
+    let params = params(signature)?;
+    let (result, fallible) = result_type(&signature.output)?;
     Ok(Operation {
         name,
         attributes: copied(attributes, &["doc", "cfg", "deprecated"]),

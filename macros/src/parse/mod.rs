@@ -1,10 +1,11 @@
 //! Reads an `impl` block or a trait: its constructors and its operations.
 //!
-//! `actor_type` reads the block's type, `method` each of its methods, and `param` the parameters of a method. This file
-//! finds the methods in the block and collects their mistakes.
+//! `actor_type` reads the block's type, `method` each of its methods, and `param` the parameters of a method. `own_type`
+//! finds `Self` in signatures. This file finds the methods in the block and collects their mistakes.
 
 mod actor_type;
 mod method;
+mod own_type;
 mod param;
 
 use syn::{
@@ -55,7 +56,7 @@ pub(crate) fn parse(block: &ItemImpl, wanted: Constructors, mistake: Option<Erro
     let (actor, lifetimes) = actor_type(block)?;
     let mut errors: Vec<Error> = mistake.into_iter().chain(lifetimes).collect();
     let functions = public_functions(block).map(|function| (&function.attrs[..], &function.sig));
-    let methods = operations(functions, &mut errors);
+    let methods = operations(functions, Some(&actor), &mut errors);
     let constructors = match wanted {
         Constructors::None => Vec::new(),
         Constructors::Some => constructors(block, &actor, &mut errors),
@@ -83,7 +84,7 @@ pub(crate) fn parse_trait(item: &ItemTrait, mistake: Option<Error>) -> (Operatio
         let message = "a trait of actors has no associated types: its handle is one type for all actors";
         errors.push(help(ty, message, "name a concrete type in its methods"));
     }
-    (operations(functions, &mut errors), combined(errors))
+    (operations(functions, None, &mut errors), combined(errors))
 }
 
 fn combined(errors: Vec<Error>) -> Option<Error> {
@@ -93,18 +94,20 @@ fn combined(errors: Vec<Error>) -> Option<Error> {
     })
 }
 
-/// Reads the operations among functions. A method with a mistake adds its error to `errors`.
+/// Reads the operations among functions, of an actor or, without one, of a trait. A method with a mistake adds its error
+/// to `errors`.
 fn operations<'a>(
     functions: impl Iterator<Item = (&'a [Attribute], &'a Signature)>,
+    actor: Option<&ActorType>,
     errors: &mut Vec<Error>,
 ) -> Operations {
     let (mut operations, mut mistaken) = (Vec::new(), Vec::new());
     for (attributes, signature) in functions.filter(|(_, signature)| takes_self(signature)) {
-        match method::operation(attributes, signature, &operations) {
+        match method::operation(attributes, signature, actor, &operations) {
             Ok(operation) => operations.push(operation),
             Err(error) => {
                 errors.push(error);
-                mistaken.push(stand_in(signature));
+                mistaken.push(stand_in(signature, actor));
             }
         }
     }
@@ -117,7 +120,7 @@ fn constructors(block: &ItemImpl, actor: &ActorType, errors: &mut Vec<Error>) ->
     let free = || public_functions(block).filter(|function| !takes_self(&function.sig));
     let mut constructors = Vec::new();
     if let Some(new) = free().filter(|function| function.sig.ident == "new").last() {
-        match method::constructor(new, &[]) {
+        match method::constructor(new, actor, &[]) {
             Ok(new) => constructors.push(Constructor {
                 cfgs: Vec::new(),
                 ..new
@@ -127,7 +130,7 @@ fn constructors(block: &ItemImpl, actor: &ActorType, errors: &mut Vec<Error>) ->
     }
     for function in free().filter(|function| builds(function, actor)) {
         // A function that cannot be a constructor is like any other.
-        if let Ok(constructor) = method::constructor(function, &constructors) {
+        if let Ok(constructor) = method::constructor(function, actor, &constructors) {
             constructors.push(constructor);
         }
     }
@@ -143,7 +146,7 @@ fn constructors(block: &ItemImpl, actor: &ActorType, errors: &mut Vec<Error>) ->
     constructors
 }
 
-/// Tells whether a function is a further constructor: it returns the actor.
+/// Tells whether a function is a further constructor: it returns the actor, and takes none.
 fn builds(function: &ImplItemFn, actor: &ActorType) -> bool {
     let name = &function.sig.ident;
     if name == "new" || name == "call" || name == "actor" {
@@ -152,6 +155,9 @@ fn builds(function: &ImplItemFn, actor: &ActorType) -> bool {
     let Ok((Type::Path(path), _)) = result_type(&function.sig.output) else {
         return false;
     };
+    if own_type::takes(&function.sig) {
+        return false;
+    }
     path.path.is_ident("Self") || quote::quote!(#path).to_string() == actor.ty.to_string()
 }
 
@@ -169,11 +175,13 @@ fn takes_self(signature: &Signature) -> bool {
 }
 
 /// Returns the data for the stand-in of a method with a mistake and a receiver.
-fn stand_in(signature: &Signature) -> Mistaken {
+fn stand_in(signature: &Signature, actor: Option<&ActorType>) -> Mistaken {
+    let named = own_type::named(signature, actor);
+    let result = named.and_then(|signature| result_type(&signature.output));
     Mistaken {
         name: signature.ident.clone(),
         params: signature.inputs.len() - 1,
-        result: result_type(&signature.output).map_or_else(|_| parse_quote!(()), |(ty, _)| ty),
+        result: result.map_or_else(|_| parse_quote!(()), |(ty, _)| ty),
     }
 }
 
@@ -219,6 +227,8 @@ mod tests {
                 pub fn generic<T>(x: T) -> Self { Tok }
                 pub fn twin(x: u8) -> Tok { Tok }
                 pub fn other() -> Other { Other }
+                pub fn join(one: &Self, other: Vec<Self>) -> Self { Tok }
+                pub fn sized(x: [u8; Self::SIZE]) -> Self { Tok }
                 fn private() -> Self { Tok }
                 pub fn new() -> Self { Tok }
             }
@@ -229,8 +239,42 @@ mod tests {
             .iter()
             .map(|constructor| constructor.name.to_string())
             .collect();
-        assert_eq!(names, ["new", "open", "twin"]);
+        assert_eq!(names, ["new", "open", "twin", "sized"]);
         assert!(parsed.constructors[1].is_async && parsed.constructors[1].fallible);
+    }
+
+    #[test]
+    fn self_in_a_signature_is_the_actor_and_is_refused_in_a_trait() {
+        let block = parse_quote! {
+            impl<T: Wire> Keep<T> {
+                pub fn new(first: [T; Self::SIZE]) -> Self { Keep }
+                pub fn merge(&mut self, other: &Self, rest: Vec<Self>) -> Option<Self> { None }
+            }
+        };
+        let parsed = parse(&block, Constructors::Some, None).expect("an actor");
+        assert!(parsed.error.is_none());
+        let types = |params: &[Param]| -> Vec<String> {
+            let types = params.iter().map(|param| &param.edge);
+            types.map(|ty| quote::quote!(#ty).to_string()).collect()
+        };
+        let merge = &parsed.methods.operations[0];
+        assert_eq!(types(&merge.params), ["Keep < T >", "Vec < Keep < T > >"]);
+        let result = &merge.result;
+        assert_eq!(quote::quote!(#result).to_string(), "Option < Keep < T > >");
+        assert_eq!(
+            types(&parsed.constructors[0].params),
+            ["[T ; < Keep < T > > :: SIZE]"]
+        );
+        let (_, error) = parse_trait(
+            &parse_quote!(
+                trait Op {
+                    fn merge(&mut self, other: &Self);
+                }
+            ),
+            None,
+        );
+        let error = error.expect("an error").to_string();
+        assert!(error.contains("`Self`") && error.contains("help"), "{error}");
     }
 
     #[test]
