@@ -151,8 +151,16 @@ fn index<'a>(before: impl Iterator<Item = &'a [Attribute]>) -> syn::Result<Token
     Ok(index)
 }
 
-/// Refuses a method that has generic parameters or bounds.
+/// Refuses a method that is unsafe, or that has generic parameters or bounds.
 fn plain(signature: &Signature) -> syn::Result<()> {
+    if !matches!(signature.safety, syn::Safety::Default) {
+        let message = "a method of an actor is safe: its arguments come from another task or process";
+        return Err(help(
+            &signature.safety,
+            message,
+            "check the arguments in a safe method, or make this one private",
+        ));
+    }
     let generics = &signature.generics;
     if let Some(param) = generics.params.first() {
         let message =

@@ -225,6 +225,7 @@ mod tests {
             impl Tok {
                 pub async fn open(path: &str) -> Result<Self> { todo!() }
                 pub fn generic<T>(x: T) -> Self { Tok }
+                pub unsafe fn raw(x: u8) -> Self { Tok }
                 pub fn twin(x: u8) -> Tok { Tok }
                 pub fn other() -> Other { Other }
                 pub fn join(one: &Self, other: Vec<Self>) -> Self { Tok }
