@@ -48,11 +48,13 @@ impl Transport {
 impl Builder {
     /// Marks the arguments whose transfer is a rendezvous (TYPE-07).
     pub(super) fn resolve(&mut self, default: Transport) {
-        if default == Transport::Auto && self.asked.is_empty() {
-            return;
-        }
         let endpoint = |actor: &ActorRef| (actor.id(), Endpoint::actor(actor.address(), actor.device()));
-        let actors: IdMap<ActorId, Endpoint> = self.actors.iter().map(endpoint).collect();
+        let actors = self.actors.iter().map(endpoint).collect();
+        self.resolve_between(default, &actors);
+    }
+
+    /// Marks these arguments, for actors at these places.
+    fn resolve_between(&mut self, default: Transport, actors: &IdMap<ActorId, Endpoint>) {
         let makers: Vec<ActorId> = self.tasks.iter().map(|task| task.actor).collect();
         let end_of = |actor: Option<&ActorId>| {
             let end = actor.and_then(|actor| actors.get(actor)).copied();
@@ -77,9 +79,12 @@ impl Builder {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_core::{Address, HostId, LaneId, ProcessId};
+    use selvedge_channels::PayloadType;
+    use selvedge_core::{ActorId, Address, HostId, LaneId, ProcessId};
 
     use super::{Endpoint, Transport};
+    use crate::bind::builder::Builder;
+    use crate::ir::{ArgIr, SourceLocation};
 
     fn at(process: u32, device: Option<u32>) -> Endpoint {
         Endpoint::actor(Address::of(ProcessId(process), LaneId(1)), device)
@@ -106,6 +111,29 @@ mod tests {
         assert!(!auto(gpu, next));
         assert!(auto(gpu, away(gpu)));
         assert!(!auto(host, away(gpu)));
+    }
+
+    /// An edge between devices of two hosts is a rendezvous, whatever is asked of other edges.
+    #[test]
+    fn type_07_an_edge_between_devices_of_two_hosts_depends_on_no_other_edge() {
+        let gpu = at(1, Some(0));
+        let actors = [(ActorId(0), gpu), (ActorId(1), away(gpu)), (ActorId(2), gpu)];
+        for asked in [None, Some(Transport::Buffered)] {
+            let mut graph = Builder::default();
+            let mut last = graph.input(PayloadType::of::<u32>());
+            for (actor, _) in actors {
+                let args = vec![ArgIr::Value(last)];
+                let task = graph.add_task(actor, (0, "f".into()), args, SourceLocation::default());
+                last = graph.result(task, PayloadType::of::<u32>());
+                if let (ActorId(2), Some(asked)) = (actor, asked) {
+                    graph.asked.insert((task, 0), asked);
+                }
+            }
+            graph.resolve_between(Transport::Auto, &actors.into_iter().collect());
+            let meets: Vec<&[u32]> = graph.tasks.iter().map(|task| task.meets.as_slice()).collect();
+            let last: &[u32] = if asked.is_none() { &[0] } else { &[] };
+            assert_eq!(meets, [&[], &[0], last], "{asked:?}");
+        }
     }
 
     #[test]
