@@ -4,7 +4,7 @@
 mod code;
 
 use std::fmt;
-use std::path::Path;
+use std::path::PathBuf;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
@@ -47,30 +47,33 @@ impl Diagnostic {
         Diagnostic::new(Code::NoInputEdge, message, location).labelled("all its arguments are constants")
     }
 
-    /// Returns the byte range in `source` of the word at the location.
+    /// Returns the byte range in `source` of the word at the location. `None` if nothing begins there: then this is not
+    /// the source that was compiled.
     fn span(&self, source: &str) -> Option<std::ops::Range<usize>> {
         let line_index = (self.location.line as usize).checked_sub(1)?;
         let line = source.lines().nth(line_index)?;
         let start: usize = source.split_inclusive('\n').take(line_index).map(str::len).sum();
         let column = (self.location.column as usize).checked_sub(1)?;
         let offset = line.char_indices().nth(column).map(|(offset, _)| offset)?;
-        let word = line
-            .get(offset..)?
-            .find(|c: char| !(c.is_alphanumeric() || c == '_'))
-            .filter(|end| *end > 0);
-        let end = word.map_or(line.len(), |end| offset + end);
-        Some(start + offset..start + end)
+        let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
+        let (before, rest) = line.split_at_checked(offset)?;
+        let is_inside = before.ends_with(is_of_word) && rest.starts_with(is_of_word);
+        if is_inside || rest.starts_with(char::is_whitespace) {
+            return None;
+        }
+        let end = rest.find(|c: char| !is_of_word(c)).filter(|end| *end > 0);
+        Some(start + offset..start + offset + end.unwrap_or(rest.len()))
     }
 }
 
-/// Reads the user's file. The Rust compiler stores its path relative to the root of the workspace. Programs run in that
-/// root or, under `cargo test`, in a package's folder below it, so this function tries every parent of the current
-/// folder.
+/// Reads the user's file. The Rust compiler stores its path relative to the root of the workspace. The executable lies
+/// below that root, in `target`; and cargo tells the package that it runs, which is the root or lies below it. The folder
+/// where the program was started says nothing: it may be another package, with a file of that name.
 fn read(file: &str) -> Option<String> {
-    let here = std::env::current_dir().ok()?;
-    here.ancestors()
-        .map(|folder: &Path| folder.join(file))
-        .find_map(|path| std::fs::read_to_string(path).ok())
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let places = [std::env::current_exe().ok(), package];
+    let mut files = places.iter().flatten().flat_map(|place| place.ancestors());
+    files.find_map(|folder| std::fs::read_to_string(folder.join(file)).ok())
 }
 
 impl fmt::Display for Diagnostic {

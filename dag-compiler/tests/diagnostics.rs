@@ -4,6 +4,7 @@
     clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::panic,
+    clippy::print_stdout,
     reason = "a test may panic"
 )]
 
@@ -32,6 +33,46 @@ fn in_program(line: u32, column: u32) -> SourceLocation {
         file: "tests/golden/program.rs".into(),
         line,
         column,
+    }
+}
+
+/// In another folder than its own, which has a file of the same name, a program quotes no line of that file.
+#[test]
+fn dag_20_a_file_of_the_folder_where_a_program_was_started_is_not_taken_for_its_own() {
+    const NAME: &str = "src/of_another_package.rs";
+    let location = SourceLocation {
+        file: NAME.into(),
+        line: 1,
+        column: 1,
+    };
+    let mistake = Diagnostic::new(Code::Dangling, "a mistake", location);
+    if std::env::var_os("STARTED_ELSEWHERE").is_some() {
+        println!("{mistake}");
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("selvedge-elsewhere-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("src")).unwrap();
+    std::fs::write(folder.join(NAME), "another line\n").unwrap();
+    let test = "dag_20_a_file_of_the_folder_where_a_program_was_started_is_not_taken_for_its_own";
+    let said = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env("STARTED_ELSEWHERE", "1")
+        .env_remove("CARGO_MANIFEST_DIR")
+        .current_dir(&folder)
+        .output()
+        .unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert!(said.contains("a mistake") && said.contains(NAME), "{said}");
+    assert!(!said.contains("another line"), "{said}");
+}
+
+/// A location inside a word, or at a space, is of another text than this file has now.
+#[test]
+fn dag_20_a_line_that_does_not_fit_the_location_is_not_quoted() {
+    for (column, is_quoted) in [(21, true), (22, false), (14, false), (13, true)] {
+        let text = Diagnostic::new(Code::Dangling, "a mistake", in_program(7, column)).to_string();
+        assert_eq!(text.contains("tok.count(&ids)"), is_quoted, "{text}");
     }
 }
 
