@@ -107,7 +107,7 @@ fn input_ports(
             Origin::Task(_) => None,
         };
         if let Some(port) = port {
-            if value.signal && !plan.ir.inputs.contains(&id) {
+            if value.signal && !plan.ir.is_input(id) {
                 port.done = outlets.remove(&id);
             }
             if let Some(part) = value.part.map(usize::from) {
@@ -157,14 +157,15 @@ fn attach_ports(plan: &Plan, recipe: &RuntimeParts, lane: &mut LaneLoop) -> Resu
         .iter()
         .find(|program| program.address.lane == LaneId::DRIVER);
     let program = program.ok_or(LoadError::Inconsistent("no driver lane"))?;
+    let mut leaves_of: IdMap<ValueId, Vec<usize>> = IdMap::new();
+    for (leaf, output) in plan.ir.outputs.iter().enumerate() {
+        leaves_of.push_to(*output, leaf);
+    }
     let mut free = Vec::new();
     for (index, value) in program.values.iter().enumerate() {
-        let outputs = (0..).zip(&plan.ir.outputs);
-        let own = outputs.filter(|(_, output)| **output == value.value);
-        let leaves: Vec<usize> = own.map(|(leaf, _)| leaf).collect();
-        if leaves.is_empty() {
+        let Some(leaves) = leaves_of.remove(&value.value) else {
             continue;
-        }
+        };
         let missing = LoadError::Inconsistent("an output without a channel");
         let channel = plan.channels.get(value.channel.0 as usize).ok_or(missing)?;
         let read_by_task = value.reads as usize > leaves.len();

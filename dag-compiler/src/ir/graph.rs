@@ -399,13 +399,22 @@ impl GraphIr {
         self.actors.iter().map(place).collect()
     }
 
+    /// Whether a value is a leaf of the graph's input, and not a part or a signal of one.
+    pub(crate) fn is_input(&self, id: ValueId) -> bool {
+        let leaf = match self.value(id).map(|value| value.origin) {
+            Some(Origin::Input(leaf)) => self.inputs.get(leaf as usize),
+            _ => None,
+        };
+        leaf == Some(&id)
+    }
+
     /// Returns the name of a value, for display.
     pub fn value_name(&self, id: ValueId) -> String {
         let Some(value) = self.value(id) else {
             return format!("value {}", id.0);
         };
         let whole = match value.origin {
-            Origin::Input(_) if value.signal && self.inputs.contains(&id) => "start".to_owned(),
+            Origin::Input(_) if value.signal && self.is_input(id) => "start".to_owned(),
             Origin::Input(leaf) if value.signal => format!("arrival of input {leaf}"),
             Origin::Input(leaf) => format!("input {leaf}"),
             Origin::Task(task) => {
