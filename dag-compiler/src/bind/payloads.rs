@@ -10,7 +10,7 @@ use selvedge_core::{MethodEntry, find_extension};
 
 use super::builder::Builder;
 use crate::ir::{GraphIr, Origin, TaskIr, TraitsIr, ValueId};
-use crate::load::{argument_type, carries_tensors};
+use crate::load::{argument_types, carries_tensors};
 
 impl Builder {
     /// Gives each value the most knowing form of its type, and notes the type's traits in the graph.
@@ -51,16 +51,20 @@ impl Builder {
     /// The types of values of which little is known, as the methods name them that read the values.
     fn named_by_readers(&self) -> Vec<(ValueId, PayloadType)> {
         let mut named = Vec::new();
+        let unknown = |(_, value): &(u32, ValueId)| {
+            let payload = self.payloads.get(value.index());
+            payload.is_some_and(|payload| !payload.is_wire())
+        };
         for task in &self.tasks {
-            let unknown = |(_, value): &(u32, ValueId)| {
-                let payload = self.payloads.get(value.index());
-                payload.is_some_and(|payload| !payload.is_wire())
+            let mut reads = GraphIr::reads(task).filter(unknown).peekable();
+            let Some(method) = reads.peek().and_then(|_| self.method(task)) else {
+                continue;
             };
-            for (position, value) in GraphIr::reads(task).filter(unknown) {
-                let method = self.method(task);
-                let found = method.and_then(|method| argument_type(task, method, position));
-                named.extend(found.map(|found| (value, found)));
-            }
+            let types = argument_types(task, method);
+            named.extend(reads.filter_map(|(position, value)| {
+                let found = types.get(position as usize).copied().flatten();
+                Some((value, found?))
+            }));
         }
         named
     }

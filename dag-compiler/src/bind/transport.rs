@@ -132,7 +132,8 @@ mod tests {
             graph.resolve_between(Transport::Auto, &actors.into_iter().collect());
             let meets: Vec<&[u32]> = graph.tasks.iter().map(|task| task.meets.as_slice()).collect();
             let last: &[u32] = if asked.is_none() { &[0] } else { &[] };
-            assert_eq!(meets, [&[], &[0], last], "{asked:?}");
+            let (none, both): (&[u32], &[u32]) = (&[], &[0]);
+            assert_eq!(meets, [none, both, last], "{asked:?}");
         }
     }
 

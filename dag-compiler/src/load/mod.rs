@@ -32,8 +32,8 @@ use self::index::Places;
 pub(crate) use self::joint::{ShuttleEnds, joint, set_berths};
 #[cfg(feature = "cuda")]
 pub use self::types::CARRIERS;
-use self::types::registered_payload;
-pub(crate) use self::types::{argument_type, carries_tensors};
+use self::types::RegisteredPayloads;
+pub(crate) use self::types::{argument_types, carries_tensors};
 use crate::bind::constant::Constant;
 use crate::ir::{Plan, TaskId, ValueId, Writer};
 use crate::run::control::{Control, GraphState, region};
@@ -111,7 +111,9 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
         };
         let mut control = Control::new(&segment, &layout)?;
         let berth = set_berths(&mut control, &shipment.plan, shipment.process, &runtime);
-        let payload = |value| registered_payload(&shipment.plan, value);
+        let index = Index::of(&shipment.plan);
+        let payloads = RegisteredPayloads::of(&shipment.plan, &index.actors);
+        let payload = |value| payloads.get(value);
         let shares = Shares::of(&shipment.plan, shipment.process, &control);
         let referring = Referring {
             references: EdgeReferences::of(&runtime, shipment.peers),
@@ -128,7 +130,7 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
             payload: &payload,
             constants: &IdMap::new(),
             referring: Some(&referring),
-            index: Index::of(&shipment.plan),
+            index,
         };
         let lanes = site.lanes()?.lanes;
         let has_joint = layout.joints.contains_key(&shipment.process);

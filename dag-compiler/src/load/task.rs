@@ -6,7 +6,7 @@ use selvedge_core::{ActorState, BoxError, Failure, Frame, MethodEntry, ValueIx, 
 use super::ends::Rings;
 use super::index::Places;
 use super::lane::lists;
-use super::types::argument_type;
+use super::types::argument_types;
 use super::{LoadError, LoadSite};
 use crate::ir::{ActorIr, ArgIr, TaskId, TaskIr};
 use crate::run::lane::{Beside, LaneValues, Straight, TaskRun};
@@ -113,14 +113,18 @@ impl LoadSite<'_> {
         places: &Places,
         values: &mut LaneValues,
     ) -> Result<Vec<ValueIx>, LoadError> {
+        let has_constants = task.args.iter().any(|arg| matches!(arg, ArgIr::Constant(_)));
+        let types = method
+            .filter(|_| has_constants)
+            .map(|method| argument_types(task, method));
+        let payload = |position: u32| types.as_ref()?.get(position as usize).copied().flatten();
         let argument = |(position, arg): (u32, &ArgIr)| match arg {
             ArgIr::Value(value) => {
                 let place = places.value(*value);
                 place.ok_or(LoadError::Inconsistent("an argument that its lane does not read"))
             }
             ArgIr::Constant(bytes) => {
-                let payload = method.and_then(|method| argument_type(task, method, position));
-                let payload = payload.ok_or(LoadError::Inconsistent("too many arguments"))?;
+                let payload = payload(position).ok_or(LoadError::Inconsistent("too many arguments"))?;
                 Ok(values.push(match self.constants.get(&(id, position)) {
                     Some(constant) => constant.value(payload)?,
                     None => payload.constant(bytes)?,
