@@ -5,8 +5,11 @@
 //! task that takes it, and a part of a tuple from the method that returns the tuple. A value that no task reads gets its
 //! type from any method of the graph's actors that names it.
 
+use std::any::TypeId;
+use std::collections::{BTreeMap, BTreeSet};
+
 use selvedge_channels::PayloadType;
-use selvedge_core::{MethodEntry, find_extension};
+use selvedge_core::{ActorRef, MethodEntry, find_extension};
 
 use super::builder::Builder;
 use crate::ir::{GraphIr, Origin, TaskIr, TraitsIr, ValueId};
@@ -23,9 +26,13 @@ impl Builder {
         for (value, found) in self.named_by_readers() {
             self.know(value.index(), found);
         }
-        for value in 0..self.values.len() {
-            if let Some(found) = self.named_by_any(value) {
-                self.know(value, found);
+        let is_unknown = |payload: &PayloadType| knowledge(payload) == 0;
+        if self.payloads.iter().any(is_unknown) {
+            let named = self.named_by_any();
+            for payload in self.payloads.iter_mut().filter(|payload| is_unknown(payload)) {
+                if let Some(found) = named.get(&payload.id()) {
+                    *payload = *found;
+                }
             }
         }
         for (value, payload) in self.values.iter_mut().zip(&self.payloads) {
@@ -69,15 +76,20 @@ impl Builder {
         named
     }
 
-    /// The type of a value that no method of its makers or readers names, as any method of the graph's actors names it.
-    fn named_by_any(&self, value: usize) -> Option<PayloadType> {
-        let unknown = self
-            .payloads
-            .get(value)
-            .filter(|payload| knowledge(payload) == 0)?;
-        let methods = self.actors.iter().flat_map(|actor| actor.entry().methods.iter());
-        let mut named = methods.flat_map(named_by);
-        named.find(|payload| payload == unknown && knowledge(payload) > 0)
+    /// The types that the methods of the graph's actors name, each in its most knowing form, for values that no method of
+    /// their makers or readers names.
+    fn named_by_any(&self) -> BTreeMap<TypeId, PayloadType> {
+        let mut met = BTreeSet::new();
+        let entries = self.actors.iter().map(ActorRef::entry);
+        let entries = entries.filter(|entry| met.insert(entry.id));
+        let mut named: BTreeMap<TypeId, PayloadType> = BTreeMap::new();
+        for found in entries.flat_map(|entry| entry.methods).flat_map(named_by) {
+            let known = named.entry(found.id()).or_insert(found);
+            if knowledge(known) < knowledge(&found) {
+                *known = found;
+            }
+        }
+        named
     }
 
     /// The method of a task; `None` for a rank of a collective.
