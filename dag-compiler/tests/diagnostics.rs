@@ -549,6 +549,32 @@ fn graph_24_repairs_are_proposed_and_work() {
     assert!(!repairs(&dead, &deadlock).is_empty(), "{}", deadlock.draw(&dead));
 }
 
+/// Each of many lanes waits for the one before it, and a change of any of them would do.
+#[test]
+fn graph_24_a_long_cycle_is_not_repaired_at_every_link() {
+    let lanes = 40;
+    let mut text = String::new();
+    (0..lanes).for_each(|lane| text += &format!("actor a{lane} on {}\n", lane + 1));
+    text += "input x\n";
+    (0..lanes).for_each(|lane| text += &format!("u{lane} = a{lane}.f(x)\n"));
+    let before = |lane: usize| (lane + lanes - 1) % lanes;
+    (0..lanes).for_each(|lane| text += &format!("v{lane} = a{lane}.g(u{})\n", before(lane)));
+    let outputs: Vec<String> = (0..lanes).map(|lane| format!("v{lane}")).collect();
+    text += &format!("return {}", outputs.join(", "));
+    let mut dead = plan(graph(&text), settings(1)).unwrap();
+    for lane in 1..=lanes {
+        // The actors' methods commute, so that either may come first.
+        dead.ir.actors[lane - 1].commutes = true;
+        dead.lanes[lane].steps.rotate_left(3);
+    }
+    let Err(Refutation::Deadlock(deadlock)) = prove(&dead) else {
+        panic!("live")
+    };
+    assert_eq!(deadlock.cycle.len(), lanes);
+    let found = repairs(&dead, &deadlock).len();
+    assert!((1..lanes / 2).contains(&found), "{found}");
+}
+
 #[test]
 fn graph_27_a_plan_is_drawn_as_svg_and_as_a_page_and_comes_back_from_json() {
     let plan = sample();

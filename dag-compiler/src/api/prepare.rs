@@ -1,11 +1,11 @@
 //! The parts of a graph in the driver's process: its memory, its lanes, and the channel ends of its inputs and outputs.
 
 use selvedge_channels::{AnyOutlet, PayloadType, Segment};
-use selvedge_core::{HostId, IdMap, IdSet, LaneId, ProcessId, Runtime, ValueIx};
+use selvedge_core::{ActorId, HostId, IdMap, IdSet, LaneId, ProcessId, Runtime, ValueIx};
 
 use crate::bind::RuntimeParts;
 use crate::bind::ports::InputPort;
-use crate::ir::{ChannelKind, ChannelPlan, Origin, Plan, ValueId};
+use crate::ir::{ActorIr, ChannelKind, ChannelPlan, Origin, Plan, ValueId};
 use crate::load::{Built, Index, LoadError, LoadSite, Referring, ShuttleEnds, create_segment, set_berths};
 use crate::run::control::Control;
 use crate::run::hosts::Shares;
@@ -123,9 +123,9 @@ fn input_ports(
 }
 
 /// Returns the task that made a value, or the driver for an input.
-fn maker(plan: &Plan, value: ValueId) -> TaskInfo {
+fn maker(plan: &Plan, actors: &IdMap<ActorId, &ActorIr>, value: ValueId) -> TaskInfo {
     let task = plan.ir.maker(value).and_then(|task| plan.ir.task(task));
-    let actor = task.and_then(|task| plan.ir.actor(task.actor));
+    let actor = task.and_then(|task| actors.get(&task.actor));
     let name = |text: Option<&String>| text.map_or_else(|| "driver".to_owned(), String::clone);
     TaskInfo {
         task: task.map_or_else(|| "the graph's input".to_owned(), |task| task.label.clone()),
@@ -161,6 +161,7 @@ fn attach_ports(plan: &Plan, recipe: &RuntimeParts, lane: &mut LaneLoop) -> Resu
     for (leaf, output) in plan.ir.outputs.iter().enumerate() {
         leaves_of.push_to(*output, leaf);
     }
+    let actors = plan.ir.actors_by_id();
     let mut free = Vec::new();
     for (index, value) in program.values.iter().enumerate() {
         let Some(leaves) = leaves_of.remove(&value.value) else {
@@ -171,7 +172,7 @@ fn attach_ports(plan: &Plan, recipe: &RuntimeParts, lane: &mut LaneLoop) -> Resu
         let read_by_task = value.reads as usize > leaves.len();
         let port = lane.ports.len();
         lane.ports.push(OutputPort {
-            info: maker(plan, value.value),
+            info: maker(plan, &actors, value.value),
             value: ValueIx(index),
             leaves,
             moves: value.reads == 1 && moves(channel, recipe),

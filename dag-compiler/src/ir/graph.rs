@@ -311,6 +311,11 @@ impl GraphIr {
         self.actors.iter().find(|actor| actor.id == id)
     }
 
+    /// Returns all actors by their ids, for many look-ups.
+    pub(crate) fn actors_by_id(&self) -> IdMap<ActorId, &ActorIr> {
+        self.actors.iter().map(|actor| (actor.id, actor)).collect()
+    }
+
     /// Returns the values that a task reads: one for each argument that is an edge, with the argument's position.
     pub fn reads(task: &TaskIr) -> impl Iterator<Item = (u32, ValueId)> {
         task.args

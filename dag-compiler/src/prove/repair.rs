@@ -22,10 +22,14 @@ pub enum Repair {
     Overlap,
 }
 
-/// The repairs of a dead plan that were tried and that work.
+/// The largest number of links of a cycle for which a repair is tried. Each trial proves a changed copy of the plan.
+const TRIED_MAX: usize = 16;
+
+/// The repairs of a dead plan that were tried and that work. At most one for each of the first 16 links of the cycle, and
+/// overlap, are tried.
 pub fn repairs(plan: &Plan, deadlock: &Deadlock) -> Vec<Repair> {
     let mut found = Vec::new();
-    for (index, blocked) in deadlock.cycle.iter().enumerate() {
+    for (index, blocked) in deadlock.cycle.iter().enumerate().take(TRIED_MAX) {
         // A lane that waits for this lane needs a step that this lane would take later: take that step first.
         let before = deadlock
             .cycle

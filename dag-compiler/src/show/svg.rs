@@ -22,7 +22,7 @@ impl Plan {
                 us: task.start_us,
             };
             let hint = format!("{}, bound at {}", task.label, task.bound_at);
-            canvas.work(from, task.end_us, view.colour(task), &task.label, &hint);
+            canvas.work(from, task.end_us, task.colour, &task.label, &hint);
         }
         for arrow in view.arrows.iter().filter(|arrow| arrow.across) {
             let task = |id: u32| view.tasks.get(id as usize);
@@ -87,7 +87,7 @@ impl Rows<'_> {
             micros(event.end_ns.saturating_sub(event.start_ns))
         );
         match event.operation.as_str() {
-            "COMPUTE" => canvas.work(from, until, self.view.colour(task), &task.method, &hint),
+            "COMPUTE" => canvas.work(from, until, task.colour, &task.method, &hint),
             "READ" => canvas.waiting(from, until, READING, &hint),
             _ => canvas.waiting(from, until, MEETING, &hint),
         }
@@ -139,13 +139,5 @@ impl Plan {
         canvas.finish(&format!(
             "{executions} executions in {took:.1} µs; grey: waiting for an input, red: for other ranks"
         ))
-    }
-}
-
-impl View {
-    /// Returns the position of a task's actor among all actors, which selects the colour.
-    pub(super) fn colour(&self, task: &Task) -> usize {
-        let mut actors = self.rows.iter().flat_map(|row| &row.actors);
-        actors.position(|actor| *actor == task.actor).unwrap_or_default()
     }
 }

@@ -4,9 +4,10 @@
 //! flow (`s`, `f`) leads from the WRITE of a value to the COMPUTE of each task that reads it. Times are microseconds of
 //! the monotonic clock.
 
-use crate::ir::{GraphIr, Plan, TaskId};
+use selvedge_core::{ActorId, IdMap, IdSet};
+
+use crate::ir::{ActorIr, GraphIr, Plan, TaskId};
 use crate::run::trace::Event;
-use selvedge_core::{IdMap, IdSet};
 
 /// Quotes a string for JSON.
 fn quoted(text: &str) -> String {
@@ -23,23 +24,36 @@ fn middle(event: &Event) -> u64 {
     event.start_ns + event.end_ns.saturating_sub(event.start_ns) / 2
 }
 
+/// The numbers of the process and of the lane that run each actor.
+struct TracePlaces<'a> {
+    plan: &'a Plan,
+    actors: IdMap<ActorId, (u32, u32)>,
+}
+
+impl<'a> TracePlaces<'a> {
+    fn of(plan: &'a Plan) -> Self {
+        let place = |actor: &ActorIr| (actor.id, (actor.home.process.0, actor.lane.0));
+        let actors = plan.ir.actors.iter().map(place).collect();
+        TracePlaces { plan, actors }
+    }
+
+    fn of_task(&self, task: TaskId) -> Option<(u32, u32)> {
+        self.actors.get(&self.plan.ir.task(task)?.actor).copied()
+    }
+}
+
 impl Plan {
     /// Returns the events of [`Graph::trace`](crate::Graph::trace) as a file for `ui.perfetto.dev` or
     /// `chrome://tracing`. An arrow is drawn if both of its ends are among the events. O(events · log events).
     pub fn trace_json(&self, events: &[Event]) -> String {
         let mut rows = self.names();
-        rows.extend(events.iter().filter_map(|event| self.operation(event)));
-        rows.extend(self.flows(events));
+        let places = TracePlaces::of(self);
+        rows.extend(events.iter().filter_map(|event| self.operation(event, &places)));
+        rows.extend(self.flows(events, &places));
         format!(
             "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{}\n]}}\n",
             rows.join(",\n")
         )
-    }
-
-    /// Returns the numbers of the process and of the lane that run a task.
-    fn place(&self, task: TaskId) -> Option<(u32, u32)> {
-        let actor = self.ir.actor(self.ir.task(task)?.actor)?;
-        Some((actor.home.process.0, actor.lane.0))
     }
 
     /// Returns the names of processes and lanes. A lane is named after its actors.
@@ -73,8 +87,8 @@ impl Plan {
             .collect()
     }
 
-    fn operation(&self, event: &Event) -> Option<String> {
-        let (process, lane) = self.place(event.task_id)?;
+    fn operation(&self, event: &Event, places: &TracePlaces<'_>) -> Option<String> {
+        let (process, lane) = places.of_task(event.task_id)?;
         let bound_at = quoted(&self.ir.task(event.task_id)?.bound_at.to_string());
         let (task, operation) = (quoted(&event.task), quoted(&event.operation));
         let (start, took) = (
@@ -88,10 +102,11 @@ impl Plan {
     }
 
     /// Returns the flows from the WRITE of each value to each COMPUTE that reads it.
-    fn flows(&self, events: &[Event]) -> Vec<String> {
+    fn flows(&self, events: &[Event], places: &TracePlaces<'_>) -> Vec<String> {
         let mut rows = Vec::new();
         for (write, compute) in handovers(&self.ir, events) {
-            let (Some(from), Some(to)) = (self.place(write.task_id), self.place(compute.task_id)) else {
+            let ends = (places.of_task(write.task_id), places.of_task(compute.task_id));
+            let (Some(from), Some(to)) = ends else {
                 continue;
             };
             let (id, name) = (rows.len() / 2, quoted(&write.task));

@@ -1,9 +1,11 @@
 //! The data for drawing a plan: lanes, boxes on their time line, and arrows between boxes; and the HTML page that draws it.
 
-use selvedge_core::{IdMap, IdSet, LaneId};
+use std::collections::BTreeMap;
+
+use selvedge_core::{ActorId, IdMap, IdSet, LaneId};
 use serde::Serialize;
 
-use crate::ir::{ArgIr, ChannelId, ChannelKind, ChannelPlan, GraphIr, Plan, TaskId, ValueId};
+use crate::ir::{ActorIr, ArgIr, ChannelId, ChannelKind, ChannelPlan, GraphIr, Plan, TaskId, ValueId};
 use crate::prove::forecast::forecast;
 use crate::prove::throughput::bound;
 use crate::run::trace::Event;
@@ -21,6 +23,9 @@ pub(super) struct Row {
 pub(super) struct Task {
     pub(super) label: String,
     pub(super) actor: String,
+    /// The position of the actor among all actors, which selects the colour.
+    #[serde(skip)]
+    pub(super) colour: usize,
     pub(super) method: String,
     pub(super) bound_at: String,
     pub(super) row: usize,
@@ -98,9 +103,11 @@ impl View {
             });
         }
         let channels = Channels::of(plan);
+        let actors = plan.ir.actors_by_id();
         let mut tasks: Vec<Task> = (0..plan.ir.tasks.len() as u32)
-            .filter_map(|id| task(plan, TaskId(id), &row_of, &channels))
+            .filter_map(|id| task(plan, TaskId(id), &actors, &row_of, &channels))
             .collect();
+        choose_colours(&mut tasks, &rows);
         for step in &forecast.steps {
             if let Some(task) = tasks.get_mut(step.operation.task.index()) {
                 task.operations.push(step.operation.kind.to_string());
@@ -120,6 +127,17 @@ impl View {
             tasks,
             notes: plan.notes.clone(),
         }
+    }
+}
+
+/// Gives the tasks of each actor a colour: the position of the actor among those of all rows.
+fn choose_colours(tasks: &mut [Task], rows: &[Row]) {
+    let mut colours: BTreeMap<&str, usize> = BTreeMap::new();
+    for (position, actor) in rows.iter().flat_map(|row| &row.actors).enumerate() {
+        colours.entry(actor).or_insert(position);
+    }
+    for task in tasks {
+        task.colour = colours.get(task.actor.as_str()).copied().unwrap_or_default();
     }
 }
 
@@ -188,9 +206,15 @@ impl<'a> Channels<'a> {
     }
 }
 
-fn task(plan: &Plan, id: TaskId, row_of: &IdMap<u32, usize>, channels: &Channels<'_>) -> Option<Task> {
+fn task(
+    plan: &Plan,
+    id: TaskId,
+    actors: &IdMap<ActorId, &ActorIr>,
+    row_of: &IdMap<u32, usize>,
+    channels: &Channels<'_>,
+) -> Option<Task> {
     let task = plan.ir.task(id)?;
-    let actor = plan.ir.actor(task.actor)?;
+    let actor = actors.get(&task.actor)?;
     let read = |(_, value): (u32, ValueId)| {
         let channel = channels.read.get(&(actor.lane, value))?;
         Some(port(plan, value, channel))
@@ -212,6 +236,7 @@ fn task(plan: &Plan, id: TaskId, row_of: &IdMap<u32, usize>, channels: &Channels
     Some(Task {
         label: task.label.clone(),
         actor: actor.name.clone(),
+        colour: 0,
         method: task.method_name.clone().into_owned(),
         bound_at: task.bound_at.to_string(),
         row: row_of.get(&actor.lane.0).copied()?,

@@ -4,7 +4,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use selvedge_channels::Region;
 
-use crate::ir::{Plan, TaskId};
+use crate::ir::{ActorIr, Plan, TaskId, TaskIr};
 use crate::run::clock::ClockReading;
 use crate::run::layout::Layout;
 use crate::run::trace::Event;
@@ -25,6 +25,11 @@ pub(crate) fn read(
     region_of: impl Fn(usize, usize) -> Option<Region>,
 ) -> Vec<Event> {
     let now = ClockReading::now();
+    let actors = plan.ir.actors_by_id();
+    let of_task = |id: TaskId| {
+        let task = plan.ir.task(id)?;
+        Some((task, *actors.get(&task.actor)?))
+    };
     let mut events = Vec::new();
     for spans in layout.lanes.values() {
         let Some(ring) = region_of(spans.trace.offset, spans.trace.len) else {
@@ -32,24 +37,23 @@ pub(crate) fn read(
         };
         let records =
             (0..spans.trace.len / RECORD_BYTES).filter_map(|at| read_record(&ring, at * RECORD_BYTES));
-        events.extend(records.flat_map(|record| of_record(plan, record, finished, begin, now)));
+        events.extend(records.flat_map(|record| match of_task(record.1) {
+            Some(found) => of_record(found, record, finished, begin, now),
+            None => Vec::new(),
+        }));
     }
     events.sort_by_key(|event| (event.start_ns, event.end_ns));
     events
 }
 
-/// The events of one record.
+/// The events of one record, of a task of an actor.
 fn of_record(
-    plan: &Plan,
+    (found, actor): (&TaskIr, &ActorIr),
     (what, task, execution, times): (What, TaskId, u64, Times),
     finished: u64,
     begin: ClockReading,
     now: ClockReading,
 ) -> Vec<Event> {
-    let found = plan.ir.task(task);
-    let Some((found, actor)) = found.and_then(|found| Some((found, plan.ir.actor(found.actor)?))) else {
-        return Vec::new();
-    };
     let (what, times, under_way) = so_far(what, times, execution < finished, now.ticks());
     let event = |(operation, start, end): (&str, u64, u64)| Event {
         under_way: under_way && operation == "COMPUTE",
