@@ -200,6 +200,15 @@ where
         self.shared.breakage()
     }
 
+    /// Returns a ticket that is answered with the error of an execution that did not end within
+    /// [`Batching::timeout`] (at once if one still occupies the graph), or with [`BatchError::Closed`] when the batcher
+    /// ends. A supervisor of the graph waits for this ticket too: a method that never returns does not end the graph,
+    /// and occupies its place in it for ever. The error, [`ExecError::Timeout`], names the actors that the execution
+    /// waits for. Whether a client still waits for the answer makes no difference.
+    pub fn overdue(&self) -> Ticket<ExecError> {
+        self.shared.overdue()
+    }
+
     /// Replaces the graph. The old graph is torn down in this call, unless somebody else owns it ([`graph`](Self::graph)); the
     /// items that it was executing are answered with the reason.
     pub fn replace(&self, graph: Graph<In, Out>) {

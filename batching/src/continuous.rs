@@ -289,7 +289,7 @@ impl<S: Sequence> Continuous<S> {
             stats.sizes.record(members.len() as u64);
         });
         let time = (now, now.saturating_add(shared.options.timeout));
-        if let Err((members, error)) = self.in_flight.submit(&running.graph, step, members, time) {
+        if let Err((members, error)) = self.in_flight.submit(&running, step, members, time) {
             self.all_leave(shared, members, &error);
             graph.check(shared);
         }
@@ -314,7 +314,7 @@ impl<S: Sequence> Continuous<S> {
             self.all_leave(shared, members, &shared.cause());
         }
         self.in_flight
-            .try_again(&running.graph, now)
+            .try_again(running, now)
             .unwrap_or_else(|(members, error)| {
                 self.all_leave(shared, members, &error);
                 graph.check(shared);
@@ -356,6 +356,7 @@ impl<S: Sequence> Work for Continuous<S> {
             begun = true;
         }
         let (held, overdue) = (self.held(), self.in_flight.overdue());
+        graph.report_overdue(shared, |generation| self.in_flight.overdue_on(generation));
         shared.count(|stats| (stats.in_flight, stats.overdue) = (held, overdue));
         let room = self.in_flight.has_room() && self.slots.any_free();
         let leaves = self.resting.iter().map(|member| member.leaves);

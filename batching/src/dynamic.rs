@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::Waker;
 
-use selvedge_compiler::{Cause, ExecError, Graph};
+use selvedge_compiler::{Cause, ExecError};
 
 use crate::batcher::Work;
 use crate::error::{BatchError, discard};
-use crate::graph_slot::GraphSlot;
+use crate::graph_slot::{GraphSlot, Running};
 use crate::in_flight::{Completed, InFlight};
 use crate::queue::Moment;
 use crate::shared::Shared;
@@ -133,7 +133,7 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
     fn submit(
         &mut self,
         shared: &Shared<I, O>,
-        graph: &Graph<Vec<I>, Vec<O>>,
+        running: &Running<Vec<I>, Vec<O>>,
         mut batch: Batch<I, O>,
         now: Moment,
     ) -> bool {
@@ -150,7 +150,7 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
             stats.sizes.record(input.len() as u64);
         });
         let limit = batch.limit;
-        if let Err((batch, error)) = self.in_flight.submit(graph, input, batch, (now, limit)) {
+        if let Err((batch, error)) = self.in_flight.submit(running, input, batch, (now, limit)) {
             fail(shared, batch, &error);
             return false;
         }
@@ -185,7 +185,7 @@ impl<I: Clone + Send + 'static, O: 'static> Work for Dynamic<I, O> {
                 break;
             };
             self.in_flight.fit(&running.graph);
-            match self.in_flight.try_again(&running.graph, now) {
+            match self.in_flight.try_again(&running, now) {
                 Ok(has_begun) => begun |= has_begun,
                 Err((batch, error)) => {
                     fail(shared, batch, &error);
@@ -199,12 +199,13 @@ impl<I: Clone + Send + 'static, O: 'static> Work for Dynamic<I, O> {
             let Some(batch) = self.next(shared, now) else {
                 break;
             };
-            if !self.submit(shared, &running.graph, batch, now) {
+            if !self.submit(shared, &running, batch, now) {
                 graph.check(shared);
             }
             begun = true;
         }
         let (held, overdue) = (self.held(), self.in_flight.overdue());
+        graph.report_overdue(shared, |generation| self.in_flight.overdue_on(generation));
         shared.count(|stats| (stats.in_flight, stats.overdue) = (held, overdue));
         let limits = self.again.iter().map(|batch| batch.limit);
         let wakes_at = self

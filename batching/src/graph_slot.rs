@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use selvedge_compiler::{ExecError, Graph};
 
-use crate::shared::Shared;
+use crate::shared::{Shared, tell};
 
 /// A graph of the batcher, which knows how many of its owners are in the batcher.
 pub(crate) struct OwnGraph<In, Out> {
@@ -104,6 +104,21 @@ impl<In, Out> GraphSlot<In, Out> {
         drop(current);
         if let Some(affected) = affected {
             shared.tell_end(affected);
+        }
+    }
+
+    /// Reports whether an execution is overdue on the present graph, whose number `overdue_on` is given. What is overdue
+    /// on an earlier graph says nothing about this one.
+    pub(crate) fn report_overdue<I, O>(
+        &self,
+        shared: &Shared<I, O>,
+        overdue_on: impl FnOnce(u64) -> Option<ExecError>,
+    ) {
+        let current = self.0.lock();
+        let watchers = shared.record_overdue(overdue_on(current.generation));
+        drop(current);
+        if let Some((error, watchers)) = watchers {
+            tell(watchers, &error);
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use selvedge_compiler::{ExecError, Execution, Graph};
 
 use crate::error::{BatchError, discard};
+use crate::graph_slot::Running;
 use crate::queue::Moment;
 
 struct Pending<Out, B> {
@@ -13,8 +14,12 @@ struct Pending<Out, B> {
     /// `None` after the time limit: the clients of the batch have been answered, but the execution still occupies the
     /// graph.
     batch: Option<B>,
+    /// The error that those clients were given.
+    late: Option<ExecError>,
     began: Moment,
     deadline: Moment,
+    /// The number of the graph that executes it.
+    generation: u64,
 }
 
 /// An execution that is over or late, with the batch that it carried.
@@ -89,6 +94,12 @@ impl<In: 'static, Out, B> InFlight<In, Out, B> {
         self.pending.iter().filter(|it| it.batch.is_none()).count()
     }
 
+    /// Returns the error of an execution that is late and still occupies the graph with this number.
+    pub(crate) fn overdue_on(&self, generation: u64) -> Option<ExecError> {
+        let mut on_it = self.pending.iter().filter(|it| it.generation == generation);
+        on_it.find_map(|it| it.late.clone())
+    }
+
     /// Returns the moment at which the thread has to look at the executions again: when the next one is late, or at once
     /// if some have `begun`. An execution wakes the thread only after it has been polled, and the next turn polls the new
     /// ones.
@@ -112,12 +123,12 @@ impl<In: 'static, Out, B> InFlight<In, Out, B> {
     /// again](Self::try_again). If the graph refuses it for another reason, the batch is returned with the error.
     pub(crate) fn submit(
         &mut self,
-        graph: &Graph<In, Out>,
+        running: &Running<In, Out>,
         input: In,
         batch: B,
         (now, limit): (Moment, Moment),
     ) -> Result<(), (B, BatchError)> {
-        let begin = || graph.try_execute(input);
+        let begin = || running.graph.try_execute(input);
         match BatchError::catch("a value of the graph", begin) {
             Err(panicked) => Err((batch, panicked)),
             Ok(Err(refused)) if is_full(&refused.error) && limit > now => {
@@ -142,8 +153,10 @@ impl<In: 'static, Out, B> InFlight<In, Out, B> {
                 self.pending.push(Pending {
                     execution,
                     batch: Some(batch),
+                    late: None,
                     began: now,
                     deadline: limit,
+                    generation: running.generation,
                 });
                 Ok(())
             }
@@ -153,7 +166,11 @@ impl<In: 'static, Out, B> InFlight<In, Out, B> {
     /// Begins the execution for which the graph had no room, if an execution is over since then or its moment has come;
     /// returns whether it has begun. If its time is up, or the graph refuses it for another reason, the batch is returned
     /// with the error.
-    pub(crate) fn try_again(&mut self, graph: &Graph<In, Out>, now: Moment) -> Result<bool, (B, BatchError)> {
+    pub(crate) fn try_again(
+        &mut self,
+        running: &Running<In, Out>,
+        now: Moment,
+    ) -> Result<bool, (B, BatchError)> {
         let due = |it: &mut Refused<In, B>| it.again <= now || it.limit <= now;
         let Some(refused) = self.refused.take_if(due) else {
             return Ok(false);
@@ -162,7 +179,7 @@ impl<In: 'static, Out, B> InFlight<In, Out, B> {
             discard([refused.input]);
             return Err((refused.batch, refused.error));
         }
-        self.submit(graph, refused.input, refused.batch, (now, refused.limit))?;
+        self.submit(running, refused.input, refused.batch, (now, refused.limit))?;
         Ok(self.refused.is_none())
     }
 
@@ -192,6 +209,9 @@ impl<In: 'static, Out, B> InFlight<In, Out, B> {
                 self.pending.remove(index);
                 self.refused.iter_mut().for_each(|it| it.again = now);
             } else {
+                if let Err(BatchError::Failed(error)) = &result {
+                    pending.late = Some(error.clone());
+                }
                 index += 1;
             }
             match batch {

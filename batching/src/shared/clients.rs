@@ -10,7 +10,7 @@ use super::{Entry, Phase, Shared, SharedState};
 use crate::error::{BatchError, Refused};
 use crate::options::{Batching, OnBroken, SubmitOptions};
 use crate::queue::{Key, Moment, Ready, Waiting};
-use crate::ticket::{Ticket, Withdraw, ticket};
+use crate::ticket::{Ticket, TicketPromise, Withdraw, ticket};
 
 /// The time that user code may block the thread before a wait gives up.
 const GRACE: Duration = Duration::from_secs(1);
@@ -77,17 +77,32 @@ impl<I, O> Shared<I, O> {
 
     /// Returns a ticket that is answered when the graph has ended.
     pub(crate) fn breakage(&self) -> Ticket<ExecError> {
+        self.watch(|state| (&state.broken, &mut state.watchers))
+    }
+
+    /// Returns a ticket that is answered when an execution is overdue.
+    pub(crate) fn overdue(&self) -> Ticket<ExecError> {
+        self.watch(|state| (&state.overdue, &mut state.overdue_watchers))
+    }
+
+    /// Returns a ticket that is answered with an event: at once if it has happened already, else as one of the watchers.
+    fn watch(
+        &self,
+        event: impl FnOnce(&mut SharedState<I, O>) -> (&Option<ExecError>, &mut Vec<TicketPromise<ExecError>>),
+    ) -> Ticket<ExecError> {
         let (ticket, promise) = ticket(Duration::MAX);
         let mut state = self.state.lock();
-        match state.broken.clone() {
-            Some(cause) => {
+        let is_closed = state.phase == Phase::Closed;
+        let (happened, watchers) = event(&mut state);
+        match happened.clone() {
+            Some(error) => {
                 drop(state);
-                promise.keep(Ok(cause));
+                promise.keep(Ok(error));
             }
-            None if state.phase == Phase::Closed => drop(state),
+            None if is_closed => drop(state),
             None => {
-                state.watchers.retain(|watcher| !watcher.is_abandoned());
-                state.watchers.push(promise);
+                watchers.retain(|watcher| !watcher.is_abandoned());
+                watchers.push(promise);
             }
         }
         ticket
@@ -97,6 +112,7 @@ impl<I, O> Shared<I, O> {
     pub(crate) fn record_replacement(&self, torn_down: Option<ExecError>) {
         let mut state = self.state.lock();
         state.ended_before = state.broken.take().or(torn_down);
+        state.overdue = None;
         drop(state);
         self.thread.wake_by_ref();
     }

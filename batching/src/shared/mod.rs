@@ -30,6 +30,13 @@ pub(crate) enum Phase {
     Closed,
 }
 
+/// Answers tickets that wait for an event of the graph.
+pub(crate) fn tell(watchers: Vec<TicketPromise<ExecError>>, error: &ExecError) {
+    for watcher in watchers {
+        watcher.keep(Ok(error.clone()));
+    }
+}
+
 /// An item and the promise of its answer.
 pub(crate) struct Entry<I, O> {
     pub(crate) item: I,
@@ -48,6 +55,9 @@ struct SharedState<I, O> {
     broken: Option<ExecError>,
     ended_before: Option<ExecError>,
     watchers: Vec<TicketPromise<ExecError>>,
+    /// The error of an execution that is overdue on this graph.
+    overdue: Option<ExecError>,
+    overdue_watchers: Vec<TicketPromise<ExecError>>,
     stats: Stats,
     rate: Rate,
     /// Whether the thread could begin an execution, and the moment at which it will wake.
@@ -123,6 +133,8 @@ impl<I, O> Shared<I, O> {
                 broken: None,
                 ended_before: None,
                 watchers: Vec::new(),
+                overdue: None,
+                overdue_watchers: Vec::new(),
                 stats: Stats::default(),
                 rate: Rate::default(),
                 hungry: true,

@@ -2,7 +2,7 @@
 
 use selvedge_compiler::ExecError;
 
-use super::{Answer, Entry, Phase, Shared, SharedState};
+use super::{Answer, Entry, Phase, Shared, SharedState, tell};
 use crate::error::{BatchError, discard};
 use crate::options::OnBroken;
 use crate::queue::{Moment, Ready, Waiting};
@@ -133,9 +133,18 @@ impl<I, O> Shared<I, O> {
             items,
         } = affected;
         self.turn_away(items, |_| BatchError::Failed(cause.clone()));
-        watchers
-            .into_iter()
-            .for_each(|watcher| watcher.keep(Ok(cause.clone())));
+        tell(watchers, &cause);
+    }
+
+    /// Records whether an execution is overdue. Returns the tickets that must be told when no lock is held.
+    pub(crate) fn record_overdue(
+        &self,
+        overdue: Option<ExecError>,
+    ) -> Option<(ExecError, Vec<TicketPromise<ExecError>>)> {
+        let mut state = self.state.lock();
+        state.overdue = overdue;
+        let error = state.overdue.clone()?;
+        Some((error, std::mem::take(&mut state.overdue_watchers)))
     }
 
     /// Returns the moment until which the thread may sleep. `room`: whether it could begin an execution. `own`: the
@@ -160,7 +169,9 @@ impl<I, O> Shared<I, O> {
     pub(crate) fn end(&self, held: usize) {
         let mut state = self.state.lock();
         state.phase = Phase::Closed;
-        let (waited, watchers) = (state.queue.clear(), std::mem::take(&mut state.watchers));
+        let waited = state.queue.clear();
+        let mut watchers = std::mem::take(&mut state.watchers);
+        watchers.append(&mut state.overdue_watchers);
         state.left = held + waited.len();
         state.stats.failed += state.left as u64;
         state.stats.in_flight = 0;

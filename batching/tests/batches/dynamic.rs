@@ -249,6 +249,57 @@ fn an_execution_that_does_not_end_is_given_up() {
 }
 
 #[test]
+fn an_overdue_execution_is_reported_though_its_client_is_gone() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let batcher = batcher(&runtime, &gate, one_by_one().timeout(Duration::from_millis(5)));
+    let mut reported = batcher.overdue();
+    let client = batcher.submit(1);
+    gate.wait_entered(1);
+    drop(client);
+    let error = reported.wait_timeout(LONG);
+    let Ok(ExecError::Timeout(timeout)) = error else {
+        panic!("{error:?}");
+    };
+    assert!(timeout.suspects.iter().any(|suspect| suspect.actor == "model"));
+    let again = batcher.overdue().wait_timeout(LONG);
+    assert!(matches!(again, Ok(ExecError::Timeout(_))), "{again:?}");
+    gate.open();
+    until(|| batcher.stats().overdue == 0);
+    let over = batcher.overdue().wait_timeout(Duration::ZERO);
+    assert!(matches!(over, Err(BatchError::Timeout { .. })), "{over:?}");
+    let mut never = batcher.overdue();
+    drop(batcher);
+    assert!(matches!(never.wait_timeout(LONG), Err(BatchError::Closed)));
+}
+
+#[test]
+fn what_is_overdue_on_an_earlier_graph_says_nothing_about_the_next() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let options = one_by_one().max_inflight(2).timeout(Duration::from_millis(5));
+    let batcher = batcher(&runtime, &gate, options);
+    let client = batcher.submit(1);
+    gate.wait_entered(1);
+    assert!(batcher.overdue().wait_timeout(LONG).is_ok());
+    // An inline actor is never late: its execution is over when it has begun.
+    let model = runtime
+        .spawn::<Model>("next", (Gate::opened(),))
+        .inline()
+        .unwrap();
+    let next = runtime.compile(|items: Edge<Vec<i64>>| model.double(&items));
+    // Another owner keeps the old graph from its tear-down, so the execution stays overdue there.
+    let old = batcher.graph();
+    batcher.replace(next.unwrap());
+    assert_eq!(batcher.submit(2).wait().unwrap(), 4);
+    assert_eq!(batcher.stats().overdue, 1);
+    let mut overdue = batcher.overdue();
+    let nothing = overdue.wait_timeout(Duration::ZERO);
+    assert!(matches!(nothing, Err(BatchError::Timeout { .. })), "{nothing:?}");
+    drop(client);
+    gate.open();
+    drop(old);
+}
+
+#[test]
 fn a_batch_that_is_not_full_goes_when_its_oldest_has_waited() {
     let (runtime, gate) = (Runtime::new(), Gate::opened());
     let options = one_by_one().max_size(100).max_delay(Duration::from_millis(1));

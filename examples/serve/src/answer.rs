@@ -14,7 +14,6 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use selvedge::ExecError;
 use selvedge_batching::{BatchError, Ticket};
 use serde_json::Value;
 
@@ -23,9 +22,8 @@ use crate::failure::told;
 use crate::generation::Delivery;
 use crate::mailbox::Receiver;
 use crate::metrics::Metrics;
-use crate::sequence::{Ending, ServedBy};
+use crate::sequence::Ending;
 use crate::shape::Shape;
-use crate::supervise::Crew;
 
 /// An event of an answer.
 enum Event {
@@ -38,8 +36,6 @@ pub struct Answer {
     pub(crate) receiver: Receiver,
     pub(crate) ticket: Ticket<Ending>,
     pub(crate) ended: Option<Result<Ending, BatchError>>,
-    pub(crate) crew: Arc<Crew>,
-    pub(crate) served_by: Arc<ServedBy>,
     pub(crate) shape: Shape,
     pub(crate) delivery: Delivery,
     pub(crate) metrics: Arc<Metrics>,
@@ -128,13 +124,7 @@ impl Answer {
     }
 
     async fn next(&mut self) -> Result<Event, Error> {
-        let event = poll_fn(|context| self.poll(context)).await;
-        event.map_err(|error| {
-            if matches!(error, BatchError::Failed(ExecError::Timeout(_))) {
-                self.crew.suspect(self.served_by.number());
-            }
-            told(error)
-        })
+        poll_fn(|context| self.poll(context)).await.map_err(told)
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, BatchError>> {

@@ -8,11 +8,17 @@ use crate::process::Holdings;
 /// Writes the counters and histograms of some batchers, by name.
 pub fn batchers(page: &mut Page, batchers: &[(&str, Stats)]) {
     type Figure = (&'static str, &'static str, &'static str, fn(&Stats) -> u64);
-    let figures: [Figure; 9] = [
+    let figures: [Figure; 10] = [
         ("queued", "gauge", "Requests that wait.", |it| it.queued as u64),
         ("running", "gauge", "Requests that are being executed.", |it| {
             it.in_flight as u64
         }),
+        (
+            "overdue",
+            "gauge",
+            "Executions that did not end in time and still occupy the graph.",
+            |it| it.overdue as u64,
+        ),
         ("steps_total", "counter", "Executions of the graph begun.", |it| {
             it.executions
         }),

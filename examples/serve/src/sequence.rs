@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use selvedge_batching::{Grant, Sequence};
@@ -12,7 +11,6 @@ use crate::generation::Generation;
 use crate::mailbox::Sender;
 use crate::metrics::Metrics;
 use crate::stops::{Heard, Stops};
-use crate::supervise::Crew;
 use crate::vocabulary::{Speech, Vocabulary};
 
 /// The reason why an answer ended.
@@ -43,33 +41,6 @@ pub struct Ending {
     pub completion_tokens: u32,
 }
 
-/// The crew that serves a text; known from its first step on.
-#[derive(Debug)]
-pub struct ServedBy {
-    crew: Arc<Crew>,
-    number: AtomicU64,
-}
-
-impl ServedBy {
-    /// Creates the record of a text that no crew serves yet.
-    pub fn new(crew: Arc<Crew>) -> Arc<ServedBy> {
-        Arc::new(ServedBy {
-            crew,
-            number: AtomicU64::new(u64::MAX),
-        })
-    }
-
-    /// Returns the number of the crew.
-    pub fn number(&self) -> u64 {
-        // Relaxed, here and below: the number is read after the ticket was answered, which orders it after the write.
-        self.number.load(Ordering::Relaxed)
-    }
-
-    fn begin(&self) {
-        self.number.store(self.crew.number(), Ordering::Relaxed);
-    }
-}
-
 /// A request in flight.
 pub struct Text {
     generation: Generation,
@@ -78,7 +49,6 @@ pub struct Text {
     speech: Speech,
     stops: Stops,
     sender: Sender,
-    served_by: Arc<ServedBy>,
     /// The number of prompt tokens that went into steps so far.
     fed: usize,
     /// The token chosen last, which goes into the next step.
@@ -95,7 +65,6 @@ impl Text {
         vocabulary: Arc<dyn Vocabulary>,
         metrics: Arc<Metrics>,
         sender: Sender,
-        served_by: Arc<ServedBy>,
     ) -> Text {
         Text {
             speech: Speech::new(Arc::clone(&vocabulary)),
@@ -104,7 +73,6 @@ impl Text {
             vocabulary,
             metrics,
             sender,
-            served_by,
             fed: 0,
             last: None,
             chosen: 0,
@@ -177,9 +145,6 @@ impl Sequence for Text {
     }
 
     fn join(&mut self, step: &mut Batch, grant: Grant) {
-        if self.fed == 0 {
-            self.served_by.begin();
-        }
         let left = self.left();
         let (tokens, whole) = match self.last {
             Some(token) => (vec![token], true),

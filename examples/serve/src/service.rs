@@ -25,7 +25,7 @@ use crate::generation::{Delivery, Generation, encode};
 use crate::mailbox::mailbox;
 use crate::metrics::{Metrics, Page};
 use crate::process::holdings;
-use crate::sequence::{ServedBy, Text};
+use crate::sequence::Text;
 use crate::shape::{Kind, Shape, now};
 use crate::supervise::{Build, Built, Crew, supervise};
 use crate::template::Template;
@@ -196,8 +196,7 @@ impl Service {
         let tokens = generation.prompt.len();
         let (sender, receiver) = mailbox();
         let (vocabulary, metrics) = (Arc::clone(&self.vocabulary), Arc::clone(&self.metrics));
-        let served_by = ServedBy::new(Arc::clone(&self.crew));
-        let text = Text::new(generation, vocabulary, metrics, sender, Arc::clone(&served_by));
+        let text = Text::new(generation, vocabulary, metrics, sender);
         let accepted = self.texts.try_submit(text, SubmitOptions::new());
         let ticket = accepted.map_err(|refused| told(refused.error))?;
         self.metrics.prompt_tokens.add(tokens as u64);
@@ -206,8 +205,6 @@ impl Service {
             receiver,
             ticket,
             ended: None,
-            crew: Arc::clone(&self.crew),
-            served_by,
             shape,
             delivery,
             metrics: Arc::clone(&self.metrics),
@@ -272,7 +269,10 @@ fn classifier(
     metrics: &Arc<Metrics>,
 ) -> Result<Arc<Batcher<Image, Scores>>, BoxError> {
     let Built { graph, actors } = build.build()?;
-    let options = options(limits).named("digits").max_size(64);
+    let options = options(limits)
+        .named("digits")
+        .max_size(64)
+        .timeout(limits.step_time);
     let digits = Arc::new(Batcher::new(graph, options)?);
     supervise(&digits, Crew::new(actors), build, Arc::clone(metrics));
     Ok(digits)

@@ -1,16 +1,13 @@
-//! The supervisor, which has another graph built when one breaks.
+//! The supervisor, which has another graph built when one breaks or stands still.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
 use parking_lot::Mutex;
-use selvedge::{ActorRef, BoxError, Graph};
-use selvedge_batching::Batcher;
-use tokio::sync::Notify;
+use selvedge::{ActorRef, BoxError, ExecError, Graph};
+use selvedge_batching::{Batcher, Ticket};
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::metrics::Metrics;
 
@@ -18,6 +15,8 @@ use crate::metrics::Metrics;
 const PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause between builds.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// The time in which a graph ends whose actors were killed.
+const END_MAX: Duration = Duration::from_secs(5);
 
 /// A graph and the actors that only it uses.
 pub struct Built<In, Out> {
@@ -69,8 +68,6 @@ where
 #[derive(Debug, Default)]
 pub struct Crew {
     actors: Mutex<Actors>,
-    number: AtomicU64,
-    stuck: Notify,
 }
 
 impl Crew {
@@ -78,7 +75,6 @@ impl Crew {
     pub fn new(actors: Actors) -> Arc<Crew> {
         Arc::new(Crew {
             actors: Mutex::new(actors),
-            ..Crew::default()
         })
     }
 
@@ -87,23 +83,8 @@ impl Crew {
         self.actors.lock().pids()
     }
 
-    /// Returns the number of crews before this one.
-    pub fn number(&self) -> u64 {
-        // Relaxed, here and below: a crew is numbered before its graph gets its first member.
-        self.number.load(Ordering::Relaxed)
-    }
-
-    /// Reports that a step of the crew with this number did not end in time. The supervisor then ends the crew, and so
-    /// the graph: an actor that stands still would block it for ever. A late report about an earlier crew is ignored.
-    pub fn suspect(&self, number: u64) {
-        if number == self.number() {
-            self.stuck.notify_one();
-        }
-    }
-
     fn begin(&self, actors: Actors) {
         *self.actors.lock() = actors;
-        self.number.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Kills the actors.
@@ -112,7 +93,8 @@ impl Crew {
     }
 }
 
-/// Builds another graph whenever the batcher's graph breaks, until the batcher is closed.
+/// Builds another graph whenever the batcher's graph breaks, or an execution does not end in time, until the batcher is
+/// closed.
 pub fn supervise<I, O, In, Out>(
     batcher: &Arc<Batcher<I, O, In, Out>>,
     crew: Arc<Crew>,
@@ -129,23 +111,15 @@ where
     let batcher = Arc::downgrade(batcher);
     tokio::spawn(async move {
         loop {
-            let Some(broken) = batcher.upgrade().map(|it| it.breakage()) else {
+            let Some(watched) = batcher.upgrade() else { return };
+            let (broken, overdue) = (watched.breakage(), watched.overdue());
+            drop(watched);
+            let Some((cause, since)) = lost(broken, overdue, &crew).await else {
                 return;
             };
-            let broken = tokio::select! {
-                broken = broken => broken,
-                () = crew.stuck.notified() => {
-                    dismiss(&crew).await;
-                    continue;
-                }
-            };
-            let Ok(cause) = broken else { return };
             eprintln!("error: {cause}");
-            let since = Instant::now();
             // The rest of the old graph is removed first: two graphs may not fit into memory.
             dismiss(&crew).await;
-            // The suspected crew is gone, so a pending report is dropped.
-            let _ = crew.stuck.notified().now_or_never();
             let built = again(&build, &metrics).await;
             let Some(batcher) = batcher.upgrade() else { return };
             crew.begin(built.actors);
@@ -156,6 +130,27 @@ where
             eprintln!("rebuilt after {:.0?}", since.elapsed());
         }
     })
+}
+
+/// Waits until the graph is lost, and returns the cause and the moment of its report; `None` if the batcher was closed.
+///
+/// An actor that stands still would block its graph for ever. So its crew is killed, and the graph ends.
+async fn lost(
+    mut broken: Ticket<ExecError>,
+    overdue: Ticket<ExecError>,
+    crew: &Arc<Crew>,
+) -> Option<(ExecError, Instant)> {
+    tokio::select! {
+        cause = &mut broken => Some((cause.ok()?, Instant::now())),
+        late = overdue => {
+            let (late, since) = (late.ok()?, Instant::now());
+            dismiss(crew).await;
+            match timeout(END_MAX, broken).await {
+                Ok(Err(_)) => None,
+                Ok(Ok(_)) | Err(_) => Some((late, since)),
+            }
+        }
+    }
 }
 
 /// Kills the actors on a blocking thread, because killing waits until the deaths are known.

@@ -10,10 +10,11 @@ mod support;
 use std::path::Path;
 use std::time::Duration;
 
+use hyper::Method;
 use rustix::process::{Pid, Signal, kill_process};
 use selvedge::Placement;
 use serde_json::json;
-use support::{DEATH, POISON, Running, STANDSTILL, Setup, events, start, until};
+use support::{DEATH, POISON, Running, STANDSTILL, Setup, events, open, start, until};
 
 const COMPLETIONS: &str = "/v1/completions";
 
@@ -139,6 +140,78 @@ async fn a_rank_that_stands_still_is_given_up() {
     );
     rebuilt(&service, 1.0).await;
     assert_eq!(service.json(COMPLETIONS, &body("hello", false)).await.0, 200);
+}
+
+/// No client is left who could report the rank: the batcher does.
+#[tokio::test]
+async fn a_rank_that_stands_still_is_given_up_though_its_client_is_gone() {
+    let mut setup = in_process();
+    setup.limits.step_time = Duration::from_secs(1);
+    let service = start(setup).await;
+    let asked = body(&format!("ab{STANDSTILL}cd"), true);
+    let mut answer = service
+        .client
+        .send(Method::POST, COMPLETIONS, asked)
+        .await
+        .unwrap();
+    answer.piece().await.unwrap().unwrap();
+    // Three steps say `ab‡`, and the fourth stands still.
+    until("it stands still", async || {
+        service.service.stats().executions == 4
+    })
+    .await;
+    drop(answer);
+    until("it is known to be gone", async || {
+        service.metric("selvedge_clients_gone_total").await == 1.0
+    })
+    .await;
+    let (status, answer) = service.json(COMPLETIONS, &body("hello", false)).await;
+    assert_eq!(
+        (status, &answer["choices"][0]["text"]),
+        (200, &json!("hello")),
+        "{answer}"
+    );
+    rebuilt(&service, 1.0).await;
+    assert_eq!(service.metric("selvedge_overdue{batcher=\"texts\"}").await, 0.0);
+}
+
+#[tokio::test]
+async fn a_thread_that_stands_still_is_given_up() {
+    let mut setup = Setup {
+        gate: Some("still".into()),
+        ..Setup::default()
+    };
+    setup.limits.step_time = Duration::from_millis(300);
+    let service = start(setup).await;
+    let (status, answer) = service.json(COMPLETIONS, &body("hello", false)).await;
+    assert_eq!(
+        (status, &answer["error"]["code"]),
+        (503, &json!("model_lost")),
+        "{answer}"
+    );
+    rebuilt(&service, 1.0).await;
+    open("still", 1000);
+    assert_eq!(service.json(COMPLETIONS, &body("hello", false)).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_classifier_that_stands_still_is_given_up() {
+    let mut setup = Setup {
+        digits_gate: Some("digits".into()),
+        ..Setup::default()
+    };
+    setup.limits.step_time = Duration::from_millis(300);
+    let service = start(setup).await;
+    let image = json!({"image": vec![0; 64]}).to_string();
+    let (status, answer) = service.json("/v1/classify", &image).await;
+    assert_eq!(
+        (status, &answer["error"]["code"]),
+        (503, &json!("model_lost")),
+        "{answer}"
+    );
+    rebuilt(&service, 1.0).await;
+    let (status, answer) = service.json("/v1/classify", &image).await;
+    assert_eq!((status, &answer["model"]), (200, &json!("digits")), "{answer}");
 }
 
 #[tokio::test]

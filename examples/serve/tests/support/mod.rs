@@ -19,7 +19,7 @@ use rustix::process::Signal;
 use selvedge::prelude::*;
 use selvedge_examples::weights::shipped_weights;
 use selvedge_llama::step::{Batch, Sampled};
-use selvedge_serve::classify;
+use selvedge_serve::classify::{self, Image, Scores};
 use selvedge_serve::listen::{self, Connections};
 use selvedge_serve::load::client::Client;
 use selvedge_serve::service::{ClassifierBuild, Limits, Model, Service};
@@ -156,6 +156,21 @@ impl Parrot {
     }
 }
 
+/// A classifier that waits at a gate.
+pub struct Gatekeeper(String);
+
+#[actor]
+impl Gatekeeper {
+    pub fn new(gate: String) -> Self {
+        Gatekeeper(gate)
+    }
+
+    pub fn classify(&mut self, images: &[Image]) -> Vec<Scores> {
+        pass(&self.0);
+        images.iter().map(|_| Vec::new()).collect()
+    }
+}
+
 /// The setup of a service for a test.
 pub struct Setup {
     pub limits: Limits,
@@ -164,6 +179,8 @@ pub struct Setup {
     pub gate: Option<String>,
     pub grace: Duration,
     pub classifies: bool,
+    /// The gate at which the first classifier waits.
+    pub digits_gate: Option<String>,
     /// The number of the model's builds after the first that fail.
     pub failed_builds: usize,
 }
@@ -182,6 +199,7 @@ impl Default for Setup {
             gate: None,
             grace: Duration::from_secs(20),
             classifies: true,
+            digits_gate: None,
             failed_builds: 0,
         }
     }
@@ -213,7 +231,16 @@ pub async fn start(setup: Setup) -> Running {
         Ok(Built { graph, actors })
     };
     let its = runtime.clone();
-    let classifier: ClassifierBuild = Arc::new(move || classify::build(&its, shipped_weights()));
+    let digits_gate = Mutex::new(setup.digits_gate);
+    let classifier: ClassifierBuild = Arc::new(move || {
+        let Some(gate) = digits_gate.lock().take() else {
+            return classify::build(&its, shipped_weights());
+        };
+        let gatekeeper = its.spawn::<Gatekeeper>("classifier", (gate,)).in_thread()?;
+        let actors = Actors(vec![gatekeeper.actor().clone()]);
+        let graph = its.compile(|images: Edge<Vec<Image>>| gatekeeper.classify(&images))?;
+        Ok(Built { graph, actors })
+    });
     let model = Model {
         name: "parrot".into(),
         vocabulary: Arc::new(Characters),
