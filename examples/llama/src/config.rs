@@ -98,10 +98,18 @@ struct Quantization {
 #[derive(Clone, Deserialize)]
 struct RopeFile {
     rope_theta: Option<f32>,
-    #[serde(alias = "type")]
     rope_type: Option<String>,
+    /// The older name of `rope_type`. Many files have both.
+    #[serde(rename = "type")]
+    older_type: Option<String>,
     #[serde(flatten)]
     rest: serde_json::Map<String, serde_json::Value>,
+}
+
+impl RopeFile {
+    fn kind(&self) -> Option<&str> {
+        self.rope_type.as_deref().or(self.older_type.as_deref())
+    }
 }
 
 #[derive(Deserialize)]
@@ -109,6 +117,21 @@ struct RopeFile {
 enum OneOrMore {
     One(u32),
     More(Vec<u32>),
+}
+
+impl OneOrMore {
+    fn into_tokens(self) -> Vec<u32> {
+        match self {
+            OneOrMore::One(token) => vec![token],
+            OneOrMore::More(tokens) => tokens,
+        }
+    }
+}
+
+/// The relevant field of `generation_config.json`.
+#[derive(Deserialize)]
+struct GenerationFile {
+    eos_token_id: Option<OneOrMore>,
 }
 
 /// The fields that are read first, because files of other architectures have other fields.
@@ -119,7 +142,8 @@ struct Kind {
 }
 
 impl Config {
-    /// Reads and checks `config.json` of a folder.
+    /// Reads and checks `config.json` of a folder. The tokens that end a text are those of this file and of
+    /// `generation_config.json`, if that file exists: models that chat name the end of a turn only there.
     ///
     /// # Errors
     /// [`LoadError::Unreadable`], [`LoadError::Malformed`], [`LoadError::Architecture`], [`LoadError::Field`].
@@ -129,14 +153,17 @@ impl Config {
             path: path.clone(),
             error,
         })?;
-        Config::parse(&text, &path)
+        let mut config = Config::parse(&text, &path)?;
+        for token in ends_of_generation(&folder.join("generation_config.json"))? {
+            if !config.end.contains(&token) {
+                config.end.push(token);
+            }
+        }
+        Ok(config)
     }
 
     fn parse(text: &str, path: &Path) -> Result<Self, LoadError> {
-        let malformed = |error: serde_json::Error| LoadError::Malformed {
-            path: path.to_owned(),
-            message: error.to_string(),
-        };
+        let malformed = |error| malformed(path, &error);
         let kind: Kind = serde_json::from_str(text).map_err(malformed)?;
         if !kind.architectures.iter().any(|name| name == ARCHITECTURE) {
             return Err(LoadError::Architecture {
@@ -155,6 +182,27 @@ impl Config {
         let rope = rules.rope(&file)?;
         Ok(file.into_config(rope))
     }
+}
+
+fn malformed(path: &Path, error: &serde_json::Error) -> LoadError {
+    LoadError::Malformed {
+        path: path.to_owned(),
+        message: error.to_string(),
+    }
+}
+
+/// Returns the tokens that end a text according to `generation_config.json`; none if there is no such file.
+fn ends_of_generation(path: &Path) -> Result<Vec<u32>, LoadError> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => {
+            let path = path.to_owned();
+            return Err(LoadError::Unreadable { path, error });
+        }
+    };
+    let file: GenerationFile = serde_json::from_str(&text).map_err(|error| malformed(path, &error))?;
+    Ok(file.eos_token_id.map_or_else(Vec::new, OneOrMore::into_tokens))
 }
 
 impl File {
@@ -181,11 +229,7 @@ impl File {
             positions: self.max_position_embeddings,
             tied: self.tie_word_embeddings,
             begin: self.bos_token_id,
-            end: match self.eos_token_id {
-                None => Vec::new(),
-                Some(OneOrMore::One(token)) => vec![token],
-                Some(OneOrMore::More(tokens)) => tokens,
-            },
+            end: self.eos_token_id.map_or_else(Vec::new, OneOrMore::into_tokens),
         }
     }
 }
@@ -259,7 +303,7 @@ impl Rules<'_> {
         let given = file.rope_parameters.as_ref().or(file.rope_scaling.as_ref());
         let theta = given.and_then(|given| given.rope_theta).or(file.rope_theta);
         let theta = theta.unwrap_or(10_000.0);
-        let kind = given.and_then(|given| given.rope_type.as_deref());
+        let kind = given.and_then(RopeFile::kind);
         let stretch = match (kind, given) {
             (None | Some("default"), _) | (_, None) => None,
             (Some("llama3"), Some(given)) => {

@@ -8,6 +8,7 @@ use std::fs;
 use made::{CONFIG, Made, Tensors, bytes, tensors};
 use safetensors::tensor::Dtype;
 use selvedge::prelude::*;
+use selvedge_llama::config::Config;
 use selvedge_llama::deployment::{Deployment, Layout};
 use selvedge_llama::error::LoadError;
 use selvedge_llama::folder::Folder;
@@ -314,6 +315,51 @@ fn what_is_not_done_here_is_refused_by_field() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn the_type_of_rope_may_have_both_of_its_names() {
+    let numbers = r#""factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64"#;
+    let read = |types: &str| {
+        let scaling = format!(r#"{{"rope_scaling": {{{numbers}, {types}}},"#);
+        let made = Made::bare("rope", &CONFIG.replacen('{', &scaling, 1));
+        Config::read(&made.path).map(|config| config.rope.stretch.map(|it| it.factor))
+    };
+    for types in [
+        r#""rope_type": "llama3", "type": "llama3""#,
+        r#""type": "llama3", "rope_type": "llama3""#,
+        r#""rope_type": "llama3""#,
+        r#""type": "llama3""#,
+    ] {
+        assert_eq!(read(types).unwrap(), Some(8.0), "{types}");
+    }
+    assert_eq!(
+        read(r#""rope_type": "default", "type": "default""#).unwrap(),
+        None
+    );
+}
+
+#[test]
+fn tokens_that_end_a_text_may_be_in_the_configuration_of_generation_alone() {
+    let made = Made::bare("ends", CONFIG);
+    let own = made.config().end;
+    assert_eq!(own, [2]);
+    let path = made.path.join("generation_config.json");
+    for (text, ends) in [
+        (r#"{"eos_token_id": [2, 7, 9]}"#, &[2, 7, 9][..]),
+        (r#"{"eos_token_id": 7}"#, &[2, 7]),
+        (r#"{"eos_token_id": null}"#, &[2]),
+        (r#"{"temperature": 0.6}"#, &[2]),
+    ] {
+        fs::write(&path, text).unwrap();
+        assert_eq!(Config::read(&made.path).unwrap().end, ends, "{text}");
+    }
+    fs::write(&path, "{").unwrap();
+    let error = Config::read(&made.path).unwrap_err();
+    assert!(
+        matches!(&error, LoadError::Malformed { path: named, .. } if *named == path),
+        "{error}"
+    );
 }
 
 #[test]
