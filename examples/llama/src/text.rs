@@ -51,6 +51,14 @@ impl Text {
         self.tokenizer.decode(tokens, true).map_err(TextError)
     }
 
+    /// Returns the number of bytes of the longest token, as the file writes it: at least as many as the text that it
+    /// stands for. A token for unknown characters, or one that takes the spaces beside it, may stand for more.
+    #[must_use]
+    pub fn longest_token(&self) -> usize {
+        let tokens = self.tokenizer.get_vocab(true);
+        tokens.keys().map(String::len).max().unwrap_or(0)
+    }
+
     /// Returns a stream that turns tokens into text one by one.
     #[must_use]
     pub fn stream(&self) -> Stream<'_> {

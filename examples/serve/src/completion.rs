@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::fields::{Fields, wrong};
-use crate::generation::encode;
-use crate::vocabulary::Vocabulary;
+use crate::prompts::Encoder;
 
 const PARAM: &str = "prompt";
 const KINDS: &str = "a string, or an array of token ids";
@@ -14,32 +13,31 @@ const KINDS: &str = "a string, or an array of token ids";
 /// clients send it.
 ///
 /// # Errors
-/// [`Error::Field`].
-pub fn prompt(fields: &Fields, vocabulary: &dyn Vocabulary) -> Result<Vec<u32>, Error> {
+/// [`Error::Field`], [`Error::PromptTooLong`].
+pub fn prompt(fields: &Fields, encoder: &Encoder) -> Result<Vec<u32>, Error> {
     let value = fields
         .get(PARAM)
         .ok_or_else(|| Error::field(PARAM, "is missing"))?;
     match value {
-        Value::String(text) => encode(vocabulary, PARAM, text),
+        Value::String(text) => encoder.encode(PARAM, text),
         Value::Array(list) => match list.as_slice() {
             [] => Err(Error::field(PARAM, "is empty")),
-            [Value::String(text)] => encode(vocabulary, PARAM, text),
-            [Value::Array(ids)] => tokens(ids, vocabulary),
+            [Value::String(text)] => encoder.encode(PARAM, text),
+            [Value::Array(ids)] => tokens(ids, encoder.size()),
             [Value::String(_) | Value::Array(_), ..] => Err(Error::field(
                 PARAM,
                 format!("has {} prompts; one a request is supported", list.len()),
             )),
-            ids => tokens(ids, vocabulary),
+            ids => tokens(ids, encoder.size()),
         },
         other => Err(wrong(PARAM, KINDS, other)),
     }
 }
 
-fn tokens(ids: &[Value], vocabulary: &dyn Vocabulary) -> Result<Vec<u32>, Error> {
+fn tokens(ids: &[Value], size: u32) -> Result<Vec<u32>, Error> {
     if ids.is_empty() {
         return Err(Error::field(PARAM, "is empty"));
     }
-    let size = vocabulary.size();
     let token = |value: &Value| match value.as_u64() {
         Some(id) if id < u64::from(size) => Ok(id as u32),
         Some(id) => Err(Error::field(

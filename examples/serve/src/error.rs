@@ -46,6 +46,18 @@ pub enum Error {
         /// The requested number of tokens, at least 1.
         answer: usize,
     },
+    /// The prompt has more bytes than the model's positions can hold, whatever its tokens are.
+    #[error("`{param}` has {bytes} bytes; the {positions} positions of the model hold at most {most}")]
+    PromptTooLong {
+        /// The field.
+        param: &'static str,
+        /// The length of the prompt.
+        bytes: usize,
+        /// Positions of the model.
+        positions: u32,
+        /// The most bytes that fit.
+        most: usize,
+    },
     /// The service has no model of this name.
     #[error("there is no model `{asked}`; this service has `{known}`")]
     UnknownModel {
@@ -107,7 +119,8 @@ impl Error {
             | Error::Framing(_)
             | Error::Host(_)
             | Error::Field { .. }
-            | Error::ContextLength { .. } => StatusCode::BAD_REQUEST,
+            | Error::ContextLength { .. }
+            | Error::PromptTooLong { .. } => StatusCode::BAD_REQUEST,
             Error::Body(_) => StatusCode::REQUEST_TIMEOUT,
             Error::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Error::UnknownModel { .. } | Error::NoSuchPath(_) => StatusCode::NOT_FOUND,
@@ -121,7 +134,7 @@ impl Error {
     /// Returns the code for programs, if OpenAI has one or a program may need to distinguish the case.
     pub fn code(&self) -> Option<&'static str> {
         match self {
-            Error::ContextLength { .. } => Some("context_length_exceeded"),
+            Error::ContextLength { .. } | Error::PromptTooLong { .. } => Some("context_length_exceeded"),
             Error::UnknownModel { .. } => Some("model_not_found"),
             Error::TooLarge { .. } => Some("request_too_large"),
             Error::Overloaded { .. } => Some("queue_full"),
@@ -134,7 +147,7 @@ impl Error {
 
     fn param(&self) -> Option<&'static str> {
         match self {
-            Error::Field { param, .. } => Some(param),
+            Error::Field { param, .. } | Error::PromptTooLong { param, .. } => Some(param),
             Error::UnknownModel { .. } => Some("model"),
             _ => None,
         }

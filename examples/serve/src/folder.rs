@@ -17,6 +17,7 @@ struct Words {
     text: Text,
     ends: Vec<u32>,
     size: u32,
+    longest: usize,
 }
 
 impl Vocabulary for Words {
@@ -37,6 +38,10 @@ impl Vocabulary for Words {
     fn size(&self) -> u32 {
         self.size
     }
+
+    fn longest_token(&self) -> usize {
+        self.longest
+    }
 }
 
 /// Returns the vocabulary of a folder, and the number of positions of its model.
@@ -47,8 +52,13 @@ pub fn vocabulary(folder: &Path) -> Result<(Arc<dyn Vocabulary>, u32), BoxError>
     let (text, config) = (Text::open(folder)?, Config::read(folder)?);
     let size = u32::try_from(config.vocabulary)?;
     let positions = u32::try_from(config.positions)?;
-    let ends = config.end;
-    Ok((Arc::new(Words { text, ends, size }), positions))
+    let words = Words {
+        longest: text.longest_token(),
+        text,
+        ends: config.end,
+        size,
+    };
+    Ok((Arc::new(words), positions))
 }
 
 /// Returns the function that builds the folder's model.

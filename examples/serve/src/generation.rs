@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::fields::{Fields, wrong};
-use crate::vocabulary::Vocabulary;
 
 /// The most stop texts of a request, as with OpenAI.
 const STOPS_MAX: usize = 4;
@@ -90,20 +89,6 @@ impl Generation {
             stop,
         })
     }
-}
-
-/// Returns the tokens of a text.
-///
-/// # Errors
-/// [`Error::Field`] if the text has no tokens, or the tokenizer refuses it.
-pub fn encode(vocabulary: &dyn Vocabulary, param: &'static str, text: &str) -> Result<Vec<u32>, Error> {
-    let tokens = vocabulary
-        .encode(text)
-        .map_err(|cause| Error::field(param, cause))?;
-    if tokens.is_empty() {
-        return Err(Error::field(param, "is empty"));
-    }
-    Ok(tokens)
 }
 
 /// Refuses unsupported fields that would change the answer, unless they have a neutral value.

@@ -9,6 +9,7 @@
 //! | [`listen`], [`stall`] | connections with deadlines, drained at the end |
 //! | [`body`], [`fields`], [`error`] | the reading of requests, and the errors of clients |
 //! | [`completion`], [`chat`], [`template`], [`generation`] | the language model's interfaces, checked |
+//! | [`prompts`] | prompts to tokens, away from the threads that serve connections |
 //! | [`classify`] | the interface of the classifier |
 //! | [`vocabulary`], [`stops`] | tokens to text one by one, and stop texts |
 //! | [`sequence`], [`mailbox`], [`shape`], [`answer`] | a text in flight, and its delivery |
@@ -29,6 +30,7 @@ pub mod chat;
 pub mod classify;
 pub mod completion;
 pub mod generation;
+pub mod prompts;
 pub mod template;
 
 pub mod stops;

@@ -21,10 +21,11 @@ use crate::classify::{self, Image, Scores};
 use crate::error::{Error, json_type};
 use crate::failure::told;
 use crate::fields::Fields;
-use crate::generation::{Delivery, Generation, encode};
+use crate::generation::{Delivery, Generation};
 use crate::mailbox::mailbox;
 use crate::metrics::{Metrics, Page};
 use crate::process::holdings;
+use crate::prompts::{Encoder, PromptLimits, Prompts};
 use crate::sequence::Text;
 use crate::shape::{Kind, Shape, now};
 use crate::supervise::{Build, Built, Crew, supervise};
@@ -97,6 +98,7 @@ impl Default for Limits {
 pub struct Service {
     name: String,
     vocabulary: Arc<dyn Vocabulary>,
+    prompts: Prompts,
     template: Template,
     positions: u32,
     limits: Limits,
@@ -133,9 +135,12 @@ impl Service {
             Some(build) => Some(classifier(build, &limits, &metrics)?),
             None => None,
         };
+        let encoder = Encoder::new(Arc::clone(&model.vocabulary), model.positions);
+        let prompts = Prompts::new(encoder, PromptLimits::of_queue(limits.queue, limits.wait));
         Ok(Arc::new(Service {
             name: model.name,
             vocabulary: model.vocabulary,
+            prompts,
             template: model.template,
             positions: model.positions,
             limits,
@@ -183,6 +188,7 @@ impl Service {
     /// Answers the requests that are left and ends the graphs with their actors. It blocks, for at most `within`.
     pub fn close(&self, within: Duration) {
         let deadline = Instant::now() + within;
+        self.prompts.close();
         self.texts.close(within);
         if let Some(digits) = &self.digits {
             digits.close(deadline.saturating_duration_since(Instant::now()));
@@ -228,21 +234,22 @@ impl Service {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// Reads the object in a body; a request that arrives after the service began to end is refused.
-    async fn fields(&self, request: Request) -> Result<Fields, Error> {
+    /// Reads the object in a body, and returns it with the body's length; a request that arrives after the service began
+    /// to end is refused.
+    async fn fields(&self, request: Request) -> Result<(Fields, usize), Error> {
         let late = self.is_draining();
         let body = self.limits.body.read(request).await?;
         if late {
             return Err(Error::ShuttingDown);
         }
-        Fields::parse(&body)
+        Ok((Fields::parse(&body)?, body.len()))
     }
 
     /// Reads the object in a body that asks for the language model.
-    async fn asked(&self, request: Request) -> Result<Fields, Error> {
-        let fields = self.fields(request).await?;
+    async fn asked(&self, request: Request) -> Result<(Arc<Fields>, usize), Error> {
+        let (fields, length) = self.fields(request).await?;
         expect_model(fields.string("model")?, &self.name)?;
-        Ok(fields)
+        Ok((Arc::new(fields), length))
     }
 }
 
@@ -282,8 +289,10 @@ type Shared = State<Arc<Service>>;
 
 async fn completions(State(service): Shared, request: Request) -> Result<Response, Error> {
     let since = Instant::now();
-    let fields = service.asked(request).await?;
-    let prompt = completion::prompt(&fields, &*service.vocabulary)?;
+    let (fields, length) = service.asked(request).await?;
+    let its = Arc::clone(&fields);
+    let prompt = move |encoder: &Encoder| completion::prompt(&its, encoder);
+    let prompt = service.prompts.convert(length, prompt).await?;
     Ok(service
         .submit(Kind::Completion, &fields, prompt, since)?
         .respond()
@@ -292,9 +301,13 @@ async fn completions(State(service): Shared, request: Request) -> Result<Respons
 
 async fn chats(State(service): Shared, request: Request) -> Result<Response, Error> {
     let since = Instant::now();
-    let fields = service.asked(request).await?;
-    let prompt = service.template.prompt(&chat::messages(&fields)?)?;
-    let prompt = encode(&*service.vocabulary, "messages", &prompt)?;
+    let (fields, length) = service.asked(request).await?;
+    let (its, template) = (Arc::clone(&fields), service.template);
+    let prompt = move |encoder: &Encoder| {
+        let prompt = template.prompt(&chat::messages(&its)?)?;
+        encoder.encode("messages", &prompt)
+    };
+    let prompt = service.prompts.convert(length, prompt).await?;
     Ok(service
         .submit(Kind::Chat, &fields, prompt, since)?
         .respond()
@@ -305,7 +318,7 @@ async fn classifications(State(service): Shared, request: Request) -> Result<Res
     let Some(digits) = &service.digits else {
         return Err(Error::NoSuchPath(request.uri().path().to_owned()));
     };
-    let fields = service.fields(request).await?;
+    let (fields, _) = service.fields(request).await?;
     if fields.get("model").is_some() {
         expect_model(fields.string("model")?, classify::MODEL)?;
     }

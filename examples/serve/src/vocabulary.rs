@@ -18,6 +18,9 @@ pub trait Vocabulary: Send + Sync + 'static {
 
     /// Returns the number of tokens: all token ids are smaller.
     fn size(&self) -> u32;
+
+    /// Returns the most bytes of text that one token stands for.
+    fn longest_token(&self) -> usize;
 }
 
 /// Converts tokens to text, one by one.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use selvedge_serve::body::BodyLimit;
 use serde_json::{Value, json};
-use support::{POSITIONS, Running, Setup, start};
+use support::{FOREIGN, POSITIONS, Running, Setup, start};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -207,6 +207,19 @@ async fn unknown_addresses_and_methods_are_404_and_405() {
     assert!(text.contains("GET is not allowed"), "{text}");
 }
 
+/// The text would fail the step, and so every text in it.
+#[tokio::test]
+async fn a_text_with_a_token_that_the_model_does_not_know_is_400() {
+    let service = start(Setup::default()).await;
+    let foreign = format!("a{FOREIGN}b");
+    let words = "token 1114112; the model has 1114112 tokens";
+    let body = with("prompt", json!(foreign));
+    refused(&service, COMPLETIONS, &body, 400, json!("prompt"), words).await;
+    let messages = json!([{"role": "user", "content": foreign}]);
+    let body = json!({"model": "parrot", "messages": messages}).to_string();
+    refused(&service, CHATS, &body, 400, json!("messages"), words).await;
+}
+
 #[tokio::test]
 async fn a_prompt_longer_than_the_model_is_400() {
     let service = start(Setup::default()).await;
@@ -227,6 +240,10 @@ async fn a_prompt_longer_than_the_model_is_400() {
         (200, &json!(positions)),
         "what fits exactly is served"
     );
+    // So long a text is not even converted: it cannot fit, whatever its tokens are.
+    let words = "has 100000 bytes; the 128 positions of the model hold at most 512";
+    let body = with("prompt", json!("x".repeat(100_000)));
+    refused(&service, COMPLETIONS, &body, 400, json!("prompt"), words).await;
 }
 
 #[tokio::test]

@@ -38,6 +38,8 @@ pub const POISON: char = '!';
 pub const DEATH: char = '†';
 /// The character at which its process stops, after it has repeated the text before it.
 pub const STANDSTILL: char = '‡';
+/// The character whose token the model does not know.
+pub const FOREIGN: char = '◊';
 /// The token that ends a text.
 const END: u32 = 0;
 
@@ -46,7 +48,8 @@ pub struct Characters;
 
 impl Vocabulary for Characters {
     fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
-        Ok(text.chars().map(u32::from).collect())
+        let token = |it| if it == FOREIGN { self.size() } else { u32::from(it) };
+        Ok(text.chars().map(token).collect())
     }
 
     fn decode(&self, tokens: &[u32]) -> String {
@@ -59,6 +62,10 @@ impl Vocabulary for Characters {
 
     fn size(&self) -> u32 {
         0x11_0000
+    }
+
+    fn longest_token(&self) -> usize {
+        4
     }
 }
 
