@@ -68,6 +68,10 @@ pub struct Arguments {
     /// How many seconds a step may take before the model is given up and rebuilt
     #[arg(long, value_name = "S", default_value_t = 30)]
     pub step_time: u64,
+    /// How many seconds an answer may take from its first step on; it then ends with the text so far, as if it had reached
+    /// its length
+    #[arg(long, value_name = "S", default_value_t = 600)]
+    pub answer_time: u64,
     /// Bytes of a request's body at most
     #[arg(long, value_name = "N", default_value_t = 1 << 20)]
     pub body: usize,
@@ -155,6 +159,7 @@ impl Arguments {
             inflight: self.inflight.unwrap_or(self.pipeline),
             wait: Duration::from_secs(self.wait),
             step_time: Duration::from_secs(self.step_time),
+            answer_time: Duration::from_secs(self.answer_time),
             body: BodyLimit {
                 bytes: self.body,
                 ..BodyLimit::default()

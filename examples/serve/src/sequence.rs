@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use selvedge_batching::{Grant, Sequence};
 use selvedge_llama::step::{Batch, Part, Sampled};
@@ -18,7 +18,7 @@ use crate::vocabulary::{Speech, Vocabulary};
 pub enum Finish {
     /// The model ended the answer, or a stop text was found.
     Stop,
-    /// The answer reached the requested number of tokens.
+    /// The answer reached the requested number of tokens, or the time that an answer may take.
     Length,
 }
 
@@ -56,15 +56,21 @@ pub struct Text {
     chosen: u32,
     /// The time of the request, or of the last token.
     since: Instant,
+    /// The time that the answer may take from its first step on.
+    time: Duration,
+    /// The moment of the first step.
+    began: Option<Instant>,
 }
 
 impl Text {
-    /// Creates a request for the queue; its text arrives in the mailbox.
+    /// Creates a request for the queue; its text arrives in the mailbox. After `time`, counted from its first step on, the
+    /// answer ends with the text so far.
     pub fn new(
         generation: Generation,
         vocabulary: Arc<dyn Vocabulary>,
         metrics: Arc<Metrics>,
         sender: Sender,
+        time: Duration,
     ) -> Text {
         Text {
             speech: Speech::new(Arc::clone(&vocabulary)),
@@ -77,6 +83,8 @@ impl Text {
             last: None,
             chosen: 0,
             since: Instant::now(),
+            time,
+            began: None,
         }
     }
 
@@ -102,10 +110,14 @@ impl Text {
             }
             Heard::Text(text) => self.sender.push(&text),
         }
-        if self.chosen >= self.generation.max_tokens {
+        if self.chosen >= self.generation.max_tokens || self.is_late() {
             return self.end(Finish::Length);
         }
         ControlFlow::Continue(())
+    }
+
+    fn is_late(&self) -> bool {
+        self.began.is_some_and(|began| began.elapsed() >= self.time)
     }
 
     /// Ends the answer with the text that was held back.
@@ -145,6 +157,7 @@ impl Sequence for Text {
     }
 
     fn join(&mut self, step: &mut Batch, grant: Grant) {
+        self.began.get_or_insert_with(Instant::now);
         let left = self.left();
         let (tokens, whole) = match self.last {
             Some(token) => (vec![token], true),
@@ -167,6 +180,7 @@ impl Sequence for Text {
     fn advance(&mut self, answers: &mut Vec<Sampled>, grant: Grant) -> ControlFlow<Ending> {
         match answers.iter().find(|answer| answer.slot == grant.slot) {
             Some(answer) => self.take(answer.token),
+            None if self.is_late() => self.end(Finish::Length),
             None => ControlFlow::Continue(()),
         }
     }

@@ -73,13 +73,15 @@ pub struct Limits {
     pub wait: Duration,
     /// The time that a step may take.
     pub step_time: Duration,
+    /// The time that an answer may take from its first step on; it then ends with the text so far.
+    pub answer_time: Duration,
     /// The limits of a request's body.
     pub body: BodyLimit,
 }
 
 impl Default for Limits {
     /// Returns 8 slots, a queue of 64, steps of 256 tokens that should take 1 s, one step in flight, 60 s to wait, 30 s
-    /// a step.
+    /// a step, and ten minutes an answer.
     fn default() -> Self {
         Limits {
             slots: 8,
@@ -89,6 +91,7 @@ impl Default for Limits {
             inflight: 1,
             wait: Duration::from_secs(60),
             step_time: Duration::from_secs(30),
+            answer_time: Duration::from_secs(600),
             body: BodyLimit::default(),
         }
     }
@@ -127,7 +130,11 @@ impl Service {
             Some(goal) => options.step_goal(goal),
             None => options,
         };
-        let options = options.max_inflight(limits.inflight).timeout(limits.step_time);
+        // A text ends by itself when its time is over, with what it has: the batcher would drop that.
+        let options = options
+            .max_inflight(limits.inflight)
+            .timeout(limits.step_time)
+            .max_stay(Duration::MAX);
         let texts = Arc::new(Batcher::continuous(graph, options)?);
         supervise(&texts, Arc::clone(&crew), model.build, Arc::clone(&metrics));
 
@@ -202,7 +209,7 @@ impl Service {
         let tokens = generation.prompt.len();
         let (sender, receiver) = mailbox();
         let (vocabulary, metrics) = (Arc::clone(&self.vocabulary), Arc::clone(&self.metrics));
-        let text = Text::new(generation, vocabulary, metrics, sender);
+        let text = Text::new(generation, vocabulary, metrics, sender, self.limits.answer_time);
         let accepted = self.texts.try_submit(text, SubmitOptions::new());
         let ticket = accepted.map_err(|refused| told(refused.error))?;
         self.metrics.prompt_tokens.add(tokens as u64);

@@ -54,6 +54,23 @@ async fn an_answer_ends_at_its_length() {
     }
 }
 
+/// The client keeps what it has, and the reason is not that it waited.
+#[tokio::test]
+async fn an_answer_ends_when_its_time_is_over_with_the_text_so_far() {
+    let mut setup = Setup::default();
+    setup.limits.answer_time = std::time::Duration::ZERO;
+    let service = start(setup).await;
+    let body = json!({"model": "parrot", "prompt": "hello"}).to_string();
+    let (status, answer) = service.json("/v1/completions", &body).await;
+    assert_eq!(status, 200, "{answer}");
+    let choice = &answer["choices"][0];
+    assert_eq!(
+        (&choice["text"], &choice["finish_reason"]),
+        (&json!("h"), &json!("length"))
+    );
+    assert_eq!(answer["usage"]["completion_tokens"], 1);
+}
+
 #[tokio::test]
 async fn an_answer_ends_before_a_stop_text() {
     let service = start(Setup::default()).await;
