@@ -8,6 +8,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use selvedge_examples::data::Digits;
 use selvedge_examples::model::{Mlp, classes};
 use selvedge_examples::weights::shipped_weights;
@@ -15,6 +16,8 @@ use selvedge_llama::alphabet;
 use selvedge_serve::load::client::Client;
 use selvedge_serve::load::server::{Samples, Server, kill, model, workers};
 use serde_json::{Value, json};
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn chat(client: &Client, text: &str) -> (u16, Value) {
     let messages = json!([{"role": "user", "content": text}]);
@@ -46,6 +49,50 @@ async fn draws(client: &Client) {
         right += usize::from(seen(drawing) == Some(digit));
     }
     assert!(right >= 2, "{right} of 4");
+}
+
+/// The model's first file is a pipe that never ends, so the program loads until it is told to end.
+#[tokio::test]
+async fn a_signal_ends_it_while_it_loads() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("endless {}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let pipe = folder.join("tokenizer.json");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_serve"));
+    command.args(["--listen", "127.0.0.1:0", "--model"]).arg(&folder);
+    let mut child = command.kill_on_drop(true).spawn().unwrap();
+    // The pipe opens when the program opens it, too.
+    let open = move || std::fs::OpenOptions::new().write(true).open(pipe);
+    let opened = tokio::task::spawn_blocking(open);
+    let held = tokio::time::timeout(PATIENCE, opened)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    let status = tokio::time::timeout(PATIENCE, child.wait())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(status.success(), "{status}");
+    drop(held);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_taken_port_is_an_error_before_the_model_is_loaded() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_serve"));
+    // There is no such model, so the error shows which came first.
+    command.args(["--listen", &address, "--model", "/no/such/model"]);
+    let output = command.kill_on_drop(true).output();
+    let output = tokio::time::timeout(PATIENCE, output).await.unwrap().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && error.contains(&address), "{error}");
 }
 
 #[tokio::test]
