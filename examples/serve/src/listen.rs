@@ -45,8 +45,8 @@ impl Default for Connections {
 
 /// Serves until `stop`, then lets requests in flight end within `grace`. Clients that connect in this time are served
 /// too, with one request per connection, so that they can be told that the service ends. Requests still in flight after
-/// that are answered by `last_word`; these answers have two seconds to arrive. Returns the number of connections that
-/// were cut off.
+/// that are answered by `last_word`. Then the answers under way, also to clients that came late, have two seconds to
+/// arrive. Returns the number of connections that were cut off.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -83,10 +83,13 @@ pub async fn serve(
     drop(listener);
     if !early.is_empty() {
         last_word.await;
-        let all = async { while early.join_next().await.is_some() {} };
-        let _ = timeout(LAST_WORD, all).await;
     }
-    let left = early.len();
+    let all = async {
+        while early.join_next().await.is_some() {}
+        while late.join_next().await.is_some() {}
+    };
+    let _ = timeout(LAST_WORD, all).await;
+    let left = early.len() + late.len();
     early.shutdown().await;
     late.shutdown().await;
     left

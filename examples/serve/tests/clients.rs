@@ -314,6 +314,66 @@ async fn draining_lets_what_is_under_way_end() {
     assert_eq!(stopping.await.unwrap(), 0);
 }
 
+/// The last early connection may end while a client that came late receives its answer.
+#[tokio::test]
+async fn who_came_late_is_answered_though_all_others_have_ended() {
+    let gates = [(); 2].map(|()| Arc::new(tokio::sync::Semaphore::new(0)));
+    let behind = |gate: &Arc<tokio::sync::Semaphore>| {
+        let gate = Arc::clone(gate);
+        get(async move || {
+            gate.acquire().await.unwrap().forget();
+            "it is said"
+        })
+    };
+    let [early_gate, late_gate] = &gates;
+    let arrived = Arc::new(tokio::sync::Semaphore::new(0));
+    let counted = Arc::clone(&arrived);
+    let router = Router::new()
+        .route("/early", behind(early_gate))
+        .route("/late", behind(late_gate))
+        .layer(axum::middleware::from_fn(
+            move |request, next: axum::middleware::Next| {
+                counted.add_permits(1);
+                next.run(request)
+            },
+        ));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let until_stopped = async move {
+        let _ = stopped.await;
+    };
+    let grace = Duration::from_secs(30);
+    let serving = tokio::spawn(listen::serve(
+        listener,
+        router,
+        Connections::default(),
+        until_stopped,
+        grace,
+        async {},
+    ));
+    let ask = |path: &'static str| {
+        let client = Client::new(address.to_string());
+        tokio::spawn(async move { client.get(path).await })
+    };
+    let early = ask("/early");
+    arrived.acquire().await.unwrap().forget();
+    stop.send(()).unwrap();
+    // Without a pause in between, the service might accept this connection before it has heard of its end.
+    tokio::task::yield_now().await;
+    let late = ask("/late");
+    arrived.acquire().await.unwrap().forget();
+    early_gate.add_permits(1);
+    assert_eq!(early.await.unwrap().unwrap(), (200, "it is said".into()));
+    until("nobody is accepted", async || {
+        TcpStream::connect(address).await.is_err()
+    })
+    .await;
+    late_gate.add_permits(1);
+    assert_eq!(late.await.unwrap().unwrap(), (200, "it is said".into()));
+    assert_eq!(serving.await.unwrap(), 0);
+}
+
 /// Neither a stream nor a waiting request ends without an answer.
 #[tokio::test]
 async fn shutting_down_is_answered_when_the_grace_is_over() {
