@@ -23,10 +23,16 @@ pub trait Vocabulary: Send + Sync + 'static {
     fn longest_token(&self) -> usize;
 }
 
+/// The most tokens whose text is held back. A character has at most four bytes, so the text of so many tokens that does
+/// not end in a character is not text, and more tokens do not change that.
+const HELD_MAX: usize = 8;
+
 /// Converts tokens to text, one by one.
 ///
 /// A token may be a part of a character, and its text may depend on the token before it; so decoding begins at the
-/// tokens that were returned last, and text that does not end in a complete character waits for the next token.
+/// tokens that were returned last, and text that does not end in a complete character waits for the next token. Text that
+/// still does not after eight tokens is returned with replacement characters: it is of no use to wait, and each token
+/// would decode all tokens that wait.
 pub struct Speech {
     vocabulary: Arc<dyn Vocabulary>,
     tokens: Vec<u32>,
@@ -47,7 +53,8 @@ impl Speech {
     pub fn push(&mut self, token: u32) -> String {
         self.tokens.push(token);
         let fresh = self.fresh();
-        if fresh.is_empty() || fresh.ends_with(char::REPLACEMENT_CHARACTER) {
+        let is_incomplete = fresh.is_empty() || fresh.ends_with(char::REPLACEMENT_CHARACTER);
+        if is_incomplete && self.tokens.len() - self.said < HELD_MAX {
             return String::new();
         }
         self.tokens.drain(..self.said);
@@ -67,6 +74,74 @@ impl Speech {
             .vocabulary
             .decode(self.tokens.get(..self.said).unwrap_or_default());
         let now = self.vocabulary.decode(&self.tokens);
-        now.strip_prefix(before.as_str()).unwrap_or_default().to_owned()
+        // A token may complete a character of which a replacement was returned: only that replacement is not repeated.
+        let same = before
+            .chars()
+            .zip(now.chars())
+            .take_while(|(one, other)| one == other);
+        now.chars().skip(same.count()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A vocabulary whose tokens are bytes; it counts the tokens that it decodes.
+    #[derive(Default)]
+    struct Bytes(AtomicUsize);
+
+    impl Vocabulary for Bytes {
+        fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
+            Ok(text.bytes().map(u32::from).collect())
+        }
+
+        fn decode(&self, tokens: &[u32]) -> String {
+            self.0.fetch_add(tokens.len(), Ordering::Relaxed);
+            let bytes: Vec<u8> = tokens.iter().map(|token| *token as u8).collect();
+            String::from_utf8_lossy(&bytes).into_owned()
+        }
+
+        fn is_end(&self, _: u32) -> bool {
+            false
+        }
+
+        fn size(&self) -> u32 {
+            256
+        }
+
+        fn longest_token(&self) -> usize {
+            1
+        }
+    }
+
+    fn said(bytes: &[u8]) -> (Vec<String>, usize) {
+        let vocabulary = Arc::new(Bytes::default());
+        let mut speech = Speech::new(Arc::clone(&vocabulary) as Arc<dyn Vocabulary>);
+        let mut pieces: Vec<String> = bytes.iter().map(|byte| speech.push(u32::from(*byte))).collect();
+        pieces.push(speech.finish());
+        (pieces, vocabulary.0.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn text_comes_in_whole_characters() {
+        let (pieces, _) = said("aé€😀".as_bytes());
+        assert_eq!(pieces, ["a", "", "é", "", "", "€", "", "", "", "😀", ""]);
+        let (pieces, _) = said(b"a\xf0\x9f");
+        assert_eq!(pieces, ["a", "", "", "\u{fffd}"], "the rest comes in the end");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_held_for_eight_tokens_only() {
+        let (pieces, decoded) = said(&[0xff; 4000]);
+        assert_eq!(pieces[..7].concat(), "");
+        assert_eq!(pieces[7], "\u{fffd}".repeat(8));
+        assert_eq!(pieces.concat(), "\u{fffd}".repeat(4000));
+        assert!(decoded < 4001 * 32, "{decoded} tokens were decoded for 4000");
+        let text = [&[0xff; 7][..], "😀a".as_bytes()].concat();
+        let (pieces, _) = said(&text);
+        assert!(pieces.concat().ends_with("😀a"), "{pieces:?}");
     }
 }
