@@ -1,6 +1,7 @@
 //! An HTTP client for one service that keeps its connections.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +22,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub struct Client {
     address: String,
     idle: Mutex<Vec<Connection>>,
+    repeated: AtomicU64,
 }
 
 /// A connection, closed when it is dropped: hyper would close a connection with an unread answer only when more of the
@@ -50,10 +52,18 @@ impl Client {
         Client {
             address: address.into(),
             idle: Mutex::default(),
+            repeated: AtomicU64::new(0),
         }
     }
 
-    /// Sends a request and returns the answer, with its head read.
+    /// Returns the number of requests that were sent a second time.
+    pub fn repeated(&self) -> u64 {
+        // Relaxed, here and below: a figure, which orders nothing.
+        self.repeated.load(Ordering::Relaxed)
+    }
+
+    /// Sends a request and returns the answer, with its head read. If a kept connection breaks before the answer, the
+    /// request is sent again on a new one, and [counted](Self::repeated).
     ///
     /// # Errors
     /// The error of the connection.
@@ -64,6 +74,7 @@ impl Client {
             if let Ok(answer) = self.send_on(connection, method.clone(), path, body.clone()).await {
                 return Ok(answer);
             }
+            self.repeated.fetch_add(1, Ordering::Relaxed);
         }
         let connection = self.connect().await?;
         self.send_on(connection, method, path, body).await

@@ -31,6 +31,8 @@ pub struct Run {
     pub whole: Duration,
     /// The outcome of every request.
     pub outcomes: Vec<Outcome>,
+    /// The requests that were sent a second time.
+    pub repeated: u64,
 }
 
 /// The pause of a refused client: the shortest `Retry-After` would be too long for a measurement.
@@ -38,7 +40,7 @@ const AWAY: Duration = Duration::from_millis(20);
 
 /// Sends requests for `time`, then waits for the missing answers.
 pub async fn drive(client: &Arc<Client>, ask: &Arc<Ask>, load: Load, time: Duration) -> Run {
-    let start = Instant::now();
+    let (start, repeated) = (Instant::now(), client.repeated());
     let mut tasks = match load {
         Load::Clients(clients) => clients_of(client, ask, clients, (start, time)),
         Load::Rate(rate) => arrivals(client, ask, rate, (start, time)).await,
@@ -53,6 +55,7 @@ pub async fn drive(client: &Arc<Client>, ask: &Arc<Ask>, load: Load, time: Durat
         time,
         whole: start.elapsed(),
         outcomes,
+        repeated: client.repeated() - repeated,
     }
 }
 

@@ -91,7 +91,7 @@ fn points(svg: &mut String, outcome: &Outcome, time: f64) {
                 .for_each(|first| point(down(first.as_secs_f64()), "#2a7"));
             point(down(outcome.whole.as_secs_f64()), "#26c");
         }
-        End::Status(429) => point(HEIGHT - BOTTOM + 8.0, "#999"),
+        End::Status(429, _) => point(HEIGHT - BOTTOM + 8.0, "#999"),
         _ => point(HEIGHT - BOTTOM + 16.0, "#d22"),
     }
 }

@@ -75,6 +75,8 @@ pub struct Report {
     pub entire: Percentiles,
     /// The number of requests by the way they ended.
     pub ends: BTreeMap<String, usize>,
+    /// The requests that were sent a second time, because the kept connection of the first time broke.
+    pub repeated: u64,
 }
 
 impl Report {
@@ -97,6 +99,7 @@ impl Report {
             between: Percentiles::of(whole.iter().flat_map(|it| it.gaps.iter().copied()).collect()),
             entire: Percentiles::of(whole.iter().map(|it| it.whole).collect()),
             ends,
+            repeated: run.repeated,
         }
     }
 
@@ -108,6 +111,12 @@ impl Report {
             .filter(|(word, _)| !fine(word))
             .map(|(_, count)| count)
             .sum()
+    }
+
+    /// Returns the number of requests that failed because a worker died while it worked on them.
+    pub fn lost(&self) -> usize {
+        let lost = ["503 model_lost", "200, then model_lost"];
+        lost.iter().filter_map(|word| self.ends.get(*word)).sum()
     }
 
     /// Returns the report as JSON, for programs.
@@ -122,6 +131,7 @@ impl Report {
             "between_tokens": self.between.to_json(),
             "entire": self.entire.to_json(),
             "ends": self.ends,
+            "repeated": self.repeated,
         })
     }
 }
@@ -141,6 +151,10 @@ impl fmt::Display for Report {
             self.whole
         )?;
         writeln!(f, "ended        {}", ends.join(", "))?;
+        if self.repeated > 0 {
+            let repeated = self.repeated;
+            writeln!(f, "repeated     {repeated}, whose kept connection broke")?;
+        }
         writeln!(f, "first token  {}", self.first)?;
         writeln!(f, "between      {}", self.between)?;
         write!(f, "whole        {}", self.entire)
@@ -150,8 +164,49 @@ impl fmt::Display for Report {
 fn word(end: &End) -> String {
     match end {
         End::Whole => "200".into(),
-        End::Status(status) => status.to_string(),
+        End::Status(status, None) => status.to_string(),
+        End::Status(status, Some(code)) => format!("{status} {code}"),
         End::Event(code) => format!("200, then {code}"),
         End::Connection(error) => error.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::drive::Load;
+
+    #[test]
+    fn only_what_a_kill_explains_is_lost_by_it() {
+        let ended = |end| Outcome {
+            sent: Duration::ZERO,
+            end,
+            first: None,
+            gaps: Vec::new(),
+            whole: Duration::ZERO,
+            tokens: 0,
+        };
+        let status = |status, code: &str| End::Status(status, Some(code.to_owned()));
+        let ends = [
+            End::Whole,
+            End::Status(429, None),
+            status(503, "model_lost"),
+            End::Event("model_lost".into()),
+            status(503, "queue_timeout"),
+            status(503, "shutting_down"),
+        ];
+        let report = Report::of(&Run {
+            load: Load::Clients(1),
+            time: Duration::from_secs(1),
+            whole: Duration::from_secs(1),
+            outcomes: ends.map(ended).into(),
+            repeated: 3,
+        });
+        assert_eq!((report.whole, report.failures(), report.lost()), (1, 4, 2));
+        let text = report.to_string();
+        assert!(
+            text.contains("1 × 503 queue_timeout") && text.contains("repeated     3"),
+            "{text}"
+        );
     }
 }

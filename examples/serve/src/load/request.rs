@@ -44,8 +44,8 @@ pub struct Outcome {
 pub enum End {
     /// A whole answer.
     Whole,
-    /// A status other than 200.
-    Status(u16),
+    /// A status other than 200, with the code of its error, if it has one.
+    Status(u16, Option<String>),
     /// An error in the stream, with this code.
     Event(String),
     /// The connection failed.
@@ -113,14 +113,27 @@ impl Ask {
         let mut answer = client.send(Method::POST, path, body).await?;
         let status = answer.head.status().as_u16();
         if status != 200 {
-            while answer.piece().await?.is_some() {}
+            let mut text = Vec::new();
+            while let Some(piece) = answer.piece().await? {
+                text.extend_from_slice(&piece);
+            }
             client.keep(answer);
-            return Ok(End::Status(status));
+            return Ok(End::Status(status, code(status, &text)));
         }
         let end = stream(&mut answer, sent, outcome).await?;
         client.keep(answer);
         Ok(end)
     }
+}
+
+/// Returns the code of an error. A 429 has only one, and an overloaded service sends many of them.
+fn code(status: u16, text: &[u8]) -> Option<String> {
+    if status == 429 {
+        return None;
+    }
+    let value: Value = serde_json::from_slice(text).ok()?;
+    let code = value.pointer("/error/code")?.as_str()?;
+    Some(code.to_owned())
 }
 
 /// Reads the events of a stream to its end.

@@ -102,7 +102,7 @@ impl Trial<'_> {
         Ok(Verdict {
             text: report.to_string(),
             value: report.to_json(),
-            good: true,
+            good: report.whole > 0,
         })
     }
 
@@ -158,10 +158,7 @@ impl Trial<'_> {
         let rebuilds = after.get("selvedge_rebuilds_total") - before.get("selvedge_rebuilds_total");
         let rebuild = after.get("selvedge_rebuild_seconds_sum") - before.get("selvedge_rebuild_seconds_sum");
         // Requests in flight on a killed worker fail with an error that says so.
-        let lost: usize = ["503", "200, then model_lost"]
-            .iter()
-            .filter_map(|it| report.ends.get(*it))
-            .sum();
+        let lost = report.lost();
         let failures = report.failures() - if self.arguments.kill { lost } else { 0 };
         let killed = f64::from(u8::from(self.arguments.kill));
         let good = failures == 0 && share >= KEPT && then - memory <= GROWTH && rebuilds == killed;
@@ -213,16 +210,17 @@ impl Trial<'_> {
         let (steps, after) = (samples.get(&name("steps_total")), later.get(&name("steps_total")));
         let cancelled = later.get(&name("cancelled_total"));
         let running = later.get(&name("running")) + later.get(&name("queued"));
-        let good = steps == after && running == 0.0;
+        // If no answer had begun, nobody left, and the trial shows nothing.
+        let good = left > 0 && steps == after && running == 0.0;
         let text = format!(
             "left         {left} in the middle of their answers, {refused} were refused\n\
              cancelled    {cancelled}, all gone after {quiet:.2?}\n\
              steps        {steps} when all had gone, {after} a second later\n\
              verdict      {}",
-            if good {
-                "no work is left behind"
-            } else {
-                "work is left behind"
+            match (good, left) {
+                (true, _) => "no work is left behind",
+                (false, 0) => "nothing is shown: no answer began",
+                (false, _) => "work is left behind",
             },
         );
         let value = json!({
