@@ -14,7 +14,7 @@ use hyper::Method;
 use rustix::process::{Pid, Signal, kill_process};
 use selvedge::Placement;
 use serde_json::json;
-use support::{DEATH, POISON, Running, STANDSTILL, Setup, events, open, start, until};
+use support::{DEATH, ENDLESS, POISON, Running, STANDSTILL, Setup, events, open, start, until};
 
 const COMPLETIONS: &str = "/v1/completions";
 
@@ -144,19 +144,19 @@ async fn a_rank_that_stands_still_is_given_up() {
 
 /// No client is left who could report the rank: the batcher does.
 #[tokio::test]
-async fn a_rank_that_stands_still_is_given_up_though_its_client_is_gone() {
+async fn a_rank_that_does_not_return_is_given_up_though_its_client_is_gone() {
     let mut setup = in_process();
     setup.limits.step_time = Duration::from_secs(1);
     let service = start(setup).await;
-    let asked = body(&format!("ab{STANDSTILL}cd"), true);
+    let asked = body(&format!("ab{ENDLESS}cd"), true);
     let mut answer = service
         .client
         .send(Method::POST, COMPLETIONS, asked)
         .await
         .unwrap();
     answer.piece().await.unwrap().unwrap();
-    // Three steps say `ab‡`, and the fourth stands still.
-    until("it stands still", async || {
+    // Three steps say `ab∞`, and the fourth does not end.
+    until("the fourth has begun", async || {
         service.service.stats().executions == 4
     })
     .await;

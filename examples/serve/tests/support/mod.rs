@@ -38,6 +38,9 @@ pub const POISON: char = '!';
 pub const DEATH: char = '†';
 /// The character at which its process stops, after it has repeated the text before it.
 pub const STANDSTILL: char = '‡';
+/// The character at which its method does not return, after it has repeated the text before it. Its process gives signs of
+/// life.
+pub const ENDLESS: char = '∞';
 /// The character whose token the model does not know.
 pub const FOREIGN: char = '◊';
 /// The token that ends a text.
@@ -149,6 +152,9 @@ impl Parrot {
             };
             ends(DEATH, Signal::KILL);
             ends(STANDSTILL, Signal::STOP);
+            while *said > 0 && has(ENDLESS) {
+                std::thread::park();
+            }
             if part.sampling.is_some() {
                 let token = text.get(*said).copied().unwrap_or(END);
                 *said += 1;
