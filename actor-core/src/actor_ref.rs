@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use selvedge_channels::{Payload, Traits, Wire};
+use selvedge_cluster::peer;
 
 use crate::actor::ActorEntry;
 use crate::actor::arguments::{Arguments, ArgumentsKind, Returned};
@@ -120,10 +121,11 @@ impl ActorRef {
         self.record.lane()
     }
 
-    /// The process that the actor lives in.
+    /// The number of the actor's worker process among the processes of the runtime. `None` if the actor lives in this process.
     #[must_use]
-    pub fn process(&self) -> ProcessId {
-        self.record.process()
+    pub fn worker(&self) -> Option<peer::ProcessId> {
+        let process = self.record.process();
+        (process != ProcessId::DRIVER).then(|| process.among_peers())
     }
 
     /// The present place of the actor, for display.

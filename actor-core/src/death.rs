@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{ActorId, ProcessId};
+use crate::id::ActorId;
 use crate::platform;
 use crate::process_name::ProcessName;
 
@@ -69,8 +69,6 @@ pub struct Death {
     pub actor: String,
     /// All actors that died.
     pub actors: Box<[ActorId]>,
-    /// The process that the actors lived in.
-    pub process: ProcessId,
     /// The worker whose process died; `None` if no process died.
     pub worker: Option<ProcessName>,
     /// The pid of the worker process that died; `None` if no process died.
@@ -111,9 +109,8 @@ mod tests {
         let death = Death {
             actor: "shard0".into(),
             actors: Box::new([ActorId(1), ActorId(2)]),
-            process: ProcessId(1),
             worker: Some(ProcessName::of_worker(
-                ProcessId(1).among_peers(),
+                crate::id::ProcessId(2).among_peers(),
                 "w".into(),
                 Some("node7".into()),
             )),

@@ -58,12 +58,12 @@ id!(
     from 1
 );
 id!(
-    /// A process. Numbers of workers start at 1 and are counted through all runtimes of the process that made them.
-    /// [`ProcessId::DRIVER`] is that process. A restarted worker keeps its number: the pid changes, the place in the
-    /// plan does not.
+    /// A process of a plan: [`ProcessId::DRIVER`], which made the runtime, or one of its workers. Workers have the numbers
+    /// that they have among the peers, from 2, counted through all runtimes of the process that made them. A restarted
+    /// worker keeps its number: the pid changes, the place in the plan does not.
     ProcessId,
     "process",
-    from 1
+    from 2
 );
 
 /// A host: processes of one host can share memory. [`HostId::DRIVER`] is the host of the process that made the runtime.
@@ -121,25 +121,24 @@ impl LaneId {
 
 impl ProcessId {
     /// The process that made the runtime.
-    pub const DRIVER: Self = Self(0);
+    pub const DRIVER: Self = Self(1);
 
     /// The process of a number among the peers.
     #[cfg(feature = "hosts")]
     pub(crate) fn of_peer(process: selvedge_cluster::peer::ProcessId) -> Self {
-        Self(process.number() - 1)
+        Self(process.number())
     }
 
     /// Gives no number below this one of the peers from now on: an earlier life of this head has given it.
     #[cfg(feature = "hosts")]
     pub(crate) fn skip_to(next: u32) {
         // Relaxed: the numbers only have to differ.
-        Self::counter().fetch_max(next.saturating_sub(1), Ordering::Relaxed);
+        Self::counter().fetch_max(next, Ordering::Relaxed);
     }
 
-    /// The number of the process among the peers, where the driver has number 1.
+    /// The process among the peers.
     pub(crate) fn among_peers(self) -> selvedge_cluster::peer::ProcessId {
-        let number = self.0.saturating_add(1);
-        selvedge_cluster::peer::ProcessId::new(number).unwrap_or(selvedge_cluster::peer::ProcessId::HEAD)
+        selvedge_cluster::peer::ProcessId::new(self.0).unwrap_or(selvedge_cluster::peer::ProcessId::HEAD)
     }
 }
 

@@ -69,7 +69,7 @@ fn live_a_life() {
 }
 
 fn worker_process(toy: &ToyHandle) -> selvedge_core::ProcessId {
-    toy.0.process()
+    toy.0.address().process
 }
 
 #[test]

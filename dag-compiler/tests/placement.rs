@@ -75,7 +75,7 @@ fn chan_10_the_readers_on_each_other_host_share_a_mirror() {
         .collect();
     assert_eq!(
         shuttles[..2],
-        [(0, 2, 1), (0, 4, 2)],
+        [(1, 3, 1), (1, 5, 2)],
         "after the reader on the writer's host"
     );
     let joints: Vec<_> = plan
@@ -85,10 +85,10 @@ fn chan_10_the_readers_on_each_other_host_share_a_mirror() {
         .collect();
     assert_eq!(
         joints,
-        [(0, 0), (1, 2), (1, 3), (2, 4)],
-        "process 1 has no edge to another host"
+        [(0, 1), (1, 3), (1, 4), (2, 5)],
+        "process 2 has no edge to another host"
     );
-    assert_eq!(plan.steward(HostId(1)), ProcessId(2));
+    assert_eq!(plan.steward(HostId(1)), ProcessId(3));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn expected_kinds(graph: &GraphIr, value: usize) -> (bool, bool, bool) {
     };
     let value_id = ValueId(value as u32);
     let writer = match graph.values[value].origin {
-        Origin::Input(_) => (ProcessId(0), None),
+        Origin::Input(_) => (ProcessId::DRIVER, None),
         Origin::Task(task) => {
             let (process, lane) = place(graph.tasks[task.0 as usize].actor);
             (process, Some(lane))
@@ -244,7 +244,7 @@ fn expected_kinds(graph: &GraphIr, value: usize) -> (bool, bool, bool) {
         }
     }
     if graph.outputs.contains(&value_id) {
-        readers.push((ProcessId(0), LaneId(0)));
+        readers.push((ProcessId::DRIVER, LaneId(0)));
     }
     let far = readers.iter().any(|(process, _)| *process != writer.0);
     let other_lane = readers

@@ -131,7 +131,6 @@ mod tests {
         let death = Death {
             actor: "a".to_owned(),
             actors: Box::default(),
-            process: ProcessId(1),
             worker: None,
             pid: None,
             exit: Exit::Code(1),

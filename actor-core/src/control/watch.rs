@@ -126,7 +126,6 @@ impl Watch {
                 .first()
                 .map_or_else(|| self.record.name().to_owned(), |it| it.name().to_owned()),
             actors: records.iter().map(|record| record.id()).collect(),
-            process: self.record.id(),
             worker: Some(self.record.process_name()),
             pid: Some(self.pid),
             exit,

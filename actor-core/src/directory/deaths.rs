@@ -49,7 +49,6 @@ impl Directory {
         let death = Death {
             actor: first.name().to_owned(),
             actors: alive.iter().map(|record| record.id()).collect(),
-            process: first.process(),
             worker: None,
             pid: None,
             exit,
@@ -108,7 +107,6 @@ impl Directory {
             self.leases.died(&Death {
                 actor: named.map_or_else(String::new, |record| record.name().to_owned()),
                 actors: actors.into(),
-                process: named.map_or(ProcessId::DRIVER, |record| record.process()),
                 worker: None,
                 pid: None,
                 exit: Exit::Shutdown,

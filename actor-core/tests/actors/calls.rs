@@ -299,7 +299,7 @@ fn no_number_of_one_runtime_is_a_number_of_another() {
         assert_ne!(mine.id(), theirs.id(), "{placement}");
         assert_ne!(mine.lane(), theirs.lane(), "{placement}");
         if placement == Placement::Process {
-            assert_ne!(mine.process(), theirs.process());
+            assert_ne!(mine.worker(), theirs.worker());
         }
     }
     assert_ne!(one.lane("a").id(), other.lane("a").id());

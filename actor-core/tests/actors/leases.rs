@@ -147,7 +147,7 @@ fn a_program_runs_in_a_worker() {
     let runtime = Runtime::new();
     let toy = runtime.spawn::<Toy>("toy", FINE).in_process().unwrap();
     let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
-    let (id, lane, process) = (toy.0.id(), toy.0.lane(), toy.0.process());
+    let (id, lane, process) = (toy.0.id(), toy.0.lane(), toy.0.address().process);
     let start = |acts| lease.start_worker(process, "toy", shipped(acts), soon());
     start(vec![(lane, Act::ServeUntil(id, 5))]).unwrap();
     assert_eq!(lease.join(now()), vec![lane]);
@@ -167,7 +167,7 @@ fn programs_that_cannot_be_loaded_are_refused_with_the_reason() {
     let runtime = Runtime::new();
     let toy = runtime.spawn::<Toy>("toy", FINE).in_process().unwrap();
     let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
-    let process = toy.0.process();
+    let process = toy.0.address().process;
     let stranger = shipped(vec![(LaneId(999), Act::Hang)]);
     let cases = [
         ("nosuch", Vec::new(), "nosuch"),
@@ -205,7 +205,9 @@ fn watchers_hear_of_every_death_once_and_of_earlier_ones_too() {
     let (early, unconcerned) = (watch(&lease), watch(&bystanders));
     let lane = toy.0.lane();
     let bytes = shipped(vec![(lane, Act::Hang)]);
-    lease.start_worker(toy.0.process(), "toy", bytes, soon()).unwrap();
+    lease
+        .start_worker(toy.0.address().process, "toy", bytes, soon())
+        .unwrap();
     kill_9(toy.0.pid().unwrap());
     let death = early.recv_timeout(TIMEOUT).unwrap();
     assert_eq!((death.actor.as_str(), &death.exit), ("victim", &Exit::Signal(9)));
@@ -256,7 +258,9 @@ fn a_worker_that_never_comes_back_is_killed() {
     let toy = runtime.spawn::<Toy>("stuck", FINE).in_process().unwrap();
     let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
     let bytes = shipped(vec![(toy.0.lane(), Act::Hang)]);
-    lease.start_worker(toy.0.process(), "toy", bytes, soon()).unwrap();
+    lease
+        .start_worker(toy.0.address().process, "toy", bytes, soon())
+        .unwrap();
     let late = lease.join(now() + Duration::from_millis(20));
     assert_eq!(late, vec![toy.0.lane()]);
     lease.kill(&late);
@@ -274,7 +278,12 @@ fn programs_that_a_silent_worker_may_still_start_keep_their_lanes() {
     let pid = Pid::from_raw(i32::try_from(toy.real_pid()).unwrap()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
     let bytes = shipped(vec![(lane, Act::ServeUntil(id, 1))]);
-    let silent = lease.start_worker(toy.0.process(), "toy", bytes, now() + Duration::from_millis(20));
+    let silent = lease.start_worker(
+        toy.0.address().process,
+        "toy",
+        bytes,
+        now() + Duration::from_millis(20),
+    );
     assert!(matches!(silent, Err(LeaseError::Silent { .. })), "{silent:?}");
     assert_eq!(lease.join(now()), vec![lane]);
     drop(lease);
@@ -301,7 +310,9 @@ fn a_panicking_program_ends_and_leaves_the_lane_usable() {
         let lane = toy.0.lane();
         if process {
             let bytes = shipped(vec![(lane, Act::Panic)]);
-            lease.start_worker(toy.0.process(), "toy", bytes, soon()).unwrap();
+            lease
+                .start_worker(toy.0.address().process, "toy", bytes, soon())
+                .unwrap();
         } else {
             lease
                 .start_local(vec![(lane, ToyProgram::boxed(Act::Panic))])
@@ -330,7 +341,7 @@ fn a_program_that_ends_before_its_lease_is_told_and_one_that_was_to_end_is_not()
             .unwrap();
         let bytes = shipped(vec![act(&there)]);
         lease
-            .start_worker(there.0.process(), "toy", bytes, soon())
+            .start_worker(there.0.address().process, "toy", bytes, soon())
             .unwrap();
         assert!(lease.join(soon()).is_empty());
     };
@@ -372,7 +383,9 @@ fn workers_load_at_once_and_none_waits_for_another() {
     let load = |toy: &ToyHandle| {
         let act = Act::ServeUntil(toy.0.id(), 1);
         let bytes = shipped(vec![(toy.0.lane(), act)]);
-        lease.load_worker(toy.0.process(), "toy", bytes, soon()).unwrap()
+        lease
+            .load_worker(toy.0.address().process, "toy", bytes, soon())
+            .unwrap()
     };
     let (first, second) = (load(&slow), load(&quick));
     second.wait(soon()).unwrap();

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::rc::Rc;
 
 use selvedge_channels::{Payload, PayloadType};
-use selvedge_core::{ActorRef, ListLevel, Method, ParamEntry, ProcessId, check_linked, note_extension};
+use selvedge_core::{ActorRef, ListLevel, Method, ParamEntry, check_linked, note_extension};
 
 use super::builder::{Builder, current};
 use super::constant::Constant;
@@ -89,7 +89,7 @@ impl Bind {
     /// Refuses an operation that the actor's worker process cannot find (D0112).
     fn unknown_there(&self, location: &SourceLocation) -> Option<Diagnostic> {
         let extension = self.method.extension?;
-        if self.actor.process() == ProcessId::DRIVER {
+        if self.actor.worker().is_none() {
             return None;
         }
         let unknown = check_linked(extension).err()?;
@@ -243,7 +243,7 @@ impl ArgSite<'_> {
         let Some(payload) = self.payload else {
             return Err(mistake("?", "the method has no such parameter".to_owned()));
         };
-        let result = if self.bind.actor.process() == ProcessId::DRIVER {
+        let result = if self.bind.actor.worker().is_none() {
             payload.check_clone().map(|()| Vec::new())
         } else {
             constant.encode(payload)

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     fn at(process: u32, device: Option<u32>) -> Endpoint {
-        Endpoint::actor(Address::of(ProcessId(process), LaneId(1)), device)
+        Endpoint::actor(Address::of(ProcessId(process + 1), LaneId(1)), device)
     }
 
     fn away(end: Endpoint) -> Endpoint {

@@ -77,7 +77,7 @@ impl Sketch {
             name: name.into(),
             type_name: "Test".into(),
             lane: LaneId(lane),
-            home: Address::of(ProcessId(process), LaneId(lane)),
+            home: Address::of(ProcessId(process + 1), LaneId(lane)),
             placement,
             device: None,
             core: None,
