@@ -221,20 +221,23 @@ impl Remote {
     ) -> Result<u64, RemoteError> {
         let EncodedArguments { body, handles } = encoded;
         let mut parcels: Vec<Parcel> = kept.into_iter().collect();
-        let passed = self.references.pass(&handles, peer);
-        parcels.extend(passed.map_err(not_passed)?);
-        let message = CallMessage::Call {
-            call,
-            function: function.id(),
-            wants,
-            name,
-            parcels: parcels.clone(),
-        };
-        let sent = self.post.send(peer, message.letter(body));
-        sent.map_err(|error| {
+        let passed = self.references.pass(&handles, peer).map_err(not_passed);
+        let sent = passed.and_then(|passed| {
+            parcels.extend(passed);
+            let message = CallMessage::Call {
+                call,
+                function: function.id(),
+                wants,
+                name,
+                parcels: parcels.clone(),
+            };
+            let sent = self.post.send(peer, message.letter(body));
+            sent.map_err(|error| self.unsent(error))
+        });
+        if sent.is_err() {
             self.references.not_sent(peer, &parcels);
-            self.unsent(error)
-        })
+        }
+        sent
     }
 
     /// Makes a call whose value stays in the process, and returns the reference to it. Errors are the reference's content.

@@ -220,28 +220,32 @@ impl Remote {
             outer.note(handle.id(), nested.digest);
         }
         let mut parcels = vec![parcel];
-        parcels.extend(self.references.pass(&handles, head).map_err(not_passed)?);
-        let submission = Submission {
-            call: self.asked.lock().number(),
-            nested,
-            named: named.unwrap_or_default(),
-            function,
-            stored_bytes: stored_bytes as u64,
-            inputs: inputs.iter().map(|input| input.id()).collect(),
-            options,
-            pinned,
-            is_alias: alias.is_some(),
-            hops: 0,
-        };
-        let message = CallMessage::Submit {
-            submission,
-            parcels: parcels.clone(),
-        };
-        let sent = self.post.send(head, message.letter(body));
-        sent.map_err(|error| {
+        let passed = self.references.pass(&handles, head).map_err(not_passed);
+        let sent = passed.and_then(|passed| {
+            parcels.extend(passed);
+            let submission = Submission {
+                call: self.asked.lock().number(),
+                nested,
+                named: named.unwrap_or_default(),
+                function,
+                stored_bytes: stored_bytes as u64,
+                inputs: inputs.iter().map(|input| input.id()).collect(),
+                options,
+                pinned,
+                is_alias: alias.is_some(),
+                hops: 0,
+            };
+            let message = CallMessage::Submit {
+                submission,
+                parcels: parcels.clone(),
+            };
+            let sent = self.post.send(head, message.letter(body));
+            sent.map_err(|error| self.unsent(error))
+        });
+        if let Err(error) = sent {
             self.references.not_sent(head, &parcels);
-            self.unsent(error)
-        })?;
+            return Err(error);
+        }
         Ok(handle)
     }
 

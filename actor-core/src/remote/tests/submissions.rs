@@ -1,10 +1,11 @@
 //! Calls that another process submits.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::functions::TELLING;
-use super::network::{Network, TOLD, TestProcess};
+use super::network::{Network, TOLD, TestProcess, id};
 use crate::reference::Ref;
 use crate::remote::argument::Argument;
 use crate::remote::remote_call::RemoteCall;
@@ -16,6 +17,53 @@ fn wait_until(is_so: impl Fn() -> bool) {
         assert!(Instant::now() < late, "it does not happen");
         thread::yield_now();
     }
+}
+
+/// A reference of `holder` to a value of process `owner`, which dies.
+fn lost_reference(network: &Network, holder: &TestProcess, owner: u32) -> Ref<u64> {
+    let remote = holder.runtime.remote();
+    let lost = Ref::<u64>::of(remote.unset(id(owner)));
+    network.kill(owner);
+    wait_until(|| remote.references.check(lost.id()).is_err());
+    lost
+}
+
+/// Nothing is left at a process of a call that it could not send: the call was named already, and its owner never hears of it.
+fn leaves_nothing(processes: &[TestProcess], caller: u32) {
+    let of = |process: &TestProcess| Arc::clone(&process.runtime.remote().references);
+    let all: Vec<_> = processes.iter().map(of).collect();
+    let references = &all[caller as usize - 1];
+    assert_eq!(references.stats().pending, 0, "{references:?}");
+    // Nothing is due by itself in this network.
+    wait_until(|| {
+        all.iter().for_each(|references| references.tick());
+        let stats = references.stats();
+        stats.questions + stats.children + stats.waiting == 0
+    });
+}
+
+#[test]
+fn a_call_for_a_kept_value_that_is_not_sent_for_a_lost_reference_leaves_nothing() {
+    let (network, processes) = Network::of(3);
+    let caller = &processes[0];
+    let lost = lost_reference(&network, caller, 3);
+    let call: RemoteCall<()> = RemoteCall::new(&TELLING, (Argument::Reference(lost),));
+    let kept = caller.runtime.keep(call.on_process(id(2)));
+    leaves_nothing(&processes, 1);
+    let error = kept.fetch().unwrap_err().to_string();
+    assert!(error.contains("lost"), "{error}");
+}
+
+#[test]
+fn a_submission_that_is_not_sent_for_a_lost_reference_leaves_nothing() {
+    let (network, processes) = Network::of(3);
+    let submitter = &processes[1];
+    let lost = lost_reference(&network, submitter, 3);
+    let call: RemoteCall<()> = RemoteCall::new(&TELLING, (Argument::Reference(lost),));
+    let value = submitter.runtime.submit(call);
+    leaves_nothing(&processes, 2);
+    let error = value.fetch().unwrap_err().to_string();
+    assert!(error.contains("lost"), "{error}");
 }
 
 /// The letter of the submission waits for the owner of an argument, and the reference to the value is dropped meanwhile.
