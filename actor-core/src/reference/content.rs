@@ -135,5 +135,5 @@ pub(crate) fn decoded<T: Payload>(bytes: &Bytes, traits: &Traits<T>) -> Result<T
 
 /// The failure of an object that will never be made.
 pub(crate) fn creator_lost() -> Failure {
-    Failure::from_error("the process that asked for the value has died before its call arrived".to_owned())
+    Failure::from_error("the process that asked for the value has died before its call began".to_owned())
 }

@@ -41,6 +41,8 @@ pub struct Process {
     pub on_their_way: BTreeMap<(usize, u64), Vec<Parcel>>,
     /// Calls that have arrived and wait for their references, with the references that they have taken.
     pub calls: BTreeMap<u64, Vec<RefId>>,
+    /// The objects that calls are to make, by call.
+    pub kept: BTreeMap<u64, RefId>,
     /// Calls that were refused.
     pub refused: BTreeSet<u64>,
     /// Fetches without an answer.
@@ -65,6 +67,7 @@ impl Process {
             sessions: BTreeMap::new(),
             on_their_way: BTreeMap::new(),
             calls: BTreeMap::new(),
+            kept: BTreeMap::new(),
             refused: BTreeSet::new(),
             fetches: BTreeMap::new(),
             next: 0,

@@ -118,13 +118,23 @@ impl World {
         self.schedule(time, at, last);
     }
 
+    /// Passes a reference on, at times with a call whose result the receiver keeps.
     pub(crate) fn pass(&mut self, at: usize, id: RefId) {
-        let to = self.anybody();
-        let parcel = self.processes.get_mut(at).map(|it| it.refs.pass(id, peer(to)));
-        if let Some(Ok(parcel)) = parcel {
-            self.report.passed += 1;
-            self.send(at, to, Payload::Call(vec![parcel]), vec![parcel]);
+        let (now, to, keeps) = (self.now, self.anybody(), self.random.happens(200));
+        let Some(process) = self.processes.get_mut(at) else {
+            return;
+        };
+        let Ok(passed) = process.refs.pass(id, peer(to)) else {
+            return;
+        };
+        let kept = keeps.then(|| process.refs.keep(now, peer(to)).ok()).flatten();
+        self.report.passed += 1;
+        if let Some(kept) = kept {
+            self.report.created += 1;
+            self.hold(at, kept.id());
         }
+        let parcels: Vec<Parcel> = kept.into_iter().chain([passed]).collect();
+        self.send(at, to, Payload::Call(parcels.clone()), parcels);
     }
 
     pub(crate) fn fetch(&mut self, at: usize, id: RefId) {
@@ -172,18 +182,12 @@ impl World {
         for parcel in &parcels {
             self.oracle.touches(at, parcel.id());
             match parcel {
-                Parcel::Keep { id } => {
-                    let pace = self.pace();
-                    let time = self.after(pace);
-                    self.schedule(time, at, Happening::Fill(*id));
-                }
+                Parcel::Keep { id } => drop(process.kept.insert(call, *id)),
                 Parcel::Given { id, .. } | Parcel::Lent { id, .. } => taken.push(*id),
             }
         }
-        if let Some(process) = self.processes.get_mut(at) {
-            let kept = if is_discarded { Vec::new() } else { taken.clone() };
-            process.calls.insert(call, kept);
-        }
+        let held = if is_discarded { Vec::new() } else { taken.clone() };
+        process.calls.insert(call, held);
         let from = peer(from);
         self.step(at, Event::Arrived { from, call, parcels });
         let is_refused = |it: &Process| it.refused.contains(&call);
@@ -195,8 +199,11 @@ impl World {
 
     /// A call whose references count as handles will not run.
     pub(crate) fn abandon_call(&mut self, at: usize, call: u64) {
-        let taken = self.processes.get_mut(at).and_then(|it| it.calls.remove(&call));
-        for id in taken.unwrap_or_default() {
+        let Some(process) = self.processes.get_mut(at) else {
+            return;
+        };
+        process.kept.remove(&call);
+        for id in process.calls.remove(&call).unwrap_or_default() {
             self.step(at, Event::Discarded(id));
         }
     }
@@ -205,14 +212,23 @@ impl World {
     pub(crate) fn refuse_call(&mut self, at: usize, call: u64) {
         if let Some(process) = self.processes.get_mut(at) {
             process.calls.remove(&call);
+            process.kept.remove(&call);
             process.refused.insert(call);
         }
     }
 
     pub(crate) fn run_call(&mut self, at: usize, call: u64) {
-        let taken = self.processes.get_mut(at).and_then(|it| it.calls.remove(&call));
+        let Some(process) = self.processes.get_mut(at) else {
+            return;
+        };
+        let (taken, kept) = (process.calls.remove(&call), process.kept.remove(&call));
         for id in taken.unwrap_or_default() {
             self.hold(at, id);
+        }
+        if let Some(kept) = kept {
+            let pace = self.pace();
+            let time = self.after(pace);
+            self.schedule(time, at, Happening::Fill(kept));
         }
     }
 }

@@ -6,15 +6,17 @@ use selvedge_cluster::id_map::IdSet;
 use selvedge_cluster::peer::Peer;
 
 use super::mutant::Mutant;
-use super::{Action, Fork, Message, Parcel, RefError, Refs};
+use super::{Action, Fork, Message, Parcel, RefError, RefId, Refs};
 
 /// A call that waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Waiting {
     /// The caller.
     pub(super) from: Peer,
     /// The number of its references that are not settled.
     left: usize,
+    /// The objects here that the call is to make.
+    kept: Vec<RefId>,
 }
 
 impl Refs {
@@ -26,11 +28,12 @@ impl Refs {
             self.refuse(now, from, parcels);
             return self.actions.push(Action::RefuseCall { call, error });
         }
-        let mut left = 0;
+        let (mut left, mut kept) = (0, Vec::new());
         for parcel in parcels {
             let is_waiting = match parcel {
                 Parcel::Keep { id } => {
-                    self.create_kept(now, from, id);
+                    let is_created = self.create_kept(now, from, id);
+                    kept.extend(is_created.then_some(id));
                     false
                 }
                 Parcel::Given { id, fork } => {
@@ -48,7 +51,7 @@ impl Refs {
             self.actions.push(Action::Run { call });
         } else {
             self.charge(from);
-            self.calls.insert(call, Waiting { from, left });
+            self.calls.insert(call, Waiting { from, left, kept });
         }
     }
 
@@ -103,13 +106,16 @@ impl Refs {
         }
     }
 
-    /// Ends calls that wait: nobody is there for their answers, or this process ends.
+    /// Ends calls that wait: nobody is there for their answers, or this process ends. The objects that they were to make fail.
     pub(super) fn abandon(&mut self, is_over: impl Fn(&Waiting) -> bool) {
         let over = self.calls.iter().filter(|(_, waiting)| is_over(waiting));
-        for (call, from) in over.map(|(call, it)| (*call, it.from)).collect::<Vec<_>>() {
-            self.calls.remove(&call);
-            self.credit(from, 1);
+        for call in over.map(|(call, _)| *call).collect::<Vec<_>>() {
+            let Some(waiting) = self.calls.remove(&call) else {
+                continue;
+            };
+            self.credit(waiting.from, 1);
             self.actions.push(Action::Abandon { call });
+            waiting.kept.into_iter().for_each(|id| self.fail_kept(id));
         }
     }
 }

@@ -108,7 +108,7 @@ pub enum Action {
     /// The object is lost for this process: its owner is dead, or it was freed since the parent of this reference died. If a living owner
     /// makes it again, and the reference arrives anew, [`Action::Confirmed`] follows.
     Lost(RefId),
-    /// An object here will never be created, since its creator is gone: put an error into its cell.
+    /// An object here will never be made, since its creator is gone and the call has not begun: put an error into its cell.
     Failed(RefId),
     /// Answer a fetch with the content of the object's cell.
     Answer {

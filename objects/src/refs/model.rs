@@ -13,6 +13,7 @@
 //!   the object is there;
 //! - `counted load` (REF-9): the entries of each peer are counted rightly;
 //! - `frees once` (REF-2);
+//! - `what is awaited comes` (REF-5): an object without a value has a call that makes it;
 //! - `nothing left at rest` (REF-3): when all handles are dropped and nobody repeats a question, no living process has an
 //!   entry or a waiting call;
 //! - `comes to rest` (REF-5): every path ends so.
@@ -23,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
-use stateright::{Checker, Model, Property};
+use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use super::mutant::Mutant;
 use super::{Action, Bundle, Cell, Event, Parcel, RefId, RefSettings, RefStats, Refs, Stage};
@@ -31,6 +32,8 @@ use super::{Action, Bundle, Cell, Event, Parcel, RefId, RefSettings, RefStats, R
 const NOW: Duration = Duration::ZERO;
 /// The question of a fetch.
 const FETCH: u64 = 99;
+/// The number of the kept call.
+const KEPT: u64 = 0;
 
 fn peer(index: usize) -> Peer {
     Peer {
@@ -70,6 +73,8 @@ struct Scenario {
     fetches: Option<usize>,
     /// A process that shuts down at any time.
     ends: Option<usize>,
+    /// Whether the call for the kept object has a reference to another object with it, of the last process.
+    brings: bool,
     /// Whether the owner may hold the object again once it was freed.
     revives: bool,
     /// Whether the confirmation of a kept call may be late.
@@ -89,14 +94,18 @@ enum Death {
 struct Cluster {
     tables: Vec<Refs>,
     id: Option<RefId>,
+    /// The object to which the kept call brings a reference.
+    brought: Option<RefId>,
+    /// Whether the owner has a handle on that.
+    holds_brought: bool,
     /// Handles of users.
     handles: Vec<u64>,
     bundles: BTreeSet<(usize, usize, Bundle)>,
-    /// Calls on their way, by their number: sender, receiver, parcel. The kept call has number 0.
-    calls: BTreeMap<u64, (usize, usize, Parcel)>,
+    /// Calls on their way, by their number: sender, receiver, parcels. The kept call has number 0.
+    calls: BTreeMap<u64, (usize, usize, Vec<Parcel>)>,
     passed: BTreeSet<usize>,
-    /// The creator's call has arrived.
-    is_created: bool,
+    /// The function of the kept call runs, or the call was refused: what comes of that is put into the cell.
+    is_run: bool,
     is_filled: bool,
     is_asked: bool,
     answers: u32,
@@ -130,6 +139,8 @@ enum Move {
     Tick(usize),
     Flush(usize, usize),
     Fill,
+    /// The owner drops what the kept call has brought.
+    DropBrought,
     Fetch,
     Revive,
     Crash,
@@ -145,21 +156,23 @@ impl Cluster {
                     self.bundles.insert((at, index(to), bundle));
                 }
                 Action::Run { call } => {
-                    self.ran_early |= self.is_unsettled(at);
+                    self.begin(call, true);
+                    self.ran_early |= self.is_unsettled(at, call);
                     self.ran_lost |= self.lent.contains(&call) && self.is_lost(at, call, scenario);
                 }
-                Action::RefuseCall { .. } => {
+                Action::RefuseCall { call, .. } => {
                     // What has arrived with the call is no handle.
-                    self.handles[at] = self.handles[at].saturating_sub(1);
-                    self.is_created |= at == 0;
+                    self.handles[at] = self.handles[at].saturating_sub(u64::from(call != KEPT));
+                    self.is_run |= call == KEPT;
                 }
-                // Its handle is dropped by a move of its own.
-                Action::Abandon { .. } | Action::Overloaded { .. } | Action::TimedOut(_) => {}
+                // Its handles are dropped by moves of their own.
+                Action::Abandon { call } => self.begin(call, false),
+                Action::Overloaded { .. } | Action::TimedOut(_) => {}
                 Action::Ended { leaks } => {
                     self.has_ended = true;
                     self.failed |= !leaks.is_empty();
                 }
-                Action::Free(_) => self.frees += 1,
+                Action::Free(id) => self.frees += u32::from(Some(id) == self.id),
                 Action::Failed(_) => {
                     self.frees = 0;
                     self.failed |= !scenario.may_lose();
@@ -170,6 +183,14 @@ impl Cluster {
                 Action::Lost(_) => self.failed |= !scenario.may_lose(),
                 Action::Confirmed(_) => {}
             }
+        }
+    }
+
+    /// The kept call runs or is dropped, and what it has brought is held.
+    fn begin(&mut self, call: u64, is_run: bool) {
+        if call == KEPT {
+            self.is_run |= is_run;
+            self.holds_brought = self.brought.is_some();
         }
     }
 
@@ -188,12 +209,23 @@ impl Cluster {
         is_lost && ![0, from, at].into_iter().any(|it| self.is_out(it))
     }
 
-    /// Whether the reference at a process is not settled.
-    fn is_unsettled(&self, at: usize) -> bool {
+    /// Whether a reference of a call is not settled at its receiver.
+    fn is_unsettled(&self, at: usize, call: u64) -> bool {
         let table = &self.tables[at];
-        let stage = self.id.and_then(|id| table.held.get(&id)).map(|it| it.stage);
-        let cell = self.id.and_then(|id| table.owned.get(&id)).map(|it| it.cell);
-        matches!(stage, Some(Stage::Pending(_))) || cell == Some(Cell::Unborn)
+        let brought = self.brought.filter(|_| call == KEPT);
+        self.id.into_iter().chain(brought).any(|id| {
+            let stage = table.held.get(&id).map(|it| it.stage);
+            let cell = table.owned.get(&id).map(|it| it.cell);
+            matches!(stage, Some(Stage::Pending(_))) || cell == Some(Cell::Unborn)
+        })
+    }
+
+    /// Whether nothing will ever be put into the object, and nobody is told so.
+    fn is_forgotten(&self) -> bool {
+        let owned = self.id.and_then(|id| self.tables[0].owned.get(&id));
+        let is_empty = owned.is_some_and(|owned| owned.cell == Cell::Empty);
+        let is_coming = self.is_run && !self.is_filled || self.tables[0].calls.contains_key(&KEPT);
+        is_empty && !is_coming && !self.is_revived
     }
 
     /// Whether a user that the owner counts needs the object.
@@ -216,7 +248,9 @@ impl Cluster {
             Move::Keep => {
                 let parcel = self.tables[1].keep(NOW, peer(0)).unwrap();
                 (self.id, self.handles[1]) = (Some(parcel.id()), 1);
-                self.calls.insert(0, (1, 0, parcel));
+                let brought = scenario.brings.then(|| self.bring(scenario));
+                let parcels = [parcel].into_iter().chain(brought).collect();
+                self.calls.insert(KEPT, (1, 0, parcels));
             }
             Move::Pass(number) => {
                 let (from, to) = scenario.passes[number];
@@ -224,26 +258,24 @@ impl Cluster {
                 let is_listed = held.is_none_or(|held| matches!(held.stage, Stage::Confirmed(_)));
                 if let Ok(parcel) = self.tables[from].pass(self.id.unwrap(), peer(to)) {
                     let call = number as u64 + 1;
-                    self.calls.insert(call, (from, to, parcel));
+                    self.calls.insert(call, (from, to, vec![parcel]));
                     self.lent.extend(is_listed.then_some(call));
                 }
                 self.passed.insert(number);
             }
             Move::Deliver(call) => {
-                let (from, to, parcel) = self.calls.remove(&call).unwrap();
+                let (from, to, parcels) = self.calls.remove(&call).unwrap();
                 let is_buried = self.tables[to].is_buried(peer(from));
-                match parcel {
-                    _ if is_buried => {}
-                    Parcel::Keep { .. } => self.is_created = true,
-                    Parcel::Given { .. } | Parcel::Lent { .. } => self.handles[to] += 1,
-                }
-                let (from, parcels) = (peer(from), vec![parcel]);
+                self.handles[to] += u64::from(call != KEPT && !is_buried);
+                let from = peer(from);
                 self.step(to, Event::Arrived { from, call, parcels }, scenario);
             }
             Move::NotSent(call) => {
-                let (from, to, parcel) = self.calls.remove(&call).unwrap();
+                let (from, to, parcels) = self.calls.remove(&call).unwrap();
                 let to = peer(to);
-                self.step(from, Event::NotSent { to, parcel }, scenario);
+                for parcel in parcels {
+                    self.step(from, Event::NotSent { to, parcel }, scenario);
+                }
             }
             Move::Drop(at) | Move::Discard(at) => {
                 self.handles[at] -= 1;
@@ -268,6 +300,10 @@ impl Cluster {
                     self.perform(0, actions, scenario);
                 }
             }
+            Move::DropBrought => {
+                self.holds_brought = false;
+                self.step(0, Event::Dropped(self.brought.unwrap()), scenario);
+            }
             Move::Fetch => {
                 self.is_asked = true;
                 let from = peer(scenario.fetches.unwrap());
@@ -291,6 +327,20 @@ impl Cluster {
                 self.step(at, Event::Dead(dead), scenario);
             }
         }
+    }
+
+    /// The last process gives the creator a reference to another object, which the kept call takes along.
+    fn bring(&mut self, scenario: &Scenario) -> Parcel {
+        let owner = scenario.processes - 1;
+        let id = self.tables[owner].create();
+        let given = self.tables[owner].pass(id, peer(1)).unwrap();
+        let (from, call, parcels) = (peer(owner), KEPT, vec![given]);
+        self.tables[1].step(NOW, Event::Arrived { from, call, parcels });
+        let lent = self.tables[1].pass(id, peer(0)).unwrap();
+        self.tables[1].step(NOW, Event::Dropped(id));
+        self.tables[owner].step(NOW, Event::Dropped(id));
+        self.brought = Some(id);
+        lent
     }
 
     fn crash(&mut self, scenario: &Scenario) {
@@ -318,6 +368,7 @@ impl Cluster {
             self.is_out(at) || is_informed && stats.questions == 0 && stats.waiting == 0
         };
         self.handles.iter().all(|handles| *handles == 0)
+            && !self.holds_brought
             && self.calls.is_empty()
             && (0..scenario.processes).all(is_idle)
     }
@@ -400,11 +451,13 @@ impl Model for Scenario {
         let mut cluster = Cluster {
             tables: (0..self.processes).map(table).collect(),
             id: None,
+            brought: None,
+            holds_brought: false,
             handles: vec![0; self.processes],
             bundles: BTreeSet::new(),
             calls: BTreeMap::new(),
             passed: BTreeSet::new(),
-            is_created: false,
+            is_run: false,
             is_filled: false,
             is_asked: false,
             answers: 0,
@@ -446,8 +499,9 @@ impl Model for Scenario {
             moves.extend(state.calls.keys().copied().map(Move::NotSent));
         }
         if self.mutant == Mutant::ListsCreatorLate || self.fetches.is_some() {
-            moves.extend((state.is_created && !state.is_filled).then_some(Move::Fill));
+            moves.extend((state.is_run && !state.is_filled).then_some(Move::Fill));
         }
+        moves.extend(state.holds_brought.then_some(Move::DropBrought));
         if self.fetches.is_some_and(|at| state.handles[at] > 0) && !state.is_asked {
             moves.push(Move::Fetch);
         }
@@ -475,6 +529,9 @@ impl Model for Scenario {
             Property::always("no early free", |model, state: &Cluster| {
                 !state.failed && (state.frees == 0 || !state.is_needed(model))
             }),
+            Property::always("what is awaited comes", |_, state: &Cluster| {
+                !state.is_forgotten()
+            }),
             Property::always("nothing left at rest", |model, state: &Cluster| {
                 !state.is_quiet(model) || state.is_clean(model)
             }),
@@ -491,7 +548,13 @@ impl Model for Scenario {
 
 /// Explores all states. Returns the names of the properties that do not hold.
 fn faults(scenario: &Scenario) -> Vec<&'static str> {
-    let checker = scenario.clone().checker().threads(1).spawn_bfs().join();
+    explore(scenario, HasDiscoveries::All)
+}
+
+/// Explores states until there is enough of what does not hold. Returns the names of these properties.
+fn explore(scenario: &Scenario, enough: HasDiscoveries) -> Vec<&'static str> {
+    let checker = scenario.clone().checker().threads(1).finish_when(enough);
+    let checker = checker.spawn_bfs().join();
     let discoveries = checker.discoveries();
     let states = checker.unique_state_count();
     println!("{:?} {:?}: {states} states", scenario.mutant, scenario.passes);

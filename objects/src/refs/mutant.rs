@@ -31,6 +31,8 @@ pub(super) enum Mutant {
     ForgetsRefusals,
     /// An object whose creator died before its call came is awaited for ever.
     AwaitsTheDead,
+    /// An object whose creator died while its call waited is awaited for ever.
+    ForgetsKept,
     /// A reference to an object that was lost and is made again stays lost when it arrives anew.
     StaysLost,
     /// A process that ends releases its references without waiting for children.

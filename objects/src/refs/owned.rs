@@ -31,7 +31,7 @@ pub(super) enum Cell {
     Empty,
     /// The value, or the function's error, is there.
     Full,
-    /// The creator's call will never come.
+    /// The creator's call will never come, or never run.
     Failed,
 }
 
@@ -115,11 +115,12 @@ impl Refs {
         was_freed
     }
 
-    /// Creates the object of a call: its cell and the creator's registration in one step, before the function runs.
-    pub(super) fn create_kept(&mut self, now: Duration, from: Peer, id: RefId) {
+    /// Creates the object of a call: its cell and the creator's registration in one step, before the function runs. Returns false if
+    /// no lawful process asks for it.
+    pub(super) fn create_kept(&mut self, now: Duration, from: Peer, id: RefId) -> bool {
         let is_past = self.links.get(&from).is_some_and(|link| link.is_past(id.number));
         if id.owner != self.me || id.creator != from || is_past {
-            return;
+            return false;
         }
         let owned = self.owned.get_or_insert_with(id, || Owned::new(Cell::Unborn));
         if owned.cell == Cell::Unborn {
@@ -133,6 +134,16 @@ impl Refs {
         let number = id.number;
         self.post(now, from, Message::Forked { id, number, is_alive });
         self.resume_calls_of_owned(id);
+        true
+    }
+
+    /// The call that was to make an object here will never run.
+    pub(super) fn fail_kept(&mut self, id: RefId) {
+        // Somebody else may have set a value.
+        let is_empty = self.owned.get(&id).is_some_and(|owned| owned.cell == Cell::Empty);
+        if is_empty && self.mutant != Mutant::ForgetsKept {
+            self.fail(id);
+        }
     }
 
     /// Lists a registration for an object that has an entry.
@@ -265,7 +276,7 @@ impl Refs {
             || self.links.get(&id.creator).is_some_and(is_past)
     }
 
-    /// The creator is gone, and its call will never come.
+    /// The creator is gone, and its call will never come, or never run.
     fn fail(&mut self, id: RefId) {
         self.unborn.remove(&id);
         if let Some(owned) = self.owned.get_mut(&id) {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::functions::TELLING;
 use super::network::{Network, TOLD, TestProcess, id};
 use crate::reference::Ref;
+use crate::reference::references::Object;
 use crate::remote::argument::Argument;
 use crate::remote::remote_call::RemoteCall;
 
@@ -64,6 +65,29 @@ fn a_submission_that_is_not_sent_for_a_lost_reference_leaves_nothing() {
     leaves_nothing(&processes, 2);
     let error = value.fetch().unwrap_err().to_string();
     assert!(error.contains("lost"), "{error}");
+}
+
+/// The letter of the submission waits for the owner of an argument, and its sender dies. It has given the value away before.
+#[test]
+fn a_value_whose_call_waits_when_its_submitter_dies_is_a_failure() {
+    let (network, processes) = Network::of(3);
+    let [head, submitter, owner] = &processes[..] else {
+        panic!()
+    };
+    let unset = submitter.runtime.remote().references.unset(owner.peer).unwrap();
+    let unset = Ref::<u64>::of(unset);
+    network.hold(3);
+    let call: RemoteCall<()> = RemoteCall::new(&TELLING, (Argument::Reference(unset.clone()),));
+    let value = submitter.runtime.submit(call);
+    wait_until(|| head.runtime.references().owned == 1);
+    let references = &head.runtime.remote().references;
+    let (held, _) = references.hold_again(value.id());
+    assert!(matches!(references.object(held.id()), Object::Empty));
+    network.kill(2);
+    wait_until(|| matches!(references.object(held.id()), Object::Content(Err(_))));
+    let error = Ref::<()>::of(held).fetch().unwrap_err().to_string();
+    assert!(error.contains("has died before its call began"), "{error}");
+    assert!(head.runtime.calls().is_empty());
 }
 
 /// The letter of the submission waits for the owner of an argument, and the reference to the value is dropped meanwhile.

@@ -1,6 +1,8 @@
 //! The scenarios that are explored, and the mutants that are found in them.
 
-use super::{Death, Origin, Scenario, faults};
+use stateright::HasDiscoveries;
+
+use super::{Death, Origin, Scenario, explore, faults};
 use crate::refs::mutant::Mutant;
 
 fn kept(processes: usize, passes: &[(usize, usize)]) -> Scenario {
@@ -14,6 +16,7 @@ fn kept(processes: usize, passes: &[(usize, usize)]) -> Scenario {
         mortal: None,
         fetches: None,
         ends: None,
+        brings: false,
         revives: false,
         is_impatient: false,
         narrow: None,
@@ -25,12 +28,12 @@ fn holds(scenario: &Scenario) {
     assert_eq!(faults(scenario), [""; 0], "{scenario:?}");
 }
 
-fn is_found(mutant: Mutant, scenario: &Scenario, fault: &str) {
+fn is_found(mutant: Mutant, scenario: &Scenario, fault: &'static str) {
     let mutated = Scenario {
         mutant,
         ..scenario.clone()
     };
-    let found = faults(&mutated);
+    let found = explore(&mutated, HasDiscoveries::AnyOf([fault].into()));
     assert!(found.contains(&fault), "{mutant:?}: {found:?}");
 }
 
@@ -180,6 +183,27 @@ fn mutants_of_death_are_found() {
     };
     holds(&fetches);
     is_found(Mutant::AwaitsTheDead, &fetches, "nothing left at rest");
+}
+
+/// The creator dies while its call waits for a reference, and the owner itself holds what the call was to make.
+#[test]
+fn an_object_whose_call_waits_when_its_creator_dies_fails() {
+    for death in [Death::Crash, Death::Mistake] {
+        let dies = Scenario {
+            mortal: Some((1, death)),
+            brings: true,
+            ..kept(3, &[(1, 0)])
+        };
+        holds(&dies);
+        is_found(Mutant::ForgetsKept, &dies, "what is awaited comes");
+    }
+    // The owner shuts down, and the creator asks for the value.
+    holds(&Scenario {
+        fetches: Some(1),
+        ends: Some(0),
+        brings: true,
+        ..kept(3, &[])
+    });
 }
 
 /// A child that was told that the object is gone is not listed by a late copy of its question, when the object has got
