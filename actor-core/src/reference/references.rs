@@ -387,7 +387,13 @@ impl References {
 
     /// A handle on an object of this process, also if it was freed: it is there again then, without a value. Returns whether it was.
     pub(crate) fn hold_again(self: &Arc<Self>, id: RefId) -> (Arc<Handle>, bool) {
-        let was_freed = self.locked(|table, _| table.refs.hold_again(id));
+        let (was_freed, error) = self.locked(|table, _| {
+            let was_freed = table.refs.hold_again(id);
+            // The error that says so, if it came home meanwhile.
+            let error = table.cells.get_mut(&id).filter(|_| was_freed);
+            (was_freed, error.map(std::mem::take))
+        });
+        drop(error);
         (Handle::counted(id, self.as_table()), was_freed)
     }
 

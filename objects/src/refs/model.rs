@@ -11,6 +11,7 @@
 //! - `settled calls` (REF-4): a call runs when its references are confirmed, and the objects that live here exist;
 //! - `what is given is there`: a reference that has come from its owner, or from a user that was listed, is not lost while these live and
 //!   the object is there;
+//! - `what is held again is made again`: an object that was freed takes another value, also if it has got an error since;
 //! - `counted load` (REF-9): the entries of each peer are counted rightly;
 //! - `frees once` (REF-2);
 //! - `what is awaited comes` (REF-5): an object without a value has a call that makes it;
@@ -116,6 +117,8 @@ struct Cluster {
     ran_early: bool,
     /// The owner holds the object again.
     is_revived: bool,
+    /// The object that the owner held again could not be made again.
+    stays_gone: bool,
     /// Calls with a reference whose sender was listed.
     lent: BTreeSet<u64>,
     /// A reference from a living owner, or from a living user that was listed, was lost when its call ran.
@@ -312,8 +315,12 @@ impl Cluster {
             }
             Move::Revive => {
                 self.is_revived = true;
-                assert!(self.tables[0].hold_again(self.id.unwrap()));
-                (self.frees, self.handles[0]) = (0, 1);
+                let id = self.id.unwrap();
+                self.stays_gone |= !self.tables[0].hold_again(id);
+                let cell = self.tables[0].owned.get(&id).map(|owned| owned.cell);
+                self.stays_gone |= cell != Some(Cell::Empty);
+                self.frees = 0;
+                self.handles[0] += 1;
             }
             Move::Crash => self.crash(scenario),
             Move::End => {
@@ -466,6 +473,7 @@ impl Model for Scenario {
             informed: BTreeSet::new(),
             ran_early: false,
             is_revived: false,
+            stays_gone: false,
             lent: BTreeSet::new(),
             ran_lost: false,
             failed: false,
@@ -505,7 +513,9 @@ impl Model for Scenario {
         if self.fetches.is_some_and(|at| state.handles[at] > 0) && !state.is_asked {
             moves.push(Move::Fetch);
         }
-        if self.revives && state.frees > 0 && !state.is_revived {
+        let owned = state.id.and_then(|id| state.tables[0].owned.get(&id));
+        let is_gone = state.frees > 0 || owned.is_some_and(|owned| owned.cell == Cell::Failed);
+        if self.revives && is_gone && !state.is_revived {
             moves.push(Move::Revive);
         }
         if self.mortal.is_some() && state.crashed.is_none() {
@@ -537,6 +547,9 @@ impl Model for Scenario {
             }),
             Property::always("settled calls", |_, state: &Cluster| !state.ran_early),
             Property::always("what is given is there", |_, state: &Cluster| !state.ran_lost),
+            Property::always("what is held again is made again", |_, state: &Cluster| {
+                !state.stays_gone
+            }),
             Property::always("counted load", |_, state: &Cluster| {
                 state.tables.iter().all(|table| table.is_load_counted())
             }),

@@ -35,6 +35,8 @@ pub(super) enum Mutant {
     ForgetsKept,
     /// A reference to an object that was lost and is made again stays lost when it arrives anew.
     StaysLost,
+    /// An object that got an error when it came home keeps that when it is made again.
+    StaysFailed,
     /// A process that ends releases its references without waiting for children.
     EndsHastily,
     /// A call that is refused is forgotten, with its parcels.

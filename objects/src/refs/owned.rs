@@ -103,15 +103,20 @@ impl Refs {
         true
     }
 
-    /// Takes a handle on an object here. One that was freed is there again, without a value; returns whether it was. Its name
-    /// stays unique: it is given to nothing else. Nothing happens to the reference of another owner.
+    /// Takes a handle on an object here. One that was freed is there again, without a value, also if it has got an error since, because
+    /// a reference to it came home; returns whether it was. Its name stays unique: it is given to nothing else. Nothing happens to
+    /// the reference of another owner.
     pub fn hold_again(&mut self, id: RefId) -> bool {
         if id.owner != self.me {
             return false;
         }
-        let was_freed = !self.owned.contains_key(&id);
+        let mut was_freed = !self.owned.contains_key(&id);
         let owned = self.owned.get_or_insert_with(id, || Owned::new(Cell::Empty));
         owned.handles += 1;
+        if owned.cell == Cell::Failed && self.mutant != Mutant::StaysFailed {
+            owned.cell = Cell::Empty;
+            was_freed = true;
+        }
         was_freed
     }
 
@@ -379,7 +384,7 @@ impl Refs {
 mod tests {
     use selvedge_cluster::peer::{Incarnation, ProcessId};
 
-    use super::super::{Event, RefSettings};
+    use super::super::{Event, Parcel, RefSettings};
     use super::*;
 
     fn dropped(refs: &mut Refs, id: RefId) -> Vec<Action> {
@@ -413,5 +418,33 @@ mod tests {
             ..id
         };
         assert!(!refs.hold_again(foreign) && !refs.empty(foreign));
+    }
+
+    #[test]
+    fn an_object_that_was_freed_and_got_an_error_when_it_came_home_is_held_again_without_it() {
+        let [me, dead, from] = [1, 2, 3].map(|number| Peer {
+            process: ProcessId::new(number).unwrap(),
+            incarnation: Incarnation(1),
+        });
+        let mut refs = Refs::new(me, RefSettings::default());
+        let id = refs.create();
+        refs.fill(id).unwrap();
+        refs.pass(id, dead).unwrap();
+        assert_eq!(dropped(&mut refs, id), []);
+        assert_eq!(refs.step(Duration::ZERO, Event::Dead(dead)), [Action::Free(id)]);
+        // Of a child of the dead.
+        let parcels = vec![Parcel::Lent { id, fork: 1 }];
+        let came_home = refs.step(
+            Duration::ZERO,
+            Event::Arrived {
+                from,
+                call: 1,
+                parcels,
+            },
+        );
+        assert!(came_home.contains(&Action::Failed(id)), "{came_home:?}");
+        assert!(refs.hold_again(id), "it was freed");
+        assert!(!refs.hold_again(id), "it is held, and has no value yet");
+        refs.fill(id).unwrap();
     }
 }

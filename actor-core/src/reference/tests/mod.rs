@@ -1,5 +1,6 @@
 //! The references of several processes in one: letters go through a queue, user code and time pass when a test says so.
 
+mod again;
 mod carried;
 mod edges;
 mod into_value;

@@ -218,6 +218,22 @@ fn rref_32_a_late_copy_lists_nobody_for_an_object_that_came_home_after_a_death()
     is_found(Mutant::ForgetsRefusals, &comes_home, "nothing left at rest");
 }
 
+/// A child of the dead brings the reference home, and then the object is made again.
+#[test]
+fn an_object_that_came_home_with_an_error_is_made_again() {
+    let comes_home = Scenario {
+        mortal: Some((1, Death::Crash)),
+        revives: true,
+        ..kept(3, &[(1, 2), (2, 0)])
+    };
+    is_found(
+        Mutant::StaysFailed,
+        &comes_home,
+        "what is held again is made again",
+    );
+    holds(&comes_home);
+}
+
 /// A child that was told that the object is gone gets the reference again, when the object is made again.
 #[test]
 fn a_lost_reference_that_arrives_anew_is_alive_again() {
