@@ -158,9 +158,11 @@ pub(crate) enum TaskEvent {
     InputMade {
         call: u64,
     },
-    /// The arguments were encoded after all, for another process.
+    /// The arguments were encoded after all, for another process, where this attempt is to run.
     Encoded {
         call: u64,
+        attempt: u32,
+        worker: Peer,
         arguments: EncodedArguments,
     },
     Ended {

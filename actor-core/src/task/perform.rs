@@ -165,26 +165,26 @@ impl Tasks {
                 self.run_here(remote, run, Ok(invocation));
             }
             (TaskArguments::Encoded(encoded), false) => self.send(remote, run, encoded),
-            (TaskArguments::Here(request), false) => self.encode_and_send(remote, run, request),
+            (TaskArguments::Here(request), false) => self.encode(remote, &run, request),
         }
     }
 
-    /// Encodes the arguments, by user code, and sends the call: a worker has come since the call was submitted.
-    fn encode_and_send(self: &Arc<Self>, remote: &Remote, run: CallRun, request: Box<Request>) {
-        let (tasks, remote_again) = (Arc::clone(self), remote.this());
-        let told = self.told(remote, &run);
+    /// Encodes the arguments, by user code: a worker has come since the call was submitted. The call is sent after that in its turn, so that
+    /// the end of the call, or the loss of an input, cannot overtake it on the way to the worker.
+    fn encode(self: &Arc<Self>, remote: &Remote, run: &CallRun, request: Box<Request>) {
+        let (tasks, told) = (Arc::clone(self), self.told(remote, run));
+        let (call, attempt, worker) = (run.call, run.attempt, run.worker);
         let work = move |(request, told): (Box<Request>, TellOutcome)| {
             let encoded = request.encode();
             dispose(request);
-            match (encoded, remote_again.upgrade()) {
-                (Ok(arguments), Some(remote)) => {
-                    let call = run.call;
-                    let encoded = arguments.clone();
-                    tasks.event(TaskEvent::Encoded { call, arguments });
-                    tasks.send(&remote, run, encoded);
-                }
-                (Err(error), Some(_)) => told(Err(error)),
-                (_, None) => {}
+            match encoded {
+                Ok(arguments) => tasks.event(TaskEvent::Encoded {
+                    call,
+                    attempt,
+                    worker,
+                    arguments,
+                }),
+                Err(error) => told(Err(error)),
             }
         };
         remote.do_soon_or((request, told), work, |(_, told)| {

@@ -46,11 +46,23 @@ impl Board {
         match event {
             TaskEvent::Submitted(new) => self.submitted_in_time(*new, &mut effects),
             TaskEvent::InputMade { call } => self.scheduler.input_made(call),
-            TaskEvent::Encoded { call, arguments } => {
+            TaskEvent::Encoded {
+                call,
+                attempt,
+                worker,
+                arguments,
+            } => {
                 let task = self.tasks.get_mut(&call);
                 let arguments = TaskArguments::Encoded(arguments);
                 match task.filter(|task| !matches!(task.life, TaskLife::Ended { .. })) {
-                    Some(task) => task.new.arguments = arguments,
+                    Some(task) => {
+                        task.new.arguments = arguments;
+                        effects.push(TaskEffect::Run {
+                            call,
+                            attempt,
+                            worker,
+                        });
+                    }
                     None => effects.push(TaskEffect::DropArguments(arguments)),
                 }
             }

@@ -15,7 +15,7 @@ use selvedge_cluster::session::Outcome;
 
 use crate::hub::post::{Letter, Post, PostError};
 use crate::remote::init::WorkerInit;
-use crate::remote::message::CALLS;
+use crate::remote::message::{CALLS, CallMessage};
 use crate::remote::service::Remote;
 use crate::runtime::Runtime;
 
@@ -46,6 +46,8 @@ struct State {
     hosts: BTreeMap<ProcessId, String>,
     /// The service and the number of its letters after which those of that service to a process are held.
     hold_after: BTreeMap<ProcessId, (Service, usize)>,
+    /// Done before the first letter of calls to a process is taken.
+    before_call: BTreeMap<ProcessId, Box<dyn FnOnce() + Send>>,
     /// Sender, addressee and length of each letter that was sent.
     sent: Vec<(ProcessId, ProcessId, usize)>,
 }
@@ -77,7 +79,8 @@ impl Network {
         (network, processes)
     }
 
-    fn join(&self, number: u32) -> TestProcess {
+    /// One more process. Nobody is told.
+    pub(super) fn join(&self, number: u32) -> TestProcess {
         let peer = Peer {
             process: id(number),
             incarnation: Incarnation(1),
@@ -121,6 +124,21 @@ impl Network {
         let mut state = self.0.lock();
         let hosts = state.nodes.keys().map(|process| (*process, process.to_string()));
         state.hosts = hosts.collect();
+    }
+
+    /// Does something before the next letter of calls to a process is taken, on the thread that sends it.
+    pub(super) fn before_call(&self, number: u32, work: impl FnOnce() + Send + 'static) {
+        self.0.lock().before_call.insert(id(number), Box::new(work));
+    }
+
+    /// The letters of calls to a process that are held.
+    pub(super) fn held_calls(&self, to: u32) -> Vec<CallMessage> {
+        let state = self.0.lock();
+        let held = state.nodes[&id(to)].held.iter().flatten();
+        let calls = held.filter(|(_, _, letter)| letter.service == CALLS);
+        calls
+            .filter_map(|(_, _, letter)| CallMessage::of(letter))
+            .collect()
     }
 
     /// Stops the hand-over of the letters of a service to a process after so many of them.
@@ -227,6 +245,10 @@ impl Post for Memory {
 
     fn send(&self, to: Peer, letter: Letter) -> Result<u64, PostError> {
         assert!(letter.service != CALLS || letter.class == Class::Ordered);
+        if letter.service == CALLS {
+            let before = self.network.0.lock().before_call.remove(&to.process);
+            before.into_iter().for_each(|work| work());
+        }
         let mut state = self.network.0.lock();
         let bytes = letter.body.len();
         if bytes > BODY_MAX {

@@ -9,6 +9,7 @@ use super::network::{Network, TOLD, TestProcess, id};
 use crate::reference::Ref;
 use crate::reference::references::Object;
 use crate::remote::argument::Argument;
+use crate::remote::message::CallMessage;
 use crate::remote::remote_call::RemoteCall;
 
 #[track_caller]
@@ -121,4 +122,32 @@ fn a_call_whose_value_was_freed_before_the_call_was_known_leaves_nothing() {
         TOLD.get().is_some_and(|told| told.lock().contains(&8300))
     });
     wait_until(|| head.runtime.calls().is_empty());
+}
+
+/// A call that was submitted when there was no worker is encoded when it starts at one, and is cancelled as its letter is sent.
+#[test]
+fn the_cancellation_of_a_call_that_is_encoded_late_does_not_overtake_it() {
+    let (network, processes) = Network::of(1);
+    let head = &processes[0];
+    let unset: Ref<u64> = head.runtime.unset();
+    let call: RemoteCall<()> = RemoteCall::new(&TELLING, (Argument::Reference(unset.clone()),));
+    let value = head.runtime.submit(call);
+    let worker = network.join(2);
+    network.hold(2);
+    head.runtime.remote().receiver().joined(worker.peer);
+    let (runtime, of_value) = (head.runtime.clone(), value.clone());
+    network.before_call(2, move || runtime.cancel(&of_value));
+    unset.set(8301).unwrap();
+    wait_until(|| network.held_calls(2).len() == 2);
+    let held = network.held_calls(2);
+    let [
+        CallMessage::Call { call, .. },
+        CallMessage::Interrupt { call: ended },
+    ] = &held[..]
+    else {
+        panic!("{held:?}")
+    };
+    assert_eq!(call, ended);
+    let error = value.fetch().unwrap_err().to_string();
+    assert!(error.contains("cancelled"), "{error}");
 }
