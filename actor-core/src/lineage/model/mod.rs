@@ -2,8 +2,9 @@
 //!
 //! Values lie with the workers that have made them, as in a store: a worker's death loses them, and the calls that it ran. A worker may
 //! be declared dead although it lives: its results come late, and must be refused. The user holds some of the values, and drops
-//! them at any time. A pure call may submit others while it runs, and submits them again when it runs again: it holds them until it ends or its
-//! worker dies. The properties:
+//! them at any time; a call that nobody holds goes on until it ends. In some graphs a function may fail by itself, a worker may give a call back
+//! or die before it has got one, a store may drop a value, a loss may be told twice, or a value may stand for another one. A pure call may
+//! submit others while it runs, and submits them again when it runs again: it holds them until it ends or its worker dies. The properties:
 //! - `refused` (LINEAGE-2): a result counts only if its attempt does, so a value that is there is never replaced;
 //! - `once` (LINEAGE-3): a call has at most one attempt that counts, and is not run while its value is there;
 //! - `ready`: a call that runs finds its inputs, unless they are lost meanwhile;
@@ -13,6 +14,7 @@
 //! - `told` (LINEAGE-6): a failure says why, rightly;
 //! - `ends`: whatever dies within the budget, every call that is held ends, and nothing is left when all is dropped.
 
+mod ends;
 mod scenarios;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +37,26 @@ struct Graph {
     /// Whether a worker that was declared dead may still send results.
     stale: bool,
     bytes_max: usize,
+    /// What else may happen.
+    extras: Vec<Extra>,
     mutant: LineageMutant,
+}
+
+/// Something that may happen besides deaths and losses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Extra {
+    /// A function fails by itself.
+    Fails,
+    /// A worker gives a call back whose input was lost, before its function has begun.
+    Withdraws,
+    /// A worker dies that never got one of its calls.
+    NeverGets,
+    /// A value is dropped for want of room.
+    Drops,
+    /// A loss is told twice.
+    TellsTwice,
+    /// The value of the first call stands for that of the second one.
+    Follows(u64, u64),
 }
 
 #[derive(Clone, Debug)]
@@ -48,6 +69,19 @@ struct NestedCall {
 }
 
 impl Graph {
+    fn may(&self, extra: Extra) -> bool {
+        self.extras.contains(&extra)
+    }
+
+    /// The call whose value stands for that of another one, and that one.
+    fn follower(&self) -> Option<(u64, u64)> {
+        let follower = |extra: &Extra| match extra {
+            Extra::Follows(call, target) => Some((*call, *target)),
+            _ => None,
+        };
+        self.extras.iter().find_map(follower)
+    }
+
     /// The inputs and the retries of a call.
     fn call(&self, call: u64) -> (&'static [u64], Option<u32>) {
         let place = (call % PLACES) as usize;
@@ -85,7 +119,16 @@ struct LineageHost {
     late: BTreeSet<TriedCall>,
     /// The values that are there, each with its worker.
     values: BTreeMap<u64, u32>,
-    failures: BTreeMap<u64, Lost>,
+    /// The failures that are there: of what was lost, or of the function itself.
+    failures: BTreeMap<u64, Option<Lost>>,
+    /// The attempts at workers whose inputs were lost.
+    without_input: BTreeSet<TriedCall>,
+    /// The losses that may be told once more.
+    told: BTreeSet<u64>,
+    /// The call whose function has returned the reference to another value, which is not there.
+    stands: Option<u64>,
+    /// A call that holds the one that its value stands for, until it is forgotten, and that one.
+    follows: Option<(u64, u64)>,
     held: BTreeSet<u64>,
     /// The number of calls that each running attempt has submitted.
     submitted: BTreeMap<TriedCall, usize>,
@@ -93,7 +136,7 @@ struct LineageHost {
     held_by: BTreeSet<(TriedCall, u64)>,
     /// The calls that are held on behalf of outer ones.
     held_for_outer: BTreeSet<u64>,
-    /// The nested calls that nobody holds, and that have not ended.
+    /// The calls that nobody holds, and that have not ended.
     released: BTreeSet<u64>,
     /// The nested calls that nested calls read, and those of these that hold what they read, since they have not ended.
     reads: BTreeMap<u64, Vec<u64>>,
@@ -114,8 +157,15 @@ enum LineageTurn {
     End(TriedCall),
     Late(TriedCall),
     Die(u32),
+    /// The worker of an attempt dies, which it never got.
+    DieBefore(TriedCall),
     /// The last copy of a value is lost, and nothing else.
     Lose(u64),
+    /// The store drops a value for want of room.
+    LoseDropped(u64),
+    TellAgain(u64),
+    Fail(TriedCall),
+    Withdraw(TriedCall),
     Drop(u64),
 }
 
@@ -134,7 +184,12 @@ impl LineageHost {
         let by_attempt = self.held_by.iter().any(|(_, held)| *held == call);
         let reads = |reader: &u64| self.reads.get(reader).is_some_and(|reads| reads.contains(&call));
         let is_read = self.readers.iter().any(reads);
-        is_read || by_attempt || self.held.contains(&call) || self.held_for_outer.contains(&call)
+        let is_followed = self.follows.is_some_and(|(_, target)| target == call);
+        is_read
+            || is_followed
+            || by_attempt
+            || self.held.contains(&call)
+            || self.held_for_outer.contains(&call)
     }
 
     /// A call has ended: it does not hold what it reads any more.
@@ -144,7 +199,7 @@ impl LineageHost {
         reads.into_iter().flatten().for_each(|read| self.look_at(read));
     }
 
-    /// Somebody takes hold of a nested call that nobody held.
+    /// Somebody takes hold of a call that nobody held.
     fn hold(&mut self, call: u64) {
         if !self.released.remove(&call) {
             let steps = self.lineage.revived(call);
@@ -152,7 +207,7 @@ impl LineageHost {
         }
     }
 
-    /// Somebody does not hold a nested call any more. One that nobody holds goes on until it ends, as those of the product.
+    /// Somebody does not hold a call any more. One that nobody holds goes on until it ends, as those of the product.
     fn look_at(&mut self, call: u64) {
         if self.is_held(call) {
             return;
@@ -167,6 +222,7 @@ impl LineageHost {
 
     /// An attempt has ended: it holds nothing any more.
     fn let_go(&mut self, attempt: TriedCall) {
+        self.without_input.remove(&attempt);
         self.submitted.remove(&attempt);
         let held: Vec<_> = self.held_by.extract_if(.., |(by, _)| *by == attempt).collect();
         for (_, call) in held {
@@ -245,10 +301,12 @@ impl LineageHost {
                     if let Some((_, missing)) = self.queued.get_mut(&call) {
                         *missing += 1;
                     }
+                    let running = self.running.iter().filter(|(running, ..)| *running == call);
+                    self.without_input.extend(running);
                 }
                 LineageStep::Fail { call, why } => {
                     self.queued.remove(&call);
-                    self.failures.insert(call, why);
+                    self.failures.insert(call, Some(why));
                     self.has_read(call);
                     self.end_released(call);
                 }
@@ -271,6 +329,9 @@ impl LineageHost {
                     given_up.into_iter().for_each(|attempt| self.let_go(attempt));
                     self.has_read(call);
                     self.reads.remove(&call);
+                    if let Some((_, target)) = self.follows.take_if(|(follower, _)| *follower == call) {
+                        self.look_at(target);
+                    }
                 }
                 LineageStep::LetGo { call } => {
                     let was_held = self.held_for_outer.remove(&call);
@@ -278,53 +339,6 @@ impl LineageHost {
                     self.look_at(call);
                 }
             }
-        }
-    }
-
-    fn end(&mut self, (call, attempt, (worker, _)): TriedCall, is_late: bool) {
-        let was_there = self.values.contains_key(&call);
-        if let Some(steps) = self.lineage.made(call, attempt) {
-            self.expect(!is_late && !was_there, "refused");
-            self.values.insert(call, worker);
-            self.perform(steps);
-            self.has_read(call);
-            self.end_released(call);
-        }
-    }
-
-    /// A call has ended: if nobody holds it, it is forgotten.
-    fn end_released(&mut self, call: u64) {
-        if self.released.remove(&call) {
-            let steps = self.lineage.released(call);
-            self.perform(steps);
-        }
-    }
-
-    fn die(&mut self, worker: u32, stale: bool) {
-        self.deaths += 1;
-        *self.lives.entry(worker).or_default() += 1;
-        let ended: Vec<TriedCall> = self
-            .running
-            .extract_if(.., |(.., (at, _))| *at == worker)
-            .collect();
-        if stale {
-            self.late.extend(ended.iter().copied());
-        }
-        for attempt in &ended {
-            self.let_go(*attempt);
-        }
-        let lost: Vec<u64> = self
-            .values
-            .extract_if(.., |_, at| *at == worker)
-            .map(|(call, _)| call)
-            .collect();
-        for call in lost {
-            let steps = self.lineage.lost(call, false);
-            self.perform(steps);
-        }
-        for (call, attempt, _) in ended {
-            let steps = self.lineage.died(call, attempt, process(worker), true);
-            self.perform(steps);
         }
     }
 
@@ -350,7 +364,9 @@ impl LineageHost {
             }
             false
         };
-        self.failures.iter().all(|(call, lost)| of(*call, lost))
+        let lost = self.failures.iter();
+        lost.filter_map(|(call, lost)| Some((call, lost.as_ref()?)))
+            .all(|(call, lost)| of(*call, lost))
     }
 
     fn is_kept(&self) -> bool {
@@ -359,6 +375,7 @@ impl LineageHost {
         held.into_iter().all(|call| {
             let is_on_its_way =
                 self.queued.contains_key(call) || self.running.iter().any(|(it, ..)| it == call);
+            let is_on_its_way = is_on_its_way || self.stands == Some(*call);
             self.values.contains_key(call) || self.failures.contains_key(call) || is_on_its_way
         })
     }
@@ -370,7 +387,8 @@ impl LineageHost {
     }
 
     fn is_over(&self) -> bool {
-        self.queued.is_empty() && self.running.is_empty() && self.held.is_empty()
+        let is_idle = self.queued.is_empty() && self.running.is_empty() && self.stands.is_none();
+        is_idle && self.held.is_empty()
     }
 }
 
@@ -397,6 +415,10 @@ impl Model for Graph {
             late: BTreeSet::new(),
             values: BTreeMap::new(),
             failures: BTreeMap::new(),
+            without_input: BTreeSet::new(),
+            told: BTreeSet::new(),
+            stands: None,
+            follows: self.follower(),
             held: (0..self.calls.len() as u64).collect(),
             submitted: BTreeMap::new(),
             held_by: BTreeSet::new(),
@@ -423,11 +445,26 @@ impl Model for Graph {
                 true => LineageTurn::Submit(*attempt),
                 false => LineageTurn::End(*attempt),
             });
+            turns.extend(self.may(Extra::Fails).then_some(LineageTurn::Fail(*attempt)));
+            let is_early = submitted == 0 && state.deaths < self.deaths;
+            turns
+                .extend((is_early && self.may(Extra::NeverGets)).then_some(LineageTurn::DieBefore(*attempt)));
         }
+        if self.may(Extra::Withdraws) {
+            let not_begun = |attempt: &&TriedCall| !state.submitted.contains_key(attempt);
+            let withdrawn = state.without_input.iter().filter(not_begun);
+            turns.extend(withdrawn.map(|attempt| LineageTurn::Withdraw(*attempt)));
+        }
+        turns.extend(state.told.iter().map(|call| LineageTurn::TellAgain(*call)));
         turns.extend(state.late.iter().map(|attempt| LineageTurn::Late(*attempt)));
         if state.deaths < self.deaths {
             turns.extend((0..WORKERS).map(LineageTurn::Die));
-            turns.extend(state.values.keys().map(|call| LineageTurn::Lose(*call)));
+            let follower = self.follower().map(|(follower, _)| follower);
+            let values = state.values.keys().filter(|call| Some(**call) != follower);
+            for call in values {
+                turns.push(LineageTurn::Lose(*call));
+                turns.extend(self.may(Extra::Drops).then_some(LineageTurn::LoseDropped(*call)));
+            }
         }
         turns.extend(state.held.iter().map(|call| LineageTurn::Drop(*call)));
     }
@@ -451,28 +488,41 @@ impl Model for Graph {
             LineageTurn::Submit(attempt) => next.submit(self, attempt),
             LineageTurn::End(attempt) => {
                 next.running.remove(&attempt);
-                next.end(attempt, false);
+                next.end(self, attempt, false);
                 next.let_go(attempt);
             }
             LineageTurn::Late(attempt) => {
                 next.late.remove(&attempt);
-                next.end(attempt, true);
+                next.end(self, attempt, true);
             }
-            LineageTurn::Die(worker) => next.die(worker, self.stale),
-            LineageTurn::Lose(call) => {
+            LineageTurn::Fail(attempt) => {
+                next.running.remove(&attempt);
+                next.fail(attempt.0, attempt.1);
+                next.let_go(attempt);
+                next.follow(self);
+            }
+            LineageTurn::Withdraw(attempt) => {
+                next.running.remove(&attempt);
+                next.let_go(attempt);
+                next.not_begun(attempt.0);
+                let steps = next.lineage.withdrawn(attempt.0, attempt.1);
+                next.perform(steps);
+            }
+            LineageTurn::Die(worker) => next.die(self, worker, None),
+            LineageTurn::DieBefore(attempt) => next.die(self, attempt.2.0, Some(attempt)),
+            LineageTurn::Lose(call) | LineageTurn::LoseDropped(call) => {
                 next.deaths += 1;
                 next.values.remove(&call);
+                next.lose(self, call, matches!(turn, LineageTurn::LoseDropped(_)));
+            }
+            LineageTurn::TellAgain(call) => {
+                next.told.remove(&call);
                 let steps = next.lineage.lost(call, false);
                 next.perform(steps);
             }
             LineageTurn::Drop(call) => {
                 next.held.remove(&call);
-                if self.calls.get((call % PLACES) as usize).is_none() {
-                    next.look_at(call);
-                    return Some(next);
-                }
-                let steps = next.lineage.released(call);
-                next.perform(steps);
+                next.look_at(call);
             }
         }
         Some(next)

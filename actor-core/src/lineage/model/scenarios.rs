@@ -1,6 +1,6 @@
 //! The graphs that are explored, the mutants that are found in them, and long chains.
 
-use super::{Graph, NestedCall, faults};
+use super::{Extra, Graph, NestedCall, faults};
 use selvedge_cluster::peer::ProcessId;
 
 use crate::lineage::mutant::LineageMutant;
@@ -13,6 +13,7 @@ fn graph(calls: &[(&'static [u64], Option<u32>)], deaths: u32) -> Graph {
         deaths,
         stale: true,
         bytes_max: 100,
+        extras: Vec::new(),
         mutant: LineageMutant::None,
     }
 }
@@ -94,6 +95,37 @@ fn o4_a_call_that_runs_again_adopts_what_it_has_submitted_and_what_is_not_pure_r
     }
 }
 
+fn with(extra: Extra, graph: Graph) -> Graph {
+    let extras = vec![extra];
+    Graph { extras, ..graph }
+}
+
+#[test]
+fn rft_04_a_loss_that_is_told_twice_has_one_run() {
+    holds(&with(Extra::TellsTwice, chain(1)));
+}
+
+#[test]
+fn what_has_failed_by_itself_is_not_made_again_and_its_readers_go_on() {
+    holds(&with(Extra::Fails, chain(1)));
+    holds(&with(Extra::Fails, mixed(1)));
+}
+
+#[test]
+fn what_was_not_begun_or_was_dropped_for_want_of_room_does_not_count() {
+    holds(&with(Extra::Withdraws, chain(2)));
+    holds(&with(Extra::NeverGets, chain(2)));
+    holds(&with(Extra::NeverGets, mixed(1)));
+    holds(&with(Extra::Drops, chain(2)));
+}
+
+/// The second call returns a reference to the value of the first one, and a third reads it.
+#[test]
+fn what_stands_for_a_lost_value_is_there_again_with_that() {
+    let read = graph(&[(&[], Some(1)), (&[], Some(1)), (&[1], Some(1))], 1);
+    holds(&with(Extra::Follows(1, 0), read));
+}
+
 #[test]
 fn a_limit_of_bytes_drops_the_oldest_specs() {
     holds(&Graph {
@@ -107,6 +139,8 @@ fn mutants_of_the_lineage_are_found() {
     let found = |mutant, graph: Graph| faults(&Graph { mutant, ..graph });
     assert!(found(LineageMutant::TakesStale, chain(1)).contains(&"refused"));
     assert!(found(LineageMutant::ForgetsInputs, chain(1)).contains(&"ready"));
+    let told_twice = with(Extra::TellsTwice, chain(1));
+    assert!(found(LineageMutant::RunsTwice, told_twice).contains(&"once"));
     assert!(found(LineageMutant::RunsImpure, mixed(1)).contains(&"counted"));
     let spent = graph(&[(&[], Some(1))], 2);
     assert!(found(LineageMutant::NeverSpent, spent).contains(&"counted"));
