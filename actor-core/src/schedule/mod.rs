@@ -20,6 +20,8 @@
 //!   threads, as many as its cpus, start it no earlier than the scheduler would. A worker whose offer its user has set gets nothing ahead, and
 //!   none of several that share cores.
 
+#[cfg(test)]
+mod random_loads;
 mod ready;
 mod resources;
 mod scheduler;

@@ -311,6 +311,13 @@ impl Scheduler {
             .collect()
     }
 
+    /// What the calls of a worker use, and the number of those that are pushed ahead.
+    #[cfg(test)]
+    pub(super) fn load(&self, worker: Peer) -> Option<(Resources, usize)> {
+        let load = self.workers.get(&worker)?;
+        Some((load.used().clone(), load.ahead()))
+    }
+
     #[cfg(test)]
     pub(super) fn is_ready(&self, call: u64) -> bool {
         self.ready.contains(call)
