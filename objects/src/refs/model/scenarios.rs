@@ -155,6 +155,11 @@ fn mutants_of_the_reference_count_are_found() {
     is_found(
         Mutant::LowMovesEarly,
         &kept(3, &[(1, 2), (1, 2)]),
+        "all is answered",
+    );
+    is_found(
+        Mutant::LowMovesEarly,
+        &kept(3, &[(1, 2), (1, 2)]),
         "comes to rest",
     );
 }
