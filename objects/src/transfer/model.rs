@@ -611,3 +611,24 @@ fn copy_05_a_pull_asks_the_owner_again_when_the_sources_that_it_named_are_dead()
     assert!(outlives_its_source(TransferMutant::None));
     assert!(!outlives_its_source(TransferMutant::SeeksOnce));
 }
+
+/// The word of the maker arrives while the host, which has lost the copy, seeks the object anew.
+#[test]
+fn copy_06_a_copy_that_was_lost_before_it_was_known_is_not_listed_while_its_host_seeks_another_one() {
+    let mut world = TransferWorld::new(TransferMutant::None, None);
+    world.make(true, 10);
+    let name = *world.lengths.keys().next().unwrap();
+    let put = world.flying.pop().unwrap();
+    world.spoil(2, name);
+    world.deliver_all();
+    world.want(2, name);
+    let (from, to, seek) = world.flying.pop().unwrap();
+    world.deliver(from, to, seek);
+    // The answer, that nothing is known, comes after the claim.
+    let unfound = world.flying.pop().unwrap();
+    let (from, to, put) = put;
+    world.deliver(from, to, put);
+    world.deliver_all();
+    world.flying.push(unfound);
+    world.end();
+}

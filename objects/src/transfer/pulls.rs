@@ -191,23 +191,28 @@ impl Pulls {
                     self.end(*name, &StoreError::Gone);
                 }
             }
-            TransferMessage::Claim { name } => match self.copies.get_mut(name) {
-                Some(copy) => {
-                    if copy.owner == from
-                        && let CopyState::Here { is_claimed, .. } = &mut copy.state
-                    {
-                        *is_claimed = true;
-                    }
-                }
-                // It was lost before the owner knew it, and the word of that has overtaken the word of its maker.
-                None => {
-                    let (name, attempt) = (*name, self.attempts);
-                    self.send(from, TransferMessage::Dropped { name, attempt });
-                }
-            },
+            TransferMessage::Claim { name } => self.claimed(from, *name),
             _ => {}
         }
         self.done()
+    }
+
+    /// The owner knows a copy that was filled here.
+    fn claimed(&mut self, from: Peer, name: CopyName) {
+        let attempt = match self.copies.get_mut(&name) {
+            Some(copy) if copy.owner != from => return,
+            Some(copy) => match &mut copy.state {
+                CopyState::Here { is_claimed, .. } => {
+                    *is_claimed = true;
+                    return;
+                }
+                // It was lost, and the object is sought anew: by a later attempt, whose copy counts.
+                CopyState::Coming(pull) => pull.attempt.saturating_sub(1),
+            },
+            // It was lost before the owner knew it, and the word of that has overtaken the word of its maker.
+            None => self.attempts,
+        };
+        self.send(from, TransferMessage::Dropped { name, attempt });
     }
 
     fn coming(&mut self, name: CopyName) -> Option<&mut Pull> {
