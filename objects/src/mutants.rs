@@ -1,12 +1,15 @@
 //! The search for faults by random histories: what the models of several folders have in common.
 
+use std::any::Any;
+use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use proptest::strategy::Strategy;
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-/// Whether one of 20 000 histories, when it is `run`, panics. Each search plays the histories of the search before, so chance decides nothing.
-pub(crate) fn a_history_panics<S: Strategy>(histories: &S, run: impl Fn(S::Value)) -> bool {
+/// The fault that the first of 20 000 histories shows that panics when it is `run`: the text of the panic, which names the invariant that is
+/// broken. Each search plays the histories of the search before, so chance decides nothing.
+pub(crate) fn fault_of_a_history<S: Strategy>(histories: &S, run: impl Fn(S::Value)) -> Option<String> {
     let config = Config {
         cases: 20_000,
         failure_persistence: None,
@@ -16,7 +19,29 @@ pub(crate) fn a_history_panics<S: Strategy>(histories: &S, run: impl Fn(S::Value
     let seed = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let found = TestRunner::new_with_rng(config, seed).run(histories, |history| {
         let run = catch_unwind(AssertUnwindSafe(|| run(history)));
-        run.map_err(|_| TestCaseError::fail("found"))
+        run.map_err(|payload| TestCaseError::fail(text(payload.as_ref())))
     });
-    found.is_err()
+    match found {
+        Ok(()) => None,
+        Err(TestError::Fail(why, _)) => Some(why.message().to_owned()),
+        Err(TestError::Abort(why)) => panic!("no search: {why}"),
+    }
+}
+
+/// Asserts that a mutant breaks an invariant, and that this is what a history shows first.
+#[track_caller]
+pub(crate) fn assert_breaks(mutant: impl Debug, invariant: &str, fault: Option<String>) {
+    let Some(fault) = fault else {
+        panic!("no history finds {mutant:?}")
+    };
+    assert!(
+        fault.contains(invariant),
+        "{mutant:?} breaks another one than {invariant}: {fault}"
+    );
+}
+
+fn text(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "a panic without a text".to_owned())
 }

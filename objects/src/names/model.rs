@@ -10,7 +10,7 @@ use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 
 use super::mutant::NameMutant;
 use super::*;
-use crate::mutants::a_history_panics;
+use crate::mutants::{assert_breaks, fault_of_a_history};
 use crate::refs::RefId;
 
 const HEAD: u32 = 1;
@@ -444,22 +444,22 @@ proptest! {
 #[test]
 fn every_mutant_of_names_is_found() {
     use NameMutant::*;
-    for mutant in [
-        NamesAtOnce,
-        LastWins,
-        ForgetsTheAsked,
-        UnholdsNothing,
-        KeepsTheDead,
-        TellsNobody,
-        UnholdsFirst,
-        AnswersFirst,
-        KeepsStrangers,
-        RecallsNothing,
-        HeedsTheDead,
-        RepeatsNamings,
+    for (mutant, invariant) in [
+        (NamesAtOnce, "NAME-2"),
+        (LastWins, "NAME-1"),
+        (ForgetsTheAsked, "NAME-3"),
+        (UnholdsNothing, "NAME-4"),
+        (KeepsTheDead, "NAME-3"),
+        (TellsNobody, "NAME-3"),
+        (UnholdsFirst, "NAME-4"),
+        (AnswersFirst, "NAME-1"),
+        (KeepsStrangers, "NAME-4"),
+        (RecallsNothing, "NAME-4"),
+        (HeedsTheDead, "NAME-4"),
+        (RepeatsNamings, "NAME-5"),
     ] {
-        let is_found = a_history_panics(&steps(), |steps| run(mutant, steps));
-        assert!(is_found, "no history finds {mutant:?}");
+        let fault = fault_of_a_history(&steps(), |steps| run(mutant, steps));
+        assert_breaks(mutant, invariant, fault);
     }
 }
 
