@@ -311,7 +311,7 @@ impl Scheduler {
             .collect()
     }
 
-    /// What the calls of a worker use, and the number of those that are pushed ahead.
+    /// The resources that the calls of a worker use, and the number of those that are pushed ahead.
     #[cfg(test)]
     pub(super) fn load(&self, worker: Peer) -> Option<(Resources, usize)> {
         let load = self.workers.get(&worker)?;

@@ -22,6 +22,7 @@ use crate::reference::handle::Handle;
 use crate::reference::set_value::SetValue;
 use crate::reference::transit::{Beside, arriving};
 use crate::remote::calls::CallId;
+use crate::remote::request::EncodedArguments;
 use crate::remote::waiter::Outcome;
 use crate::schedule::{Infeasible, Resources};
 
@@ -51,21 +52,7 @@ impl Board {
                 attempt,
                 worker,
                 arguments,
-            } => {
-                let task = self.tasks.get_mut(&call);
-                let arguments = TaskArguments::Encoded(arguments);
-                match task.filter(|task| !matches!(task.life, TaskLife::Ended { .. })) {
-                    Some(task) => {
-                        task.new.arguments = arguments;
-                        effects.push(TaskEffect::Run {
-                            call,
-                            attempt,
-                            worker,
-                        });
-                    }
-                    None => effects.push(TaskEffect::DropArguments(arguments)),
-                }
-            }
+            } => self.encoded((call, attempt), worker, arguments, &mut effects),
             TaskEvent::Ended {
                 call,
                 attempt,
@@ -115,6 +102,27 @@ impl Board {
         self.meet(workers.as_mut(), &look, &mut effects);
         self.start(&mut effects);
         effects
+    }
+
+    /// The arguments of a call are encoded, and it can be sent to the worker that it was encoded for.
+    fn encoded(
+        &mut self,
+        (call, attempt): (u64, u32),
+        worker: Peer,
+        arguments: EncodedArguments,
+        effects: &mut Vec<TaskEffect>,
+    ) {
+        let arguments = TaskArguments::Encoded(arguments);
+        let task = self.tasks.get_mut(&call);
+        let Some(task) = task.filter(|task| !matches!(task.life, TaskLife::Ended { .. })) else {
+            return effects.push(TaskEffect::DropArguments(arguments));
+        };
+        task.new.arguments = arguments;
+        effects.push(TaskEffect::Run {
+            call,
+            attempt,
+            worker,
+        });
     }
 
     /// An attempt of a call is about to be sent to a worker, or to run here. Returns false if it is not wanted any more.
