@@ -30,7 +30,7 @@ pub(crate) struct Completed<Out, B> {
 }
 
 /// A batch for which the graph had no room.
-struct Refused<In, B> {
+struct NoRoom<In, B> {
     input: In,
     batch: B,
     /// The reason of the last refusal.
@@ -47,7 +47,7 @@ const AGAIN: Duration = Duration::from_millis(5);
 
 pub(crate) struct InFlight<In, Out, B> {
     pending: Vec<Pending<Out, B>>,
-    refused: Option<Refused<In, B>>,
+    refused: Option<NoRoom<In, B>>,
     wanted: usize,
     most: usize,
     waker: Waker,
@@ -136,7 +136,7 @@ impl<In: 'static, Out, B> InFlight<In, Out, B> {
                     true => now.saturating_add(AGAIN),
                     false => limit,
                 };
-                self.refused = Some(Refused {
+                self.refused = Some(NoRoom {
                     input: refused.value,
                     batch,
                     error: BatchError::Failed(refused.error),
@@ -171,7 +171,7 @@ impl<In: 'static, Out, B> InFlight<In, Out, B> {
         running: &Running<In, Out>,
         now: Moment,
     ) -> Result<bool, (B, BatchError)> {
-        let due = |it: &mut Refused<In, B>| it.again <= now || it.limit <= now;
+        let due = |it: &mut NoRoom<In, B>| it.again <= now || it.limit <= now;
         let Some(refused) = self.refused.take_if(due) else {
             return Ok(false);
         };
