@@ -170,7 +170,8 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
     /// method that awaits is dropped when the graph's timeout has passed.
     ///
     /// # Errors
-    /// [`SpawnError::Constructor`]; [`SpawnError::Core`] if a core was named; [`SpawnError::Concurrency`].
+    /// [`SpawnError::Constructor`]; [`SpawnError::Core`] if a core was named; [`SpawnError::Concurrency`];
+    /// [`SpawnError::OptionWithoutEffect`].
     pub fn inline(self) -> Result<A::Handle, SpawnError> {
         self.inline_actor().map(A::handle)
     }
@@ -178,7 +179,9 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
     /// Spawns the actor as [`inline`](Self::inline) does.
     pub(crate) fn inline_actor(self) -> Result<ActorRef, SpawnError> {
         let (runtime, restart) = (self.runtime, self.restart);
+        self.check_env_unused()?;
         let blueprint = self.blueprint(false)?;
+        check_restart_unused(&blueprint, restart)?;
         runtime.inner().spawn_inline(blueprint, restart)
     }
 
@@ -201,6 +204,7 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
             return Err(SpawnError::Foreign);
         }
         let (runtime, restart) = (self.runtime, self.restart);
+        self.check_env_unused()?;
         let home = lane.home()?;
         let mut blueprint = self.blueprint(home.0.worker().is_some())?;
         if let Some(worker) = home.0.worker() {
@@ -229,9 +233,23 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
                 }
                 None => return Err(SpawnError::ThisProcessOnly { actor: actor() }),
             };
+        } else {
+            check_restart_unused(&blueprint, restart)?;
         }
         let actor = runtime.inner().spawn_at(blueprint, home, restart)?;
         Ok(A::handle(actor))
+    }
+
+    /// Refuses environment variables, which only a worker process of the actor's own gets.
+    fn check_env_unused(&self) -> Result<(), SpawnError> {
+        if self.env.is_empty() {
+            return Ok(());
+        }
+        Err(SpawnError::OptionWithoutEffect {
+            actor: self.name.clone(),
+            option: "env",
+            reason: "only a worker process of the actor's own gets environment variables: spawn it `.in_process()`, or leave them out",
+        })
     }
 
     fn blueprint(self, is_in_process: bool) -> Result<Blueprint, SpawnError> {
@@ -297,7 +315,8 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
 }
 
 impl<A: Actor, T> Spawn<'_, A, AnyProcess<T>> {
-    /// Sets the policy for the death of the actor's worker process; default [`Restart::Never`].
+    /// Sets the policy for the death of the actor's worker process; default [`Restart::Never`]. Any other one is an error
+    /// ([`SpawnError::OptionWithoutEffect`]) for an actor that is spawned in this process.
     pub fn restart(mut self, restart: Restart) -> Self {
         self.restart = restart;
         self
@@ -312,7 +331,8 @@ impl<A: Actor, T> Spawn<'_, A, AnyProcess<T>> {
         self
     }
 
-    /// Sets an environment variable of the actor's own worker process, for [`in_process`](Self::in_process).
+    /// Sets an environment variable of the actor's own worker process, for [`in_process`](Self::in_process). At any other place
+    /// the actor is refused ([`SpawnError::OptionWithoutEffect`]).
     pub fn env(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.push((key.into(), value.into()));
         self
@@ -378,6 +398,18 @@ impl<A: Actor> Spawn<'_, A, ThisProcess> {
         self.factory.rebuild_with(Box::new(again));
         self
     }
+}
+
+/// Refuses a policy for the death of a worker process for an actor that lives in this process.
+fn check_restart_unused(blueprint: &Blueprint, restart: Restart) -> Result<(), SpawnError> {
+    if restart == Restart::Never {
+        return Ok(());
+    }
+    Err(SpawnError::OptionWithoutEffect {
+        actor: blueprint.name.to_string(),
+        option: "restart",
+        reason: "an actor in this process dies with it, and nobody starts it again: spawn it in a worker process, or leave `restart` out",
+    })
 }
 
 /// Returns the entry of `A`, if the registry finds it by its key. Every worker then finds it too.

@@ -29,6 +29,16 @@ pub enum SpawnError {
         /// The reason.
         reason: String,
     },
+    /// An option of the spawn would have no effect at the actor's place. Nothing was spawned.
+    #[error("actor `{actor}`: `.{option}(..)` would have no effect: {reason}")]
+    OptionWithoutEffect {
+        /// The actor's name.
+        actor: String,
+        /// The option, a method of [`Spawn`](crate::Spawn).
+        option: &'static str,
+        /// The reason, and the help.
+        reason: &'static str,
+    },
     /// A concurrency of 0 was named.
     #[error(
         "actor `{actor}` with `concurrency(0)` could run no async method: set it to 1 or more, or leave it out"

@@ -29,6 +29,7 @@ mod misuse;
 mod named;
 mod nested;
 mod objects;
+mod options;
 #[path = "../spilled/mod.rs"]
 mod spilled;
 mod stores;

@@ -51,6 +51,19 @@ pub enum RemoteError {
         /// The reference to another one.
         second: NamedRef,
     },
+    /// An option of the call would have no effect with this verb. Nothing was sent.
+    #[error(
+        "`.{option}(..)` would have no effect in `{verb}`, so nothing was sent (help: leave it out, or use `{instead}`, which has it{})",
+        deadline_help(option, verb)
+    )]
+    OptionWithoutEffect {
+        /// The option, a method of [`RemoteCall`](crate::RemoteCall).
+        option: &'static str,
+        /// The verb that was used.
+        verb: &'static str,
+        /// The verb that has the option.
+        instead: &'static str,
+    },
     /// The process has no function with this path and signature.
     #[error(
         "the process does not know this function{}. A crate that is a dependency but never named in code is not linked: \
@@ -152,6 +165,16 @@ pub enum Ran {
     Never,
     /// The process may have got the call.
     Unknown,
+}
+
+/// The other way to limit the wait for a value that is submitted or kept.
+fn deadline_help(option: &str, verb: &str) -> &'static str {
+    match (option, verb) {
+        ("deadline", "Runtime::submit" | "Runtime::keep") => {
+            "; `fetch_timeout` limits the wait for the value"
+        }
+        _ => "",
+    }
 }
 
 fn numbers(processes: &[ProcessId]) -> String {

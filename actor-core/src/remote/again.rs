@@ -41,6 +41,15 @@ fn another(error: &RemoteError) -> RemoteError {
             first: *first,
             second: *second,
         },
+        RemoteError::OptionWithoutEffect {
+            option,
+            verb,
+            instead,
+        } => RemoteError::OptionWithoutEffect {
+            option,
+            verb,
+            instead,
+        },
         RemoteError::UnknownFunction { near } => RemoteError::UnknownFunction { near: near.clone() },
         RemoteError::Arguments(report) => RemoteError::Arguments(report.clone()),
         RemoteError::TooLarge { bytes, limit } => RemoteError::TooLarge {

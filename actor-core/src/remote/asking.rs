@@ -253,11 +253,19 @@ impl Remote {
             self.send_call(peer, call, (function, Wants::Kept, None), encoded, Some(parcel))?;
             Ok(handle)
         });
-        sent.unwrap_or_else(|error| {
-            let handle = self.references.create();
-            self.fill(handle.id(), Err(self.kept_nothing(function, process, error)));
-            handle
-        })
+        sent.unwrap_or_else(|error| self.not_kept(function, process, error))
+    }
+
+    /// A reference to the failure of a call that was not made.
+    pub(crate) fn not_kept(
+        &self,
+        function: &FunctionEntry,
+        process: ProcessId,
+        error: RemoteError,
+    ) -> Arc<Handle> {
+        let handle = self.references.create();
+        self.fill(handle.id(), Err(self.kept_nothing(function, process, error)));
+        handle
     }
 
     /// Has a process hold an object without a value. Errors are the reference's content.

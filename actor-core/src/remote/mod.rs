@@ -5,7 +5,7 @@
 //! - `function`: a function as plain data, found by number in every process; `near`: similar names, for errors
 //! - `argument`: what may be written for a parameter; `here`: the same for a parameter with `#[here]`; `parameter`: how an argument
 //!   becomes what the function takes; `argument_store`: large ones of submitted calls, which travel by reference
-//! - `remote_call`: the description of a call, and functions as values
+//! - `remote_call`: the description of a call, and functions as values; `chosen`: which options have an effect with which verb
 //! - `verbs`: what a runtime does with a described call; `scope`: several calls as one; `composite`: their errors
 //! - `call_batch`: several calls of one function that travel as one; `turns`: such batches one after the other; `again`: an error that all calls of
 //!   a batch get
@@ -27,6 +27,7 @@ pub(crate) mod async_thread;
 mod awaited;
 pub(crate) mod call_batch;
 pub(crate) mod calls;
+pub(crate) mod chosen;
 pub(crate) mod composite;
 mod executor;
 pub(crate) mod function;

@@ -8,6 +8,7 @@ use selvedge_cluster::peer::ProcessId;
 use crate::actor::arguments::Arguments;
 use crate::home::handles::Worker;
 use crate::reference::NamedRef;
+use crate::remote::chosen::ChosenOptions;
 use crate::remote::function::{FunctionEntry, TypedEntry};
 use crate::remote::parameter::InputRef;
 use crate::task::options::TaskOptions;
@@ -23,6 +24,12 @@ use crate::task::options::TaskOptions;
 /// A call with a `#[here]` value goes to the process where the value lives. Any other call goes to the process that
 /// [`on`](Self::on) names, or else to a worker that the runtime chooses: one after the other. A runtime without workers runs
 /// the function in its own process.
+///
+/// [`retries`](Self::retries), [`cpus`](Self::cpus), [`gpus`](Self::gpus) and [`needs`](Self::needs) are for `submit`, a
+/// [`deadline`](Self::deadline) is for `call`, `everywhere` and `scope`, and `everywhere` takes no place. An option that would have no
+/// effect is an error, and nothing is sent:
+/// [`RemoteError::OptionWithoutEffect`](crate::RemoteError::OptionWithoutEffect). What `#[remote(..)]` says of the function is its default
+/// for `submit`, and no such option.
 #[must_use = "a described call does nothing until a runtime gets it"]
 pub struct RemoteCall<T, S = T> {
     pub(crate) function: &'static FunctionEntry,
@@ -36,6 +43,8 @@ pub struct RemoteCall<T, S = T> {
     pub(crate) is_copied: bool,
     /// The options for the scheduler, if the call is submitted.
     pub(crate) options: TaskOptions,
+    /// The options that were set on the call itself.
+    pub(crate) chosen: ChosenOptions,
     value: PhantomData<fn() -> (T, S)>,
 }
 
@@ -71,6 +80,7 @@ impl<T, S> RemoteCall<T, S> {
             deadline: None,
             is_copied: false,
             options: TaskOptions::of(function.entry()),
+            chosen: ChosenOptions::default(),
             value: PhantomData,
         }
     }
@@ -87,6 +97,7 @@ impl<T, S> RemoteCall<T, S> {
             deadline,
             is_copied,
             options,
+            chosen,
             value: _,
         } = self;
         RemoteCall {
@@ -98,6 +109,7 @@ impl<T, S> RemoteCall<T, S> {
             deadline,
             is_copied,
             options,
+            chosen,
             value: PhantomData,
         }
     }
@@ -125,31 +137,38 @@ impl<T, S> RemoteCall<T, S> {
     /// the call does not run again.
     pub fn retries(mut self, retries: u32) -> Self {
         self.options.retries = Some(retries);
+        self.chosen.retries = true;
         self
     }
 
     /// The number of cpus that a submitted call needs while it runs: 1 by default, and 0 for an `async fn`.
     pub fn cpus(mut self, cpus: u32) -> Self {
         self.options.needs = self.options.needs.with_cpus(cpus);
+        self.chosen.cpus = true;
         self
     }
 
     /// The number of gpus that a submitted call needs while it runs, by default 0. [`Worker::offers`] says which worker has some.
     pub fn gpus(mut self, gpus: u32) -> Self {
         self.options.needs = self.options.needs.gpus(gpus);
+        self.chosen.gpus = true;
         self
     }
 
     /// The number of things of this name that a submitted call needs while it runs, such as licences.
     pub fn needs(mut self, name: &str, number: u32) -> Self {
         self.options.needs = self.options.needs.and(name, number);
+        self.chosen.needs = true;
         self
     }
 
     /// Sets the time for the answer, counted from the call. After that the call is cancelled, and its error is
     /// [`RemoteError::Deadline`](crate::RemoteError::Deadline). Without a deadline, [`Call::wait`](crate::Call::wait) waits
-    /// for one minute, and an `.await` without a limit. A deadline has no effect on a call whose value is kept or submitted:
-    /// [`Ref::fetch_timeout`](crate::Ref::fetch_timeout) limits the wait for that value.
+    /// for one minute, and an `.await` without a limit.
+    ///
+    /// A call that is submitted, kept or cast has no deadline, and one is an error there
+    /// ([`RemoteError::OptionWithoutEffect`](crate::RemoteError::OptionWithoutEffect)):
+    /// [`Ref::fetch_timeout`](crate::Ref::fetch_timeout) limits the wait for a value that is submitted or kept.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use selvedge_channels::{Traits, Wire};
 
 use crate::call::{Call, CallError};
+use crate::remote::chosen::Verb;
 use crate::remote::composite::Composite;
 use crate::remote::function::Wants;
 use crate::remote::remote_call::RemoteCall;
@@ -34,7 +35,8 @@ impl<T> Scoped<T> {
 impl CallScope {
     /// Calls a remote function. The scope waits for its value.
     pub fn call<T: Wire, S>(&self, call: RemoteCall<T, S>) -> Scoped<T> {
-        let call = self.runtime.call(call);
+        let traits = const { &Traits::LETTER };
+        let call = self.runtime.start(call, Verb::ScopeCall, Wants::Value, traits);
         let value = Arc::new(Mutex::new(None));
         let place = Arc::clone(&value);
         self.add(move || {
@@ -46,9 +48,8 @@ impl CallScope {
 
     /// Runs a remote function whose value nobody wants. The scope waits for its end, and has its error.
     pub fn cast<T, S>(&self, call: RemoteCall<T, S>) {
-        let call: Call<()> = self
-            .runtime
-            .start(call, Wants::End, const { &Traits::<()>::WIRE });
+        let traits = const { &Traits::<()>::WIRE };
+        let call: Call<()> = self.runtime.start(call, Verb::ScopeCast, Wants::End, traits);
         self.add(move || call.wait());
     }
 

@@ -14,6 +14,7 @@ use crate::home::handles::Worker;
 use crate::hub::LinkTraffic;
 use crate::reference::Ref;
 use crate::remote::asking::Asking;
+use crate::remote::chosen::Verb;
 use crate::remote::composite::Composite;
 use crate::remote::function::Wants;
 use crate::remote::remote_call::RemoteCall;
@@ -62,7 +63,7 @@ impl Runtime {
     /// # Ok::<(), selvedge::CallError>(())
     /// ```
     pub fn call<T: Wire, S>(&self, call: RemoteCall<T, S>) -> Call<T> {
-        self.start(call, Wants::Value, const { &Traits::LETTER })
+        self.start(call, Verb::Call, Wants::Value, const { &Traits::LETTER })
     }
 
     /// Runs a remote function in a process that keeps the value, and returns a reference to it at once. The value needs no
@@ -70,7 +71,10 @@ impl Runtime {
     pub fn keep<T: Payload, S>(&self, call: RemoteCall<T, S>) -> Ref<T> {
         let remote = self.remote();
         let process = remote.choose(call.destination, &call.homes);
-        Ref::of(remote.keep(process, request(call)))
+        Ref::of(match call.check_options(Verb::Keep) {
+            Ok(()) => remote.keep(process, request(call)),
+            Err(error) => remote.not_kept(call.function, process, error),
+        })
     }
 
     /// Creates a reference without a value, which lives in this process: [`Worker::unset`].
@@ -109,9 +113,10 @@ impl Runtime {
         let function = call.function;
         let remote = self.remote();
         let process = remote.choose(call.destination, &call.homes);
-        let accepted = match self.is_open() {
-            true => remote.cast(process, request(call)),
-            false => Err(RemoteError::Shutdown),
+        let accepted = match (call.check_options(Verb::Cast), self.is_open()) {
+            (Err(error), _) => Err(error),
+            (Ok(()), true) => remote.cast(process, request(call)),
+            (Ok(()), false) => Err(RemoteError::Shutdown),
         };
         accepted.map_err(|error| remote.callee(function, process).error(error))
     }
@@ -123,13 +128,15 @@ impl Runtime {
     /// [`Composite`], with the errors of all calls that failed.
     pub fn everywhere<T: Wire, S>(&self, call: RemoteCall<T, S>) -> Result<Vec<T>, Composite> {
         let (function, deadline, remote) = (call.function, call.deadline, self.remote());
+        let checked = call.check_options(Verb::Everywhere);
         // Asked for first, so that a function that must not wait calls nobody; one that may has given its place back until all
         // calls have ended.
         let waiting = WaitPermit::begin(CALL_TIMEOUT);
-        let askings = match &waiting {
-            Err(reason) => vec![Asking::failed(remote.me(), RemoteError::from(*reason))],
-            Ok(_) if !self.is_open() => vec![Asking::failed(remote.me(), RemoteError::Shutdown)],
-            Ok(_) => remote.ask_everywhere(request(call)),
+        let askings = match (checked, &waiting) {
+            (Err(error), _) => vec![Asking::failed(remote.me(), error)],
+            (Ok(()), Err(reason)) => vec![Asking::failed(remote.me(), RemoteError::from(*reason))],
+            (Ok(()), Ok(_)) if !self.is_open() => vec![Asking::failed(remote.me(), RemoteError::Shutdown)],
+            (Ok(()), Ok(_)) => remote.ask_everywhere(request(call)),
         };
         let calls = askings.len();
         let (mut values, mut errors) = (Vec::new(), Vec::new());
@@ -161,15 +168,17 @@ impl Runtime {
     pub(super) fn start<T: Payload, U, S>(
         &self,
         call: RemoteCall<U, S>,
+        verb: Verb,
         wants: Wants,
         traits: &'static Traits<T>,
     ) -> Call<T> {
         let (function, deadline) = (call.function, call.deadline);
         let remote = self.remote();
         let process = remote.choose(call.destination, &call.homes);
-        let asking = match self.is_open() {
-            true => remote.ask(process, request(call), wants),
-            false => Asking::failed(process, RemoteError::Shutdown),
+        let asking = match (call.check_options(verb), self.is_open()) {
+            (Err(error), _) => Asking::failed(process, error),
+            (Ok(()), true) => remote.ask(process, request(call), wants),
+            (Ok(()), false) => Asking::failed(process, RemoteError::Shutdown),
         };
         let callee = remote.callee(function, asking.process);
         made(callee, asking, deadline, traits)

@@ -17,6 +17,7 @@ use crate::reference::content::ObjectValue;
 use crate::reference::handle::Handle;
 use crate::remote::argument_store::{ArgumentStore, LargeArgument};
 use crate::remote::asking::not_passed;
+use crate::remote::chosen::Verb;
 use crate::remote::function::FunctionEntry;
 use crate::remote::message::CallMessage;
 use crate::remote::remote_call::{Destination, RemoteCall};
@@ -46,6 +47,7 @@ impl Runtime {
             (Destination::Any, Some(home)) => Some(home.id().owner.process),
             (Destination::Any, None) => None,
         };
+        let checked = call.check_options(Verb::Submit);
         let is_alias = std::any::TypeId::of::<T>() != std::any::TypeId::of::<S>();
         let alias: Option<ReferenceOf> = is_alias.then_some(reference_of::<S>);
         let (mut inputs, options) = (call.inputs.clone(), call.options.clone());
@@ -58,10 +60,11 @@ impl Runtime {
             pinned,
             alias,
         };
-        let handle = match self.is_open() {
-            true if remote.me() == ProcessId::HEAD => remote.submit(submitted),
-            true => remote.submit_to_head(submitted),
-            false => remote.not_submitted(submitted.request.function, RemoteError::Shutdown),
+        let handle = match (checked, self.is_open()) {
+            (Err(error), _) => remote.not_submitted(submitted.request.function, error),
+            (Ok(()), true) if remote.me() == ProcessId::HEAD => remote.submit(submitted),
+            (Ok(()), true) => remote.submit_to_head(submitted),
+            (Ok(()), false) => remote.not_submitted(submitted.request.function, RemoteError::Shutdown),
         };
         Ref::of(handle)
     }
@@ -251,10 +254,7 @@ impl Remote {
 
     /// A reference to the failure of a call that was not submitted.
     fn not_submitted(&self, function: &FunctionEntry, error: RemoteError) -> Arc<Handle> {
-        let handle = self.references.create();
-        let failure = self.kept_nothing(function, self.me(), error);
-        self.fill(handle.id(), Err(failure));
-        handle
+        self.not_kept(function, self.me(), error)
     }
 }
 
