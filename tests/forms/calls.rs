@@ -43,7 +43,7 @@ fn dag_51_an_answer_that_has_been_fetched_is_said_to_be() -> Result<()> {
                 "{placement}: {again:?}"
             );
             let tokio = tokio::runtime::Builder::new_current_thread().build()?;
-            let awaited = tokio.block_on(async { call.await });
+            let awaited = tokio.block_on(call);
             assert!(
                 matches!(awaited, Err(CallError::Taken { .. })),
                 "{placement}: {awaited:?}"
@@ -157,7 +157,7 @@ fn a_waker_that_panics_costs_neither_the_actor_nor_the_watch_over_its_worker() -
         let a = counter(&runtime, "a", placement);
         let other = counter(&runtime, "other", placement);
         let gate = Gate::closed();
-        let mut call = Box::pin(a.call().pass(1, gate.path()).into_future());
+        let mut call = Box::pin(a.call().pass(1, gate.path()));
         let waker = Waker::from(Arc::new(Bomb));
         assert!(call.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         gate.open();

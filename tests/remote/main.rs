@@ -21,6 +21,7 @@ mod control_plane;
 mod counting;
 mod defects;
 mod edges;
+mod futures;
 mod gate;
 mod here;
 mod here_attribute;

@@ -3,9 +3,10 @@
 pub(crate) mod remote_error;
 pub(crate) mod request;
 
-use std::future::{Future, IntoFuture};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use selvedge_channels::{Payload, Traits};
@@ -147,6 +148,10 @@ pub(crate) enum Callee {
 }
 
 /// A call in flight. Wait for it, or `.await` it.
+///
+/// A call is a future, and one that is borrowed may be awaited again: `tokio::select! { value = &mut call => .. }` lets it go on when
+/// another branch is first, and `join_all(calls)` awaits many. An `.await` has no limit of time. Once the answer was taken, another
+/// one is [`CallError::Taken`] or [`RemoteError::Taken`].
 ///
 /// The drop of this object cancels the call, also after a wait that timed out. An `async fn` is then dropped where it
 /// awaits, or does not begin. Any other method runs to its end, and its result is discarded; it may ask whether its call is
@@ -388,17 +393,14 @@ impl Callee {
     }
 }
 
-impl<R: Payload> IntoFuture for Call<R> {
+impl<R: Payload> Future for Call<R> {
     type Output = Result<R, CallError>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
-    fn into_future(mut self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let answer = std::future::poll_fn(|context| self.answer.poll(context)).await;
-            match answer {
-                Ok(answer) => self.value(answer),
-                Err(reason) => Err(self.unanswered(reason)),
-            }
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let call = self.get_mut();
+        call.answer.poll(context).map(|answer| match answer {
+            Ok(answer) => call.value(answer),
+            Err(reason) => Err(call.unanswered(reason)),
         })
     }
 }

@@ -1,6 +1,5 @@
 //! The rows of remote calls, between processes in memory.
 
-use std::future::IntoFuture;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
@@ -421,7 +420,7 @@ fn p2_no_waker_is_woken_on_the_thread_that_brings_letters() {
     let noting = Arc::new(Noting(Mutex::new(None)));
     let waker = Waker::from(Arc::clone(&noting));
     let call = processes[0].runtime.call(pending::remote(820, 821));
-    let mut answer = call.into_future();
+    let mut answer = std::pin::pin!(call);
     assert!(
         answer
             .as_mut()
