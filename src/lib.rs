@@ -89,10 +89,10 @@ pub use selvedge_core::{
     Construction, Death, EndError, Exit, Failure, FailureKind, FailureReport, FetchError, FunctionInfo,
     FunctionPlace, IntoArgument, IntoReference, IntoValueError, Lane, LinkTraffic, ListedObject, Loss, Lost,
     MemberInfo, MemberState, NameError, NameInfo, NamedRef, NoRuntime, NotAllowed, ObjectPlace, OnPanic,
-    Placement, ProcessName, PutError, Ran, Ref, RefStats, RemoteCall, RemoteChannel, RemoteChannelError,
-    RemoteError, RemoteFunction, Resources, Restart, Runtime, Scoped, ServiceTraffic, SetError,
-    ShutdownReport, Spawn, SpawnError, StoreError, StoreFull, StoreHolder, StoreOptions, StoreReport,
-    StoredObject, ThisProcess, Worker, WrongThread, cancellation, cores, init,
+    Placement, ProcessName, PutError, PutRefused, Ran, Ref, RefStats, RemoteCall, RemoteChannel,
+    RemoteChannelError, RemoteError, RemoteFunction, Resources, Restart, Runtime, Scoped, ServiceTraffic,
+    SetError, ShutdownReport, Spawn, SpawnError, StoreError, StoreFull, StoreHolder, StoreOptions,
+    StoreReport, StoredObject, ThisProcess, Worker, WrongThread, cancellation, cores, init,
 };
 pub use selvedge_macros::{actor, remote, remote_fn, worker_init};
 #[cfg(feature = "parallel")]

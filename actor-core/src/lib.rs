@@ -134,7 +134,7 @@ pub use remote::put::PutError;
 pub use remote::remote_call::{RemoteCall, RemoteFunction};
 pub use remote::scope::{CallScope, Scoped};
 pub use remote::verbs::NoRuntime;
-pub use remote_channel::{ChannelIter, ChannelStream, RemoteChannel, RemoteChannelError};
+pub use remote_channel::{ChannelIter, ChannelStream, PutRefused, RemoteChannel, RemoteChannelError};
 pub use runtime::{Runtime, ShutdownReport};
 pub use schedule::Resources;
 #[doc(hidden)] // used by the compiler

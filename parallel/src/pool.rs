@@ -110,7 +110,7 @@ impl Pool {
         {
             let removed = self.members.lock().remove(&number);
             drop(removed);
-            return Err(error.into());
+            return Err(error.error.into());
         }
         Ok(())
     }

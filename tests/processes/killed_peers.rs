@@ -52,7 +52,10 @@ fn work(jobs: RemoteChannel<u64>, results: RemoteChannel<u64>) -> Result<()> {
 /// Puts into and takes from a channel whose process is killed.
 #[remote]
 fn puts_and_takes(channel: RemoteChannel<u64>) -> String {
-    let mut steps = (0..).map(|x| channel.put(x).and_then(|()| channel.take().map(drop)));
+    let mut steps = (0..).map(|x| {
+        channel.put(x)?;
+        channel.take().map(drop)
+    });
     match steps.find_map(Result::err) {
         Some(RemoteChannelError::HomeLost { .. }) | None => String::new(),
         Some(other) => other.to_string(),

@@ -128,7 +128,9 @@ fn jchan_05_jchan_12_all_operations_reach_a_channel_in_another_process() {
     assert!(!channel.is_ready().unwrap());
     assert!(matches!(channel.snapshot(), Err(Error::NotHere { .. })));
     channel.close().unwrap();
-    assert!(channel.put("late".to_owned()).unwrap_err().is_closed());
+    let refused = channel.put("late".to_owned()).unwrap_err();
+    assert!(refused.error.is_closed());
+    assert_eq!(refused.value.as_deref(), Some("late"), "it comes back");
 }
 
 #[test]
@@ -146,7 +148,7 @@ fn jchan_11_a_full_channel_makes_putters_wait_and_an_empty_one_takers() {
     channel.put(1).unwrap();
     let short = Duration::from_millis(1);
     assert!(matches!(
-        channel.put_timeout(2, short),
+        channel.put_timeout(2, short).map_err(Error::from),
         Err(Error::Timeout { .. })
     ));
     assert_eq!(channel.take().unwrap(), 1);
@@ -255,7 +257,8 @@ fn jchan_13_a_closed_channel_drains_and_ends_every_loop() {
     channel.close().unwrap();
     let sums = sums.map(|sum| sum.wait().unwrap());
     assert_eq!(sums[0] + sums[1], 50 * 51 / 2);
-    assert!(channel.put(1).unwrap_err().is_closed());
+    let refused = channel.put(1).unwrap_err();
+    assert!(refused.error.is_closed() && refused.value == Some(1));
     for error in [
         channel.take().map(drop),
         channel.peek().map(drop),
@@ -273,7 +276,7 @@ fn jchan_14_an_unbuffered_put_waits_for_a_taker_in_another_process() {
     for channel in [runtime.channel::<u64>(0).unwrap(), worker.channel(0).unwrap()] {
         let short = Duration::from_millis(1);
         assert!(matches!(
-            channel.put_timeout(9, short),
+            channel.put_timeout(9, short).map_err(Error::from),
             Err(Error::Timeout { .. })
         ));
         let taken = runtime.call(take_some::remote(&channel, 2_usize).on(&worker));
@@ -464,7 +467,7 @@ fn jchan_16_the_death_of_the_home_ends_every_wait_and_names_the_process() {
     full.put(1).unwrap();
     let taker = runtime.call(take_one::remote(&empty).on(&other));
     std::thread::scope(|scope| {
-        let putting = scope.spawn(|| full.put(2));
+        let putting = scope.spawn(|| full.put(2).map_err(Error::from));
         let peeking = scope.spawn(|| empty.peek());
         let waiting = scope.spawn(|| empty.ready());
         let looping = scope.spawn(|| empty.iter().map(|it| it.is_err()).collect::<Vec<_>>());
@@ -588,6 +591,7 @@ fn the_end_of_the_runtime_ends_every_wait() {
     });
     assert_eq!(runtime.shutdown(LATE), selvedge::ShutdownReport::default());
     assert!(matches!(waiting.join().unwrap(), Err(Error::Shutdown { .. })));
-    assert!(matches!(channel.put(1), Err(Error::Shutdown { .. })));
+    let refused = channel.put(1).unwrap_err();
+    assert!(matches!(refused.error, Error::Shutdown { .. }) && refused.value == Some(1));
     assert!(matches!(runtime.channel::<u64>(1), Err(Error::NotMade { .. })));
 }

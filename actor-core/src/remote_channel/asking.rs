@@ -10,6 +10,7 @@ use selvedge_objects::refs::{RefError, RefId};
 use super::error::RemoteChannelError;
 use super::message::{ChannelMessage, ChannelRefusal};
 use super::operation::{ChannelOperation, permit};
+use super::refused::RequestFailed;
 use super::requests::{ChannelRequests, NoRequest, NumberedRequest, User};
 use super::service::RemoteChannels;
 use super::value::{EncodedValue, SharedValue, deferring};
@@ -52,24 +53,30 @@ impl RemoteChannels {
     /// to wait for.
     ///
     /// # Errors
-    /// [`RemoteChannelError`]; nothing was asked for then.
+    /// [`RequestFailed`]; nothing was asked for then.
     pub(super) fn begin_here(
         self: &Arc<Self>,
         handle: &Arc<Handle>,
         ask: impl FnOnce(&mut User) -> NumberedRequest,
         timeout: Duration,
-    ) -> Result<(ChannelOperation, WaitPermit), RemoteChannelError> {
+    ) -> Result<(ChannelOperation, WaitPermit), RequestFailed> {
         let (channel, (asker, answer)) = (handle.id(), promise());
         let request = self.enter(channel, |requests| requests.begin(channel, ask, asker))?;
         let (service, handle) = (Arc::clone(self), Arc::clone(handle));
         let operation = ChannelOperation::new(service, handle, request.number, answer);
         let waiting = match self.ask_here_at_once(channel, request) {
             None => WaitPermit::in_place(timeout),
-            Some(unanswered) => {
-                let waiting = permit(channel, timeout)?;
-                self.ask_here(channel, unanswered);
-                waiting
-            }
+            Some(unanswered) => match permit(channel, timeout) {
+                Ok(waiting) => {
+                    self.ask_here(channel, unanswered);
+                    waiting
+                }
+                Err(error) => {
+                    // Nobody else has the value then.
+                    drop(operation);
+                    return Err(RequestFailed::unmade(error, unanswered.wish));
+                }
+            },
         };
         Ok((operation, waiting))
     }

@@ -15,9 +15,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::error::RemoteChannelError;
 use super::iteration::{ChannelIter, ChannelStream};
 use super::operation::{ChannelOperation, permit};
+use super::refused::{PutRefused, RequestFailed, ValueToPut};
 use super::requests::{NumberedRequest, User};
 use super::service::RemoteChannels;
-use super::value::{ChannelValue, SharedValue, read};
+use super::value::{SharedValue, read};
 use crate::failure::Failure;
 use crate::reference::handle::Handle;
 use crate::reference::transit;
@@ -133,7 +134,7 @@ impl<T> RemoteChannel<T> {
         &self,
         timeout: Option<Duration>,
     ) -> Result<(ChannelOperation, Outcome<SharedValue>), RemoteChannelError> {
-        self.asked(User::take, timeout)
+        self.asked(User::take, timeout).map_err(Into::into)
     }
 
     /// Waits for a request. Without a timeout, the wait ends as the documentation of the type says. A function that must not
@@ -142,7 +143,7 @@ impl<T> RemoteChannel<T> {
         &self,
         ask: impl FnOnce(&mut User) -> NumberedRequest,
         timeout: Option<Duration>,
-    ) -> Result<(ChannelOperation, Outcome<SharedValue>), RemoteChannelError> {
+    ) -> Result<(ChannelOperation, Outcome<SharedValue>), RequestFailed> {
         let timeout = timeout.unwrap_or(Duration::MAX);
         let (mut operation, waiting) = match self.is_home() {
             true => self.service()?.begin_here(&self.handle, ask, timeout)?,
@@ -158,7 +159,7 @@ impl<T> RemoteChannel<T> {
     async fn awaited(
         &self,
         ask: impl FnOnce(&mut User) -> NumberedRequest,
-    ) -> Result<(ChannelOperation, Outcome<SharedValue>), RemoteChannelError> {
+    ) -> Result<(ChannelOperation, Outcome<SharedValue>), RequestFailed> {
         let mut operation = self.begin(ask)?;
         let outcome = (&mut operation).await?;
         Ok((operation, outcome))
@@ -185,7 +186,8 @@ impl<T> RemoteChannel<T> {
     /// # Errors
     /// [`RemoteChannelError`].
     pub fn ready(&self) -> Result<(), RemoteChannelError> {
-        self.asked(User::ready, None).map(drop)
+        self.asked(User::ready, None)?;
+        Ok(())
     }
 
     /// Waits like [`ready`](Self::ready), at most `timeout`.
@@ -193,7 +195,8 @@ impl<T> RemoteChannel<T> {
     /// # Errors
     /// [`RemoteChannelError`].
     pub fn ready_timeout(&self, timeout: Duration) -> Result<(), RemoteChannelError> {
-        self.asked(User::ready, Some(timeout)).map(drop)
+        self.asked(User::ready, Some(timeout))?;
+        Ok(())
     }
 
     /// Waits like [`ready`](Self::ready), by `.await`.
@@ -201,7 +204,8 @@ impl<T> RemoteChannel<T> {
     /// # Errors
     /// [`RemoteChannelError`].
     pub async fn ready_async(&self) -> Result<(), RemoteChannelError> {
-        self.awaited(User::ready).await.map(drop)
+        self.awaited(User::ready).await?;
+        Ok(())
     }
 
     /// Asks the home whether there is a value now. That may have changed when the answer arrives: another process may have
@@ -226,28 +230,31 @@ impl<T> RemoteChannel<T> {
 
 impl<T: Wire> RemoteChannel<T> {
     /// Puts a value behind all others. Waits for room; with a capacity of 0, until a taker's value was encoded, or taken in
-    /// this process. A value that was not put is dropped.
+    /// this process.
     ///
     /// # Errors
-    /// [`RemoteChannelError`].
-    pub fn put(&self, value: T) -> Result<(), RemoteChannelError> {
-        self.asked(self.putting(value)?, None).map(drop)
+    /// [`PutRefused`], which gives the value back if it is not in the channel. `?` turns it into a [`RemoteChannelError`] where one is
+    /// returned.
+    pub fn put(&self, value: T) -> Result<(), PutRefused<T>> {
+        self.put_within(value, None)
     }
 
     /// Puts a value like [`put`](Self::put), and waits at most `timeout`.
     ///
     /// # Errors
-    /// [`RemoteChannelError`]. After a [`Timeout`](RemoteChannelError::Timeout) the value may be in the channel.
-    pub fn put_timeout(&self, value: T, timeout: Duration) -> Result<(), RemoteChannelError> {
-        self.asked(self.putting(value)?, Some(timeout)).map(drop)
+    /// [`PutRefused`]. After a [`Timeout`](RemoteChannelError::Timeout) the value may be in the channel, and does not come back.
+    pub fn put_timeout(&self, value: T, timeout: Duration) -> Result<(), PutRefused<T>> {
+        self.put_within(value, Some(timeout))
     }
 
     /// Puts a value like [`put`](Self::put), by `.await`. When the future is dropped, the value may be in the channel.
     ///
     /// # Errors
-    /// [`RemoteChannelError`].
-    pub async fn put_async(&self, value: T) -> Result<(), RemoteChannelError> {
-        self.awaited(self.putting(value)?).await.map(drop)
+    /// [`PutRefused`].
+    pub async fn put_async(&self, value: T) -> Result<(), PutRefused<T>> {
+        let mut to_put = self.to_put(value)?;
+        let asked = self.awaited(|user| to_put.ask(user)).await;
+        asked.map(drop).map_err(|failed| to_put.refused(failed))
     }
 
     /// Takes the oldest value; waits for one. The value is acknowledged once it is decoded, before this method returns: a
@@ -341,17 +348,18 @@ impl<T: Wire> RemoteChannel<T> {
         copies.collect()
     }
 
-    /// The begin of a put. The value is encoded if it leaves this process.
-    fn putting(
-        &self,
-        value: T,
-    ) -> Result<impl FnOnce(&mut User) -> NumberedRequest + use<T>, RemoteChannelError> {
-        let value = match self.is_home() {
-            true => Ok(ChannelValue::here(value)),
-            false => ChannelValue::encode(value),
-        };
-        let value = value.map_err(|failure| self.unreadable(failure))?;
-        Ok(move |user: &mut User| user.put(value).map_err(|refused| refused.reason))
+    fn put_within(&self, value: T, timeout: Option<Duration>) -> Result<(), PutRefused<T>> {
+        let mut to_put = self.to_put(value)?;
+        let asked = self.asked(|user| to_put.ask(user), timeout);
+        asked.map(drop).map_err(|failed| to_put.refused(failed))
+    }
+
+    /// A value that is to be put. It is encoded if it leaves this process.
+    fn to_put(&self, value: T) -> Result<ValueToPut, PutRefused<T>> {
+        ValueToPut::new(value, self.home(), self.is_home()).map_err(|(failure, value)| PutRefused {
+            value,
+            error: self.unreadable(failure),
+        })
     }
 
     fn taken(

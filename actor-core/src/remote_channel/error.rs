@@ -39,7 +39,7 @@ pub enum RemoteChannelError {
         process: ProcessName,
         /// The reason.
         #[source]
-        error: RemoteError,
+        error: Box<RemoteError>,
     },
     /// The call of the function that waited was cancelled, or its deadline has passed. A value that was to be taken stays in
     /// the channel; one that was being put may be stored.

@@ -146,7 +146,7 @@ impl<T: Wire> Stream for ChannelStream<T> {
             this.open = Some(operation);
             return Poll::Pending;
         };
-        let taken = outcome.map(|outcome| (operation, outcome));
+        let taken = outcome.map(|outcome| (operation, outcome)).map_err(Into::into);
         Poll::Ready(this.iter.item(taken))
     }
 }

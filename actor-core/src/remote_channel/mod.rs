@@ -5,7 +5,8 @@
 //! A channel is an object behind a reference, and its queue is [`selvedge_objects::channel`]; this folder gives it values
 //! and letters:
 //!
-//! - `channel_type`: [`RemoteChannel`], which users hold; `iteration`: loops over its values; `error`: [`RemoteChannelError`];
+//! - `channel_type`: [`RemoteChannel`], which users hold; `iteration`: loops over its values; `error`: [`RemoteChannelError`]; `refused`: [`PutRefused`], with
+//!   a value that was not put;
 //! - `operation`: one request of this process, until its answer; `requests`: all of them;
 //! - `cell`: the queue of a channel, in the cell of its object; `inbox`: requests of others in their order;
 //! - `service`: the service of a process, with `asking` for its own requests, `serving` for those of others, and `replying`
@@ -21,6 +22,7 @@ mod inbox;
 mod iteration;
 mod message;
 mod operation;
+mod refused;
 mod replying;
 mod requests;
 pub(crate) mod service;
@@ -34,3 +36,4 @@ mod tests;
 pub use channel_type::RemoteChannel;
 pub use error::RemoteChannelError;
 pub use iteration::{ChannelIter, ChannelStream};
+pub use refused::PutRefused;

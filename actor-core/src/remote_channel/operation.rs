@@ -10,6 +10,7 @@ use selvedge_objects::refs::RefId;
 
 use super::error::RemoteChannelError;
 use super::message::ChannelRefusal;
+use super::refused::RequestFailed;
 use super::requests::Settled;
 use super::service::RemoteChannels;
 use super::value::SharedValue;
@@ -54,12 +55,12 @@ impl ChannelOperation {
     }
 
     /// Waits for the end of the request, as remote functions wait.
-    pub(super) fn wait(&mut self, waiting: WaitPermit) -> Result<Outcome<SharedValue>, RemoteChannelError> {
+    pub(super) fn wait(&mut self, waiting: WaitPermit) -> Result<Outcome<SharedValue>, RequestFailed> {
         let waited = waiting.wait_for(&mut self.answer);
         let channel = self.channel();
         match waited {
             Ok(settled) => ended(&self.service, channel, settled),
-            Err(reason) => Err(not_awaited(channel, reason)),
+            Err(reason) => Err(not_awaited(channel, reason).into()),
         }
     }
 
@@ -70,7 +71,7 @@ impl ChannelOperation {
 }
 
 impl Future for ChannelOperation {
-    type Output = Result<Outcome<SharedValue>, RemoteChannelError>;
+    type Output = Result<Outcome<SharedValue>, RequestFailed>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
@@ -103,19 +104,27 @@ fn ended(
     service: &RemoteChannels,
     channel: RefId,
     settled: Result<Settled, NoAnswer>,
-) -> Result<Outcome<SharedValue>, RemoteChannelError> {
-    match settled {
-        Ok(Ok(Outcome::Failed(reason) | Outcome::NotPut(NotPut { reason, .. }))) => Err(match reason {
-            ChannelError::Closed(_) => RemoteChannelError::Closed { channel },
-            ChannelError::TooMany { limit, .. } => RemoteChannelError::TooMany { channel, limit },
-            _ => service.home_lost(channel),
-        }),
-        Ok(Ok(outcome)) => Ok(outcome),
-        Ok(Err(ChannelRefusal::Gone)) => Err(RemoteChannelError::Gone { channel }),
-        Ok(Err(ChannelRefusal::Unreadable(report))) => Err(RemoteChannelError::Unreadable {
+) -> Result<Outcome<SharedValue>, RequestFailed> {
+    let failed = |reason| match reason {
+        ChannelError::Closed(_) => RemoteChannelError::Closed { channel },
+        ChannelError::TooMany { limit, .. } => RemoteChannelError::TooMany { channel, limit },
+        _ => service.home_lost(channel),
+    };
+    let error = match settled {
+        Ok(Ok(Outcome::NotPut(NotPut { value, reason }))) => {
+            return Err(RequestFailed {
+                error: failed(reason),
+                value: Some(value),
+            });
+        }
+        Ok(Ok(Outcome::Failed(reason))) => failed(reason),
+        Ok(Ok(outcome)) => return Ok(outcome),
+        Ok(Err(ChannelRefusal::Gone)) => RemoteChannelError::Gone { channel },
+        Ok(Err(ChannelRefusal::Unreadable(report))) => RemoteChannelError::Unreadable {
             channel,
             failure: Failure::from_error(report),
-        }),
-        Err(NoAnswer::Broken | NoAnswer::Taken) => Err(RemoteChannelError::Shutdown { channel }),
-    }
+        },
+        Err(NoAnswer::Broken | NoAnswer::Taken) => RemoteChannelError::Shutdown { channel },
+    };
+    Err(error.into())
 }

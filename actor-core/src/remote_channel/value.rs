@@ -84,14 +84,6 @@ impl ChannelValue {
         Arc::new(ChannelValue(Some(ValueForm::Encoded(value))))
     }
 
-    /// Encodes a value. This runs user code.
-    ///
-    /// # Errors
-    /// The value cannot be encoded.
-    pub(super) fn encode<T: Wire>(value: T) -> Result<SharedValue, Failure> {
-        Self::here(value).to_encoded().map(Self::encoded)
-    }
-
     /// Whether the value is not encoded yet.
     pub(super) fn is_here(&self) -> bool {
         matches!(self.0, Some(ValueForm::Here(_)))

@@ -18,7 +18,7 @@ impl Runtime {
     pub fn channel<T: Wire>(&self, capacity: usize) -> Result<RemoteChannel<T>, RemoteChannelError> {
         let remote = self.remote();
         if !self.is_open() {
-            let (process, error) = (remote.names.name(remote.me()), RemoteError::Shutdown);
+            let (process, error) = (remote.names.name(remote.me()), Box::new(RemoteError::Shutdown));
             return Err(RemoteChannelError::NotMade { process, error });
         }
         Ok(RemoteChannel::of(remote.channels().make(capacity)))
@@ -46,7 +46,7 @@ impl Worker {
             false => Err(RemoteError::Shutdown),
         };
         made.map(RemoteChannel::of).map_err(|error| {
-            let process = remote.names.name(process);
+            let (process, error) = (remote.names.name(process), Box::new(error));
             RemoteChannelError::NotMade { process, error }
         })
     }

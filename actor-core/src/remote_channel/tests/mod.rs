@@ -87,7 +87,7 @@ impl<T> OpenRequest<T> {
 
 fn putting<T: Wire>(channel: &RemoteChannel<T>, value: T) -> OpenRequest<Result<(), Error>> {
     let channel = channel.clone();
-    begin(async move { channel.put_async(value).await })
+    begin(async move { Ok(channel.put_async(value).await?) })
 }
 
 fn taking<T: Wire>(channel: &RemoteChannel<T>) -> OpenRequest<Result<T, Error>> {

@@ -1,6 +1,7 @@
 //! Values on their way: their order, their references, and where user code runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde::de::Error as _;
 use serde::ser::Error as _;
@@ -8,6 +9,7 @@ use serde::{Deserializer, Serializer};
 
 use super::*;
 use crate::current::{Current, NoBlocking, Place, as_async, within_current};
+use crate::remote_channel::PutRefused;
 
 #[test]
 fn jchan_11_values_keep_their_order_whatever_their_references_wait_for() {
@@ -134,7 +136,11 @@ fn a_request_that_cannot_be_sent_is_an_error_and_leaves_nothing() {
     let (network, a, b, c) = three();
     let [at_a, at_b, at_c] = shared(&network, [&a, &b, &c], 1);
     network.set_full(Some(&a));
-    for refused in [at_b.put(1_u64), at_b.ready(), at_b.take().map(drop), at_b.close()] {
+    let not_put = at_b.put(1_u64).map_err(|refused| {
+        assert_eq!(refused.value, Some(1), "it comes back");
+        refused.error
+    });
+    for refused in [not_put, at_b.ready(), at_b.take().map(drop), at_b.close()] {
         let error = refused.unwrap_err();
         assert!(matches!(error, Error::Unreachable { .. }), "{error}");
     }
@@ -232,6 +238,7 @@ fn a_value_that_cannot_be_read_is_the_error_of_its_taker_and_the_channel_goes_on
     network.settle();
     assert_eq!(step(&mut stream).unwrap().unwrap().unwrap(), Fussy(2));
     let refused = at_c.put(Fussy(13)).unwrap_err();
+    assert_eq!(refused.value, Some(Fussy(13)));
     assert!(refused.to_string().contains("it is 13"), "{refused}");
     drop((stream, at_a, at_b, at_c));
     assert_empty(&network, &[&a, &b, &c]);
@@ -292,6 +299,56 @@ impl Place for TakesMeanwhile {
     fn resume(&self) {}
 }
 
+/// Whether the put must not wait, and gives this value back.
+fn is_refused_with(put: Result<(), PutRefused<u64>>, value: u64) -> bool {
+    let refused = put.unwrap_err();
+    matches!(refused.error, Error::WouldBlock { .. }) && refused.value == Some(value)
+}
+
+/// A value whose clones are counted.
+#[derive(Debug, Serialize, Deserialize)]
+struct CountsClones(u64);
+
+static CLONED: AtomicUsize = AtomicUsize::new(0);
+
+impl Clone for CountsClones {
+    fn clone(&self) -> Self {
+        CLONED.fetch_add(1, Ordering::Relaxed);
+        CountsClones(self.0)
+    }
+}
+
+#[test]
+fn a_value_that_was_not_put_comes_back_and_one_that_may_be_there_does_not() {
+    let (network, a, b, c) = three();
+    let [at_a, at_b, at_c] = shared::<CountsClones>(&network, [&a, &b, &c], 1);
+    at_a.put(CountsClones(1)).unwrap();
+    let none = Duration::ZERO;
+    let late = at_a.put_timeout(CountsClones(2), none).unwrap_err();
+    assert!(matches!(late.error, Error::Timeout { .. }) && late.value.is_none());
+    let late = at_b.put_timeout(CountsClones(3), none).unwrap_err();
+    assert!(matches!(late.error, Error::Timeout { .. }) && late.value.is_none());
+    network.settle();
+    let mut waiting = {
+        let channel = at_c.clone();
+        begin(async move { channel.put_async(CountsClones(4)).await })
+    };
+    network.settle();
+    at_a.close().unwrap();
+    network.settle();
+    let refused = waiting.look().unwrap().unwrap_err();
+    assert!(refused.error.is_closed());
+    assert_eq!(refused.value.unwrap().0, 4);
+    let refused = at_a.put(CountsClones(5)).unwrap_err();
+    assert!(refused.error.is_closed());
+    assert_eq!(refused.value.unwrap().0, 5);
+    let reason: Error = at_a.put_timeout(CountsClones(6), none).unwrap_err().into();
+    assert!(reason.is_closed());
+    assert_eq!(CLONED.load(Ordering::Relaxed), 0, "values move");
+    drop((waiting, at_a, at_b, at_c));
+    network.settle();
+}
+
 #[test]
 fn a_put_that_is_refused_stores_nothing_though_there_is_room_meanwhile() {
     let (_network, a, _, _) = three();
@@ -307,7 +364,7 @@ fn a_put_that_is_refused_stores_nothing_though_there_is_room_meanwhile() {
         }),
         || channel.put(2),
     );
-    assert!(matches!(refused, Err(Error::WouldBlock { .. })));
+    assert!(is_refused_with(refused, 2));
     assert!(channel.snapshot().unwrap().is_empty());
     assert_eq!(a.channels.figures(), (1, 0, 0), "nothing is open");
 }
@@ -318,13 +375,13 @@ fn a_function_that_must_not_block_asks_nothing_of_a_channel_elsewhere() {
     let [at_a, at_b, _] = shared::<u64>(&network, [&a, &b, &c], 1);
     let sent = network.letters();
     as_async(|| {
-        assert!(matches!(at_b.put(1), Err(Error::WouldBlock { .. })));
+        assert!(is_refused_with(at_b.put(1), 1));
         assert!(matches!(at_b.take(), Err(Error::WouldBlock { .. })));
         assert!(matches!(at_b.iter().next(), Some(Err(Error::WouldBlock { .. }))));
         assert_eq!(network.letters(), sent);
         // At home, what need not wait is done, and what would have to wait is not.
         at_a.put(2).unwrap();
-        assert!(matches!(at_a.put(3), Err(Error::WouldBlock { .. })));
+        assert!(is_refused_with(at_a.put(3), 3));
         assert_eq!(at_a.take().unwrap(), 2);
         assert!(!at_a.is_ready().unwrap());
     });
