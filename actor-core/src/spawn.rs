@@ -473,7 +473,7 @@ impl Inner {
                 if let Some(node) = record.node.get() {
                     node.send(NodeMessage::Stop);
                 }
-                Err(error)
+                Err(error.with_own_error())
             }
         }
     }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::actor::registry::UnknownActorType;
+use crate::actor::registry::{UnknownActorType, typed};
 use crate::cores::CoreError;
-use crate::failure::FailureReport;
+use crate::failure::Failure;
 use crate::process_name::ProcessName;
 use crate::short_name::short;
 use crate::worker::launch::NotAllowed;
@@ -18,8 +18,10 @@ pub enum SpawnError {
     Constructor {
         /// The actor's name.
         actor: String,
-        /// The failure of the constructor.
-        failure: Box<FailureReport>,
+        /// The failure of the constructor. [`Failure::Error`] holds the user's own error, if the constructor ran in this process or
+        /// serde knows the error's type.
+        #[source]
+        failure: Failure,
     },
     /// The actor's thread cannot be pinned to the core that was named.
     #[error("actor `{actor}`: {reason}")]
@@ -182,13 +184,34 @@ selvedge_channels::debug_is_report!(SpawnError);
 
 impl SpawnError {
     /// Creates the error for an actor that was not built at its home.
-    pub(crate) fn not_built(actor: String, failure: FailureReport) -> Self {
-        if failure.type_name == std::any::type_name::<CoreError>() {
-            let reason = failure.message;
+    pub(crate) fn not_built(actor: String, failure: Failure) -> Self {
+        let report = failure.report();
+        if report.type_name == std::any::type_name::<CoreError>() {
+            let reason = report.message;
             return SpawnError::Core { actor, reason };
         }
-        let failure = Box::new(failure);
         SpawnError::Constructor { actor, failure }
+    }
+
+    /// The error with the user's own error in it, if a constructor has failed in another process and serde knows the type. This runs
+    /// user code.
+    pub(crate) fn with_own_error(self) -> Self {
+        match self {
+            SpawnError::Constructor { actor, failure } => SpawnError::Constructor {
+                actor,
+                failure: typed(failure),
+            },
+            error => error,
+        }
+    }
+
+    /// The user's own error, if the constructor returned one of type `E`, and ran in this process or serde knows `E`.
+    #[must_use]
+    pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        match self {
+            SpawnError::Constructor { failure, .. } => failure.downcast_ref(),
+            _ => None,
+        }
     }
 }
 

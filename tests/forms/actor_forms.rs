@@ -71,6 +71,61 @@ fn a_parameter_may_borrow_or_own() {
     }
 }
 
+#[derive(Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[error("no layer {0}")]
+struct NoLayer(u32);
+
+#[derive(Debug, thiserror::Error)]
+#[error("layer {0} is torn")]
+struct Torn(u32);
+
+/// Cannot be built, for reasons of its own.
+struct Layer;
+
+#[actor]
+impl Layer {
+    pub fn new(number: u32) -> std::result::Result<Self, NoLayer> {
+        Err(NoLayer(number))
+    }
+
+    pub async fn later(number: u32) -> std::result::Result<Self, NoLayer> {
+        Err(NoLayer(number))
+    }
+
+    pub fn torn(number: u32) -> Result<Self> {
+        Err(Torn(number).into())
+    }
+}
+
+#[test]
+fn the_error_of_a_constructor_keeps_its_type() {
+    let runtime = Runtime::new();
+    for place in PLACES {
+        for construction in [LayerHandle::new(7), LayerHandle::later(7)] {
+            let error = runtime
+                .spawn_from("layer", construction)
+                .place(place)
+                .unwrap_err();
+            assert_eq!(error.downcast_ref(), Some(&NoLayer(7)), "{place:?}: {error}");
+            let source = std::error::Error::source(&error).unwrap();
+            assert_eq!(source.to_string(), "no layer 7");
+            assert!(
+                error.to_string().contains("`layer` failed: no layer 7"),
+                "{error}"
+            );
+        }
+        let torn = runtime.spawn_from("layer", LayerHandle::torn(8));
+        let error = torn.place(place).unwrap_err();
+        let own = error.downcast_ref::<Torn>();
+        // Serde does not know it.
+        assert_eq!(own.is_some(), place != Placement::Process, "{error}");
+        assert!(error.to_string().contains("layer 8 is torn"), "{error}");
+    }
+    let closure = runtime.try_spawn_with::<Layer, _>("layer", || Err(NoLayer(9)));
+    let error = closure.in_thread().unwrap_err();
+    assert_eq!(error.downcast_ref(), Some(&NoLayer(9)), "{error}");
+}
+
 /// Connects, answers and counts.
 struct Client {
     stream: TcpStream,

@@ -190,6 +190,7 @@ fn an_error_whose_drop_panics_costs_neither_the_actor_nor_its_lane() -> Result<(
             matches!(refused, Err(SpawnError::Constructor { .. })),
             "{refused:?}"
         );
+        std::mem::forget(refused);
         // No caller waits for this answer: the answering thread drops the error, or this thread if the answer came at
         // once.
         let unheard = a.call().fail(true);

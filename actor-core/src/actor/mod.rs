@@ -69,6 +69,8 @@ pub struct ActorEntry {
 pub struct ConstructorEntry {
     /// The constructor's name in the source.
     pub name: &'static str,
+    /// The codec of the constructor's errors, if serde knows their type.
+    pub error: fn() -> Option<&'static ErrorCodec>,
     /// Decodes the arguments and builds a value.
     pub create: Create,
 }

@@ -88,16 +88,18 @@ fn entries() -> impl Iterator<Item = &'static ActorEntry> {
     ACTORS.iter().map(|entry| entry())
 }
 
-/// Decodes an error of the type with this name. Returns `None` if no method or function of the program returns such an error, or if they return
+/// Decodes an error of the type with this name. Returns `None` if no constructor, method or function of the program returns such an error, or if they return
 /// errors of two types with this name, or if the bytes are not one.
 #[must_use]
 pub fn decode_error(type_name: &str, bytes: &[u8]) -> Option<(&'static ErrorCodec, SharedError)> {
     let extended = extensions().flat_map(|extension| extension.methods);
     let methods = entries().flat_map(|entry| entry.methods).chain(extended);
     let functions = FUNCTIONS.iter().filter_map(|function| (function.error)());
+    let constructors = entries().flat_map(|entry| entry.constructors);
     let mut codecs = methods
         .filter_map(|method| (method.error)())
         .chain(functions)
+        .chain(constructors.filter_map(|constructor| (constructor.error)()))
         .chain([&CHECKPOINT_ERRORS, &LOSSES])
         .filter(|codec| codec.type_name() == type_name);
     let codec = codecs.next()?;

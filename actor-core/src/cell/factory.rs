@@ -7,6 +7,7 @@ use selvedge_channels::{Payload, Traits, dispose};
 
 use crate::actor::ActorEntry;
 use crate::actor::arguments::to_bytes;
+use crate::error_codec::ErrorCodec;
 use crate::{ActorState, AsyncDriver, BoxError, Failure};
 
 /// A closure that builds the state once. It may hold what cannot be copied.
@@ -135,8 +136,9 @@ impl Factory {
             Factory::Constructor(index, args) => {
                 let constructor = entry.constructor(*index);
                 let none = || Failure::Internal(format!("`{}` has no constructor {index}", entry.name));
-                let create = constructor.ok_or_else(none)?.create;
-                run(|| create(args, driver))
+                let constructor = constructor.ok_or_else(none)?;
+                let built = run(|| (constructor.create)(args, driver));
+                built.map_err(|failure| with_codec(failure, (constructor.error)()))
             }
             Factory::Arguments(args) => run(|| args.create(driver)),
             Factory::Closures(closures) => Closures::build(closures),
@@ -167,6 +169,18 @@ impl Drop for Closures {
         // What the closures hold belongs to the user, and its drop may panic.
         dispose(self.first.take());
         dispose(self.again.take());
+    }
+}
+
+/// The failure of a constructor with the codec of its errors, if it is one of these.
+fn with_codec(failure: Failure, codec: Option<&'static ErrorCodec>) -> Failure {
+    match (failure, codec) {
+        (Failure::Error { error, .. }, Some(codec)) if codec.encode(&error).is_some() => Failure::Error {
+            type_name: codec.type_name(),
+            error,
+            codec: Some(codec),
+        },
+        (failure, _) => failure,
     }
 }
 

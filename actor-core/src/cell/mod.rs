@@ -59,6 +59,7 @@ impl Blueprint {
             checkpoint: || None,
             constructors: &[crate::ConstructorEntry {
                 name: "new",
+                error: || None,
                 create: |_, _| Ok(ActorState::new(())),
             }],
             concurrency: 1,

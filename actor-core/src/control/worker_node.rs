@@ -193,11 +193,12 @@ fn revive(directory: &Arc<Directory>, record: &Arc<ActorRecord>) {
         }
         Err(error) => {
             let exit = match error {
-                SpawnError::Constructor { failure, .. } if CheckpointError::is_in(&failure) => {
-                    Exit::NotRestored(failure.to_string())
-                }
                 SpawnError::Constructor { failure, .. } => {
-                    Exit::Ended(format!("its constructor failed: {failure}"))
+                    let report = failure.into_report();
+                    match CheckpointError::is_in(&report) {
+                        true => Exit::NotRestored(report.to_string()),
+                        false => Exit::Ended(format!("its constructor failed: {report}")),
+                    }
                 }
                 error => Exit::Ended(format!("it was not built again: {error}")),
             };

@@ -37,7 +37,7 @@ impl InlineHome {
                 cell: Arc::new(Guarded::new(cell)),
                 driver,
             }),
-            Err(failure) => Err(SpawnError::not_built(name.to_string(), failure.into_report())),
+            Err(failure) => Err(SpawnError::not_built(name.to_string(), failure)),
         }
     }
 

@@ -36,7 +36,7 @@ impl Home for ThreadHome {
     fn build(&self, blueprint: &Blueprint, done: BuildReply) {
         let name = Arc::clone(&blueprint.name);
         let created = move |result: Result<(), Failure>| {
-            let error = |failure: Failure| SpawnError::not_built(name.to_string(), failure.into_report());
+            let error = |failure: Failure| SpawnError::not_built(name.to_string(), failure);
             done(result.map_err(error));
         };
         // A lane that has ended drops the message, and `done` with it.

@@ -89,7 +89,9 @@ impl Home for WorkerHome {
         let on_response = move |response| {
             done(match response {
                 Ok(Response::Created(result)) => {
-                    result.map_err(|failure| SpawnError::not_built(actor.to_string(), failure))
+                    let failed =
+                        |report| SpawnError::not_built(actor.to_string(), Failure::from_error(report));
+                    result.map_err(failed)
                 }
                 Ok(_) => Err(gone("an answer to another question".to_owned())),
                 Err(LinkLost::Died(death)) => Err(gone(end_of_process(&death))),

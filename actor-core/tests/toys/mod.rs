@@ -141,6 +141,7 @@ static ENTRY: ActorEntry = ActorEntry {
     checkpoint: || None,
     constructors: &[ConstructorEntry {
         name: "new",
+        error: || None,
         create: |bytes, driver| {
             let (birth, sum) = decode(bytes)?;
             Ok(Toy::create((birth, sum), driver)?.into_actor_state())

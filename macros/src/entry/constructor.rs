@@ -122,10 +122,12 @@ fn table(parsed: &Parsed, site: &Site<'_>) -> TokenStream {
             );
             let args = constructor.args();
             let traits = traits(&args);
+            let error = error(constructor, site);
             quote! {
                 #(#cfgs)*
                 ::selvedge::__private::ConstructorEntry {
                     name: #name,
+                    error: #error,
                     create: |bytes, driver| {
                         let args = ::selvedge::__private::decoded::<#args>(bytes, #traits)?;
                         ::std::result::Result::Ok(::selvedge::Actor::into_actor_state(#build #turbofish(args, driver)?))
@@ -147,6 +149,30 @@ fn table(parsed: &Parsed, site: &Site<'_>) -> TokenStream {
             fn construction(args: <#ty as ::selvedge::Actor>::Args) -> ::selvedge::Construction<#ty, <#ty as ::selvedge::Actor>::Args> {
                 #new
             }
+        }
+    }
+}
+
+/// Generates the function that tells the codec of a constructor's errors. A closure that is never called gives the type of the errors,
+/// which a macro does not know.
+fn error(constructor: &Constructor, site: &Site<'_>) -> TokenStream {
+    if !constructor.fallible {
+        return quote!(|| ::std::option::Option::None);
+    }
+    let (path, name, args) = (&site.path, &constructor.name, constructor.args());
+    let (names, passed) = (variables(&constructor.params), passed(&constructor.params));
+    let probe = match constructor.is_async {
+        true => quote!(of_async_method),
+        false => quote!(of_method),
+    };
+    quote! {
+        || {
+            #[allow(unreachable_code, unused_variables, clippy::diverging_sub_expression, clippy::let_unit_value)]
+            let probe = ::selvedge::__private::ErrorProbe::#probe(|| {
+                let (#(#names,)*): #args = ::std::unreachable!();
+                #path::#name(#(#passed),*)
+            });
+            (&probe).codec()
         }
     }
 }

@@ -25,6 +25,7 @@ static ENTRY: ActorEntry = ActorEntry {
     checkpoint: || None,
     constructors: &[ConstructorEntry {
         name: "new",
+        error: || None,
         create: |_, _| Ok(ActorState::new(Echo)),
     }],
     concurrency: 1,
