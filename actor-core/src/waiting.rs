@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::cancel::{Cancellation, Unwanted, cancellation};
@@ -109,7 +110,7 @@ pub(crate) fn wait_for<T>(
 }
 
 /// Something that is told once.
-pub(crate) trait ToldOnce {
+pub(crate) trait ToldOnce: Send {
     /// Whether the word was given.
     fn is_told(&self) -> bool;
 
@@ -118,9 +119,12 @@ pub(crate) trait ToldOnce {
 
     /// The thread that is about to wait.
     fn sleeper(&self) -> Arc<Sleeper>;
+
+    /// Has the word wake this task. Returns whether it is still to come.
+    fn is_pending(&mut self, context: &mut Context<'_>) -> bool;
 }
 
-impl<T> ToldOnce for Answer<T> {
+impl<T: Send> ToldOnce for Answer<T> {
     fn is_told(&self) -> bool {
         !self.is_open()
     }
@@ -131,6 +135,11 @@ impl<T> ToldOnce for Answer<T> {
 
     fn sleeper(&self) -> Arc<Sleeper> {
         Answer::sleeper(self)
+    }
+
+    fn is_pending(&mut self, context: &mut Context<'_>) -> bool {
+        // What was taken counts as told.
+        Answer::poll(self, context).is_pending()
     }
 }
 
@@ -159,6 +168,28 @@ pub(crate) fn wait_for_some(
     slept.map_err(|Unwanted| Unanswered::Cancelled)?;
     drop(waiting.place);
     Ok(told())
+}
+
+/// Waits until `count` of these were told. Returns for each of them whether it was.
+pub(crate) async fn until_some(words: &mut [Box<dyn ToldOnce>], count: usize) -> Vec<bool> {
+    let begin = Cell::new(0);
+    std::future::poll_fn(|context| {
+        // With so many that are still to come, one of them is the last that is needed.
+        let open_max = words.len().saturating_sub(count);
+        let mut open = 0;
+        for word in words.iter_mut().skip(begin.get()) {
+            open += usize::from(word.is_pending(context));
+            if open > open_max {
+                break;
+            }
+        }
+        match are_enough(words, count, &begin) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
+    words.iter().map(|word| word.is_told()).collect()
 }
 
 /// Whether `count` of these were told. Asked at each word that is given, so it looks at no more of them than it needs: those before

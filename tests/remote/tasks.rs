@@ -183,7 +183,7 @@ fn an_alias_of_a_cancelled_alias_fails_with_it() {
     }
     runtime.cancel(&alias);
     let further: Ref<u64> = runtime.submit(pick::remote(&alias, &first, true));
-    let (done, left) = runtime.wait(vec![further], 1, Duration::from_secs(60)).unwrap();
+    let (done, left) = runtime.wait(&[further], 1, Duration::from_secs(60)).unwrap();
     assert!(left.is_empty(), "{:?}", runtime.calls());
     let error = done[0].fetch().unwrap_err();
     assert!(error.to_string().contains("cancel"), "{error}");
@@ -350,7 +350,7 @@ fn an_async_function_keeps_no_cpu_from_the_call_that_it_waits_for() {
     let [worker] = with_workers(&runtime);
     worker.offers(Resources::cpus(2));
     let parent: Ref<u64> = runtime.submit(awaits::remote(3).cpus(2));
-    let (done, left) = runtime.wait(vec![parent], 1, Duration::from_secs(60)).unwrap();
+    let (done, left) = runtime.wait(&[parent], 1, Duration::from_secs(60)).unwrap();
     assert!(left.is_empty(), "{:?}", runtime.calls());
     assert_eq!(*done[0].fetch().unwrap(), 3);
 }
@@ -656,21 +656,62 @@ fn wait_tells_which_values_are_there() {
     references.extend((1..4).map(|x| runtime.submit(one_of::remote(x))));
     references.push(a.keep(one_of::remote(4)));
     let long = Duration::from_secs(60);
-    let (done, left) = runtime.wait(references, 4, long).unwrap();
+    let (done, left) = runtime.wait(&references, 4, long).unwrap();
     assert_eq!(
         done.iter().map(|done| *done.fetch().unwrap()).collect::<Vec<_>>(),
         [1, 2, 3, 4]
     );
-    let (none, left) = runtime.wait(left, 1, SOON).unwrap();
+    let (none, left) = runtime.wait(&left, 1, SOON).unwrap();
     assert_eq!((none.len(), left.len()), (0, 1));
     let waiting = std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| runtime.wait(left, 9, long).unwrap());
+        let waiting = scope.spawn(|| runtime.wait(&left, 9, long).unwrap());
         drop(gate);
         waiting.join().unwrap()
     });
     assert_eq!((waiting.0.len(), waiting.1.len()), (1, 0));
-    let (done, left) = runtime.wait(Vec::<Ref<u64>>::new(), 1, long).unwrap();
+    let (done, left) = runtime.wait(&[] as &[Ref<u64>], 1, long).unwrap();
     assert!(done.is_empty() && left.is_empty());
+}
+
+#[remote]
+async fn refused_to_wait(references: [Ref<u64>; 1], tried: RemoteChannel<()>) -> Result<u64> {
+    let runtime = Runtime::current()?;
+    let refused = runtime.wait(&references, 1, Duration::from_secs(60));
+    assert!(
+        matches!(refused, Err(FetchError::WouldBlock { .. })),
+        "{refused:?}"
+    );
+    tried.put_async(()).await?;
+    // An error costs no reference.
+    let (done, left) = runtime.wait_async(&references, 1).await;
+    assert!(left.is_empty());
+    Ok(*(&done[0]).await?)
+}
+
+#[test]
+fn a_wait_that_is_refused_costs_no_reference_and_an_await_needs_no_thread() {
+    let runtime = Runtime::new();
+    let [a, b] = with_wide_workers(&runtime);
+    let gate = Gate::closed("wait-async");
+    let kept: Ref<u64> = a.keep(at_gate::remote(&gate.path, 5));
+    let tried = runtime.channel(1).unwrap();
+    let value = runtime.call(refused_to_wait::remote([kept.clone()], &tried).on(&b));
+    let made: Vec<Ref<u64>> = (0..3).map(|x| runtime.submit(one_of::remote(x))).collect();
+    let mixed = [kept, made[0].clone(), made[1].clone(), made[2].clone()];
+    let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let (done, left) = tokio.block_on(runtime.wait_async(&mixed, 3));
+    assert_eq!(
+        done.iter().map(Ref::id).collect::<Vec<_>>(),
+        made.iter().map(Ref::id).collect::<Vec<_>>()
+    );
+    assert_eq!(left.iter().map(Ref::id).collect::<Vec<_>>(), [mixed[0].id()]);
+    let (none, all) = tokio.block_on(runtime.wait_async(&mixed, 0));
+    assert_eq!((none.len(), all.len()), (0, 4));
+    tried.take().unwrap();
+    drop(gate);
+    assert_eq!(value.wait().unwrap(), 5);
+    let (done, left) = tokio.block_on(runtime.wait_async(&mixed, 9));
+    assert_eq!((done.len(), left.len()), (4, 0));
 }
 
 #[test]

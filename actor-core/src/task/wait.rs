@@ -4,11 +4,29 @@ use std::time::Duration;
 
 use crate::reference::{FetchError, Ref};
 use crate::runtime::Runtime;
-use crate::waiting::wait_for_some;
+use crate::waiting::{until_some, wait_for_some};
 
 impl Runtime {
     /// Waits until `count` of the references have their value, or a failure in its place, at most `timeout`. Returns those that have
-    /// one, at most `count` and in the order given, and all others. No value is moved.
+    /// one, at most `count` and in the order given, and all others. No value is moved. What is returned are clones, so an error costs no
+    /// reference, and a loop goes on with the others:
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use selvedge_core::{FetchError, Ref, Runtime};
+    /// fn use_each(runtime: &Runtime, mut left: Vec<Ref<u64>>) -> Result<(), FetchError> {
+    ///     while !left.is_empty() {
+    ///         let done;
+    ///         (done, left) = runtime.wait(&left, 1, Duration::from_secs(60))?;
+    ///         for made in done {
+    ///             println!("{}", made.fetch()?);
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # use_each(&Runtime::new(), Vec::new())?;
+    /// # Ok::<(), FetchError>(())
+    /// ```
     ///
     /// # Errors
     /// [`FetchError`]: a remote function must not wait, because it is an `async fn` or because too many wait already, or its call was
@@ -16,7 +34,7 @@ impl Runtime {
     #[expect(clippy::type_complexity, reason = "two lists of references need no name")]
     pub fn wait<T>(
         &self,
-        references: Vec<Ref<T>>,
+        references: &[Ref<T>],
         count: usize,
         timeout: Duration,
     ) -> Result<(Vec<Ref<T>>, Vec<Ref<T>>), FetchError> {
@@ -37,6 +55,15 @@ impl Runtime {
             made = wait_for_some(&words, count, timeout).map_err(|reason| first.not_awaited(reason))?;
         }
         Ok(parted(references, &made, count))
+    }
+
+    /// Waits until `count` of the references have their value, or a failure in its place, like [`wait`](Self::wait), by `.await` and
+    /// without a limit.
+    pub async fn wait_async<T>(&self, references: &[Ref<T>], count: usize) -> (Vec<Ref<T>>, Vec<Ref<T>>) {
+        let count = count.min(references.len());
+        let mut words: Vec<_> = references.iter().map(Ref::told_when_ready).collect();
+        let made = until_some(&mut words, count).await;
+        parted(references, &made, count)
     }
 
     /// Waits until all of the references have their value, or a failure in its place, as long as that takes, and gives the key of each to
@@ -66,9 +93,9 @@ impl Runtime {
 }
 
 /// The first `count` of the references whose value is made, and all others.
-fn parted<T>(references: Vec<Ref<T>>, made: &[bool], count: usize) -> (Vec<Ref<T>>, Vec<Ref<T>>) {
+fn parted<T>(references: &[Ref<T>], made: &[bool], count: usize) -> (Vec<Ref<T>>, Vec<Ref<T>>) {
     let (mut done, mut left) = (Vec::with_capacity(count), Vec::new());
-    for (reference, is_made) in references.into_iter().zip(made) {
+    for (reference, is_made) in references.iter().cloned().zip(made) {
         match *is_made && done.len() < count {
             true => done.push(reference),
             false => left.push(reference),

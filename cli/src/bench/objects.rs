@@ -124,7 +124,7 @@ fn submitted<W: Write>(args: &BenchArgs, runtime: &Runtime, report: &mut Report<
     let budget = super::budget(args);
     let submit = || -> Vec<Ref<u64>> { (0..CALLS).map(|x| runtime.submit(returns::remote(x))).collect() };
     let all = |calls: Vec<Ref<u64>>| -> anyhow::Result<Vec<Ref<u64>>> {
-        let (done, left) = runtime.wait(calls, CALLS as usize, WAIT_MAX)?;
+        let (done, left) = runtime.wait(&calls, CALLS as usize, WAIT_MAX)?;
         anyhow::ensure!(
             left.is_empty(),
             "{} calls have not ended within {WAIT_MAX:?}",
@@ -143,7 +143,7 @@ fn submitted<W: Write>(args: &BenchArgs, runtime: &Runtime, report: &mut Report<
         wait_each.push(measure(budget, || {
             let mut left = submit();
             while !left.is_empty() {
-                left = runtime.wait(left, 1, WAIT_MAX)?.1;
+                left = runtime.wait(&left, 1, WAIT_MAX)?.1;
             }
             Ok(())
         })?);
