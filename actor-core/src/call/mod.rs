@@ -51,10 +51,11 @@ pub enum CallError {
         /// The death of the actor.
         death: Box<Death>,
     },
-    /// The answer did not arrive in time. The call goes on as long as its [`Call`] lives, and [`Call::wait_timeout`] may
-    /// wait for it again.
+    /// The answer did not arrive in time. After [`Call::wait`], which takes the call, the call is cancelled. After
+    /// [`Call::wait_timeout`] it goes on as long as its [`Call`] lives, and may be waited for again.
     #[error(
-        "`{actor}.{method}` has not answered after {waited:?} (help: wait_timeout sets this time, and the call goes on while it is kept)"
+        "`{actor}.{method}` has not answered after {waited:?} (help: `wait` cancels the call then; `wait_timeout` waits longer, and the call \
+         goes on while its `Call` is kept)"
     )]
     Timeout {
         /// The actor's name.

@@ -106,9 +106,12 @@ pub enum RemoteError {
     /// The deadline of the call has passed; the call is cancelled.
     #[error("no answer within its deadline of {0:?}")]
     Deadline(Duration),
-    /// The answer did not arrive while the caller waited. The call goes on as long as its [`Call`](crate::Call) lives.
+    /// The answer did not arrive while the caller waited. After [`Call::wait`](crate::Call::wait), which takes the call, the call is
+    /// cancelled. After [`Call::wait_timeout`](crate::Call::wait_timeout) it goes on as long as its [`Call`](crate::Call) lives, and may be
+    /// waited for again.
     #[error(
-        "no answer after {0:?} (help: wait_timeout sets this time, and the call goes on while it is kept)"
+        "no answer after {0:?} (help: `wait` cancels the call then; `wait_timeout` waits longer, and the call goes on while its `Call` is \
+         kept)"
     )]
     Timeout(Duration),
     /// The call of the function that waited was cancelled, or its deadline has passed.
