@@ -31,7 +31,8 @@ pub(crate) trait Place: Send + Sync {
     fn resume(&self);
 }
 
-/// The place of an actor. The thread is the actor's own, so a wait on it keeps nobody from running.
+/// The place of an actor. The thread is the actor's own, so a wait on it keeps nobody from running but the actors of its lane, with
+/// their methods in flight: an async method is not refused a wait either.
 pub(crate) struct OwnThread;
 
 impl Place for OwnThread {

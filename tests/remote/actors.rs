@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use selvedge::prelude::*;
+use selvedge::{Call, CallError};
 
 #[remote(pure)]
 fn doubled(x: u64) -> u64 {
@@ -74,5 +75,24 @@ fn the_end_of_a_runtime_ends_the_wait_of_a_method_in_any_place() -> Result<()> {
         assert!(report.stuck_lanes.is_empty(), "{place}: {report:?}");
         assert!(call.wait().is_err(), "{place}");
     }
+    Ok(())
+}
+
+#[test]
+fn an_async_function_is_refused_a_wait_for_a_method_and_awaits_it() -> Result<()> {
+    #[remote]
+    async fn asks() -> Result<u64> {
+        let runtime = Runtime::current()?;
+        let archive = runtime.spawn::<Archive>("archive", ()).in_thread()?;
+        let value = runtime.unset::<u64>();
+        let mut call = archive.call().fetched(value.clone());
+        let refused = call.wait_timeout(Duration::from_secs(60)).unwrap_err();
+        assert!(matches!(refused, CallError::WouldBlock { .. }), "{refused}");
+        let any = Call::wait_any(std::slice::from_mut(&mut call), Duration::from_secs(60));
+        assert!(matches!(any, Err(CallError::WouldBlock { .. })), "{any:?}");
+        value.set(5)?;
+        Ok(call.await?)
+    }
+    assert_eq!(Runtime::new().call(asks::remote()).wait()?, 5);
     Ok(())
 }

@@ -18,6 +18,7 @@ use crate::actor_record::{ActorRecord, Liveness};
 use crate::call::remote_error::RemoteError;
 use crate::call::request::{CALL_TIMEOUT, CallFault};
 use crate::cancel::CallCancel;
+use crate::current::NoBlocking;
 use crate::death::Death;
 use crate::failure::Failure;
 use crate::process_name::{NameBook, ProcessName};
@@ -68,6 +69,17 @@ pub enum CallError {
     /// The call of the function or method that waited was cancelled, or its deadline has passed.
     #[error("`{actor}.{method}` was not waited for: the call that waited was cancelled: end the function")]
     Cancelled {
+        /// The actor's name.
+        actor: String,
+        /// The method's name.
+        method: &'static str,
+    },
+    /// An async remote function waited by blocking, which would stop all other async functions of its process. The call goes on as
+    /// long as its [`Call`] lives.
+    #[error(
+        "`{actor}.{method}` was not waited for: an async remote function cannot block (help: write `.await` in place of `.wait()`)"
+    )]
+    WouldBlock {
         /// The actor's name.
         actor: String,
         /// The method's name.
@@ -269,10 +281,12 @@ impl<R: Payload> Call<R> {
         }
     }
 
-    /// Waits for the answer. A function that must not block, or give its place away, waits for a method in its place.
+    /// Waits for the answer. A function that cannot give its place away, because too many have, waits for a method in its place.
     fn answered(&mut self, timeout: Duration) -> Result<Answered, Unanswered> {
         match wait_for(&mut self.answer, timeout) {
-            Err(Unanswered::Refused(_)) if matches!(self.callee, Callee::Method(..)) => {
+            Err(Unanswered::Refused(NoBlocking::TooMany { .. }))
+                if matches!(self.callee, Callee::Method(..)) =>
+            {
                 WaitPermit::in_place(timeout).wait_for(&mut self.answer)
             }
             waited => waited,
@@ -377,6 +391,12 @@ impl Callee {
                 actor: actor.name().to_owned(),
                 method,
             },
+            (Callee::Method(actor, method), Unanswered::Refused(NoBlocking::Async)) => {
+                CallError::WouldBlock {
+                    actor: actor.name().to_owned(),
+                    method,
+                }
+            }
             (_, reason) => self.error(reason.into()),
         }
     }
