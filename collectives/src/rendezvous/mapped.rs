@@ -44,6 +44,15 @@ impl MappedBlocks {
         known.as_ref().map(|(_, region)| region).ok_or(ABSENT)
     }
 
+    /// Returns block `index` of `rank` as it is mapped now. A block that its owner has exchanged meanwhile has the mapping
+    /// with which this rank saw it last.
+    #[inline]
+    pub(crate) fn known(&self, rank: usize, index: usize) -> Result<&Region, CommError> {
+        let known = self.blocks.get(rank).and_then(|blocks| blocks.get(index));
+        let known = known.and_then(Option::as_ref);
+        known.map(|(_, region)| region).ok_or(ABSENT)
+    }
+
     /// Returns the entry of a block.
     fn entry(
         &mut self,

@@ -42,6 +42,7 @@ pub(crate) use block::LeasedBlock;
 pub(crate) use block::looks;
 pub use group::{Group, GroupDescriptor, NotAGroup, group_bytes};
 pub use loan::Loan;
+pub(crate) use mapped::MappedBlocks;
 pub(crate) use participant::Participant;
 pub(crate) use state::GroupState;
 pub(crate) use view::BlockView;

@@ -29,7 +29,7 @@ pub(crate) struct Participant {
     /// The operation at which this rank has arrived, until this rank has finished it.
     pub(super) in_flight: Option<Collective>,
     pub(crate) blocks: Blocks,
-    pub(super) mapped: MappedBlocks,
+    pub(crate) mapped: MappedBlocks,
     /// The processes of all ranks.
     pub(super) watches: HolderWatches<usize>,
     pub(super) budget: Arc<SpinBudget>,

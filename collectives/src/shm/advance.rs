@@ -3,7 +3,7 @@
 use selvedge_channels::{Tensor, fault_point};
 
 use super::rank::{Own, Rank, RankState};
-use super::share::{Exchange, MappedBlock, Product};
+use super::share::{BlockOf, Exchange, Product};
 use super::staging::Rings;
 use crate::communicator::Communicator;
 use crate::error::CommError;
@@ -44,7 +44,7 @@ impl Rank {
     fn contribute(
         &mut self,
         template: Option<&Template>,
-        results: Option<MappedBlock>,
+        results: Option<BlockOf>,
     ) -> Result<(), CommError> {
         let RankState::Agreeing { proposal, own } = std::mem::replace(&mut self.state, RankState::Idle)
         else {
@@ -63,6 +63,7 @@ impl Rank {
             operation: proposal.operation,
             template,
             blocks: &self.blocks,
+            mapped: &self.participant.mapped,
             results,
             rank: self.participant.rank,
             private,
@@ -80,7 +81,7 @@ impl Rank {
     }
 
     /// Maps the blocks that the operation reads. Returns the block in which results are gathered.
-    fn map(&mut self, operation: Collective, rings: bool) -> Result<Option<MappedBlock>, CommError> {
+    fn map(&mut self, operation: Collective, rings: bool) -> Result<Option<BlockOf>, CommError> {
         self.blocks.clear();
         for rank in 0..self.participant.group.ranks() {
             let block = if rings {
@@ -99,9 +100,11 @@ impl Rank {
             .transpose()
     }
 
-    fn block(&mut self, rank: usize, which: impl Fn(&Arrival) -> u64) -> Result<MappedBlock, CommError> {
+    fn block(&mut self, rank: usize, which: impl Fn(&Arrival) -> u64) -> Result<BlockOf, CommError> {
         let index = which(&self.participant.arrival(rank));
-        MappedBlock::new(index as usize, self.participant.map(rank, index)?)
+        self.participant.map(rank, index)?;
+        let index = index as usize;
+        Ok(BlockOf { owner: rank, index })
     }
 
     /// Returns the result once the shares of all ranks are done.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_channels::{DType, Element, Tensor};
 
-use super::share::{MappedBlock, ONE_SHOT_BYTES, Private, Product, Sources};
+use super::share::{BlockOf, ONE_SHOT_BYTES, Private, Product, Sources};
 use super::staging::Vector;
 use crate::communicator::{AbortHandle, Capabilities, Communicator, Contribution, PlanId, Plans};
 use crate::error::CommError;
@@ -24,7 +24,7 @@ pub struct Rank {
     plans: Plans,
     pub(super) state: RankState,
     /// The blocks of the operation in flight, by rank.
-    pub(super) blocks: Vec<Option<MappedBlock>>,
+    pub(super) blocks: Vec<Option<BlockOf>>,
     pub(super) sources: Sources,
     /// The ring where chunks of private vectors are staged, and the number of chunks that went through it.
     pub(super) ring: Option<LeasedBlock>,

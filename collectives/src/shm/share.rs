@@ -3,48 +3,38 @@
 
 use std::sync::Arc;
 
-use selvedge_channels::{Region, Tensor, TensorError};
+use selvedge_channels::{Tensor, TensorError};
 
 use crate::error::CommError;
 use crate::kernel::{self, Stores};
 use crate::operation::{Collective, ReduceOp};
 use crate::parts::{Head, Span, Template};
-use crate::rendezvous::BlockView;
+use crate::rendezvous::{BlockView, MappedBlocks};
 
 /// The maximum number of bytes that every rank reduces completely for itself: reading a cache line of every rank costs
 /// less than a second synchronisation.
 pub(super) const ONE_SHOT_BYTES: usize = 2 << 10;
 
-/// A rank's block in an operation, mapped as long as the operation lasts.
+/// A rank's block in an operation. It contains no address: another rank may have the block mapped anew at any time, so each
+/// use asks for the mapping that this rank has then.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MappedBlock {
+pub(super) struct BlockOf {
+    pub(super) owner: usize,
     pub(super) index: usize,
-    base: *mut u8,
-    len: usize,
 }
 
-// SAFETY: the memory behind the pointer is shared between threads by the rules of the group (`COLL-1`).
-unsafe impl Send for MappedBlock {}
-
-impl MappedBlock {
-    pub(super) fn new(index: usize, region: &Region) -> Result<Self, CommError> {
-        let len = region.len_bytes();
-        Ok(MappedBlock {
-            index,
-            base: region.address(0, len)?,
-            len,
+impl BlockOf {
+    /// Returns the address of `len` bytes at `offset`. It is valid as long as `mapped` is borrowed.
+    pub(super) fn address(
+        self,
+        mapped: &MappedBlocks,
+        offset: usize,
+        len: usize,
+    ) -> Result<*mut u8, CommError> {
+        let region = mapped.known(self.owner, self.index)?;
+        region.address(offset, len).map_err(|_| CommError::Corrupt {
+            what: "a block is shorter than what lies in it",
         })
-    }
-
-    /// Returns the address of `len` bytes at `offset`.
-    pub(super) fn address(&self, offset: usize, len: usize) -> Result<*mut u8, CommError> {
-        if offset.checked_add(len).is_none_or(|end| end > self.len) {
-            return Err(CommError::Corrupt {
-                what: "a block is shorter than what lies in it",
-            });
-        }
-        // SAFETY: the address is inside the block.
-        Ok(unsafe { self.base.add(offset) })
     }
 }
 
@@ -62,9 +52,11 @@ pub(super) struct Exchange<'a> {
     /// The types and shapes of every rank's contribution, or of the root's alone.
     pub(super) template: &'a Template,
     /// The blocks, by rank; `None` for a rank whose block is not read.
-    pub(super) blocks: &'a [Option<MappedBlock>],
+    pub(super) blocks: &'a [Option<BlockOf>],
+    /// The mappings of the blocks. While they are borrowed, the addresses of an operation are valid.
+    pub(super) mapped: &'a MappedBlocks,
     /// The block in which results are gathered.
-    pub(super) results: Option<MappedBlock>,
+    pub(super) results: Option<BlockOf>,
     /// The number of this rank, and the contribution that is not in its block.
     pub(super) rank: usize,
     pub(super) private: Option<Private>,
@@ -91,7 +83,7 @@ impl Exchange<'_> {
         self.blocks.len()
     }
 
-    fn block(&self, rank: usize) -> Result<MappedBlock, CommError> {
+    fn block(&self, rank: usize) -> Result<BlockOf, CommError> {
         self.blocks.get(rank).copied().flatten().ok_or_else(absent)
     }
 
@@ -130,7 +122,7 @@ impl Exchange<'_> {
                 block
                     .as_ref()
                     .ok_or_else(absent)?
-                    .address(offset, len)?
+                    .address(self.mapped, offset, len)?
                     .cast_const(),
             );
         }
@@ -187,7 +179,7 @@ impl Exchange<'_> {
         for span in &self.template.spans {
             let (from, count) = slice(span, self.rank, self.ranks());
             let size = span.dtype.size_bytes();
-            let to = block.address(span.offset + from * size, count * size)?;
+            let to = block.address(self.mapped, span.offset + from * size, count * size)?;
             match self.private {
                 Some(Private(own)) if count > 0 => {
                     let own = own.wrapping_add(from * size);
@@ -230,7 +222,7 @@ impl Exchange<'_> {
         for span in &self.template.spans {
             let count = span.count / self.ranks();
             let (from, size) = (self.rank * count, span.dtype.size_bytes());
-            let to = own.address(span.offset + from * size, count * size)?;
+            let to = own.address(self.mapped, span.offset + from * size, count * size)?;
             self.reduce(op, *span, (from, count), to, sources)?;
         }
         self.part_of(self.rank)
@@ -244,8 +236,8 @@ impl Exchange<'_> {
         let own = self.block(self.rank)?;
         for (from, to) in self.template.spans.iter().zip(&spans) {
             let len = from.len_bytes();
-            let source = own.address(from.offset, len)?;
-            let place = results.address(to.offset + self.rank * len, len)?;
+            let source = own.address(self.mapped, from.offset, len)?;
+            let place = results.address(self.mapped, to.offset + self.rank * len, len)?;
             // SAFETY: `len` bytes each; the place is this rank's share of a block that no rank reads before all are
             // done (`COLL-1`), and that is another block than the contribution's.
             unsafe { std::ptr::copy_nonoverlapping(source, place, len) };

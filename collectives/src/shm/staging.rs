@@ -12,12 +12,12 @@
 
 use selvedge_channels::{DType, Doorbell, fault_point};
 
-use super::share::{MappedBlock, Private};
+use super::share::{BlockOf, Private};
 use crate::error::CommError;
 use crate::kernel::{self, Stores};
 use crate::operation::ReduceOp;
 use crate::parts::ALIGN;
-use crate::rendezvous::{GroupState, Participant};
+use crate::rendezvous::{GroupState, MappedBlocks, Participant};
 
 /// The number of bytes of a slot: few enough that chunk and slot stay in the nearest cache.
 pub(super) const CHUNK_BYTES: usize = if cfg!(test) { 1 << 10 } else { 16 << 10 };
@@ -60,17 +60,19 @@ pub(super) struct Rings<'a> {
     group: &'a GroupState,
     /// The number of this rank, and the ring of each rank.
     pub(super) rank: usize,
-    pub(super) rings: &'a [Option<MappedBlock>],
+    pub(super) rings: &'a [Option<BlockOf>],
+    mapped: &'a MappedBlocks,
     /// The number of chunks that went through each ring before this vector.
     pub(super) before: u64,
 }
 
 impl<'a> Rings<'a> {
-    pub(super) fn new(participant: &'a Participant, rings: &'a [Option<MappedBlock>], before: u64) -> Self {
+    pub(super) fn new(participant: &'a Participant, rings: &'a [Option<BlockOf>], before: u64) -> Self {
         Rings {
             group: &participant.group,
             rank: participant.rank,
             rings,
+            mapped: &participant.mapped,
             before,
         }
     }
@@ -85,7 +87,7 @@ impl<'a> Rings<'a> {
         let ring = ring.ok_or(CommError::Corrupt {
             what: "a rank brought no ring",
         })?;
-        ring.address(slot_offset(self.before + chunk), len)
+        ring.address(self.mapped, slot_offset(self.before + chunk), len)
     }
 }
 

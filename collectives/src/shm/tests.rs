@@ -13,6 +13,8 @@ use super::Rank;
 use crate::communicator::{Communicator, Contribution};
 use crate::error::CommError;
 use crate::operation::Collective;
+#[cfg(not(miri))]
+use crate::operation::ReduceOp;
 use crate::parts::Part;
 use crate::rendezvous::{Group, looks};
 
@@ -99,4 +101,36 @@ fn a_close_waits_for_its_own_time_and_not_for_that_of_the_group_too() {
     drop(slow);
     closing.join().unwrap().unwrap();
     assert!(matches!(told, Err(CommError::PeerLeft { rank: 0 })), "{told:?}");
+}
+
+/// A peer that misbehaves names its ring as a message, and has put other memory in its place before.
+#[test]
+#[cfg(not(miri))]
+fn a_ring_that_its_owner_exchanges_in_the_middle_of_an_operation_is_not_used_where_it_was() {
+    let group = Group::new(2).unwrap();
+    let there = Group::open(&group.descriptor().unwrap()).unwrap();
+    let (mut peer, mut victim) = (group.rank(1).unwrap(), there.rank(0).unwrap());
+    let vector = Tensor::from_slice(&[1_u32; 5_000], &[5_000]).unwrap();
+    for rank in [&mut peer, &mut victim] {
+        let plan = rank.plan(Collective::AllReduce(ReduceOp::Sum)).unwrap();
+        rank.launch_private(plan, ReduceOp::Sum, &vector).unwrap();
+    }
+    // Both are in the middle of the vector.
+    assert!(victim.poll().unwrap().is_none());
+    assert!(peer.poll().unwrap().is_none());
+    let ring = peer.ring.as_ref().unwrap().index;
+    let other = peer
+        .participant
+        .loan([(vector.dtype(), vector.shape())].into_iter())
+        .unwrap();
+    other.block.write(0, &other.template.encoded).unwrap();
+    let words = &peer.participant.group.words;
+    let exchanged = words.segment(1, other.block.index).unwrap();
+    words.set_segment(1, ring, &exchanged).unwrap();
+    words.send(1, 0, 1, ring, other.template.encoded.len()).unwrap();
+    victim.recv(1, Some(Duration::from_secs(20))).unwrap();
+    // What the sum is, nobody knows; nothing is read or written where the ring was.
+    while !matches!(victim.poll(), Ok(Some(_)) | Err(_)) {
+        peer.poll().ok();
+    }
 }
