@@ -11,13 +11,15 @@
 
 mod support;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use selvedge_channels::{
-    AnyOutlet, AnyValue, Arrival, ChannelError, Culprit, Doorbell, End, Fault, FaultKind, Inlet, Local,
+    AnyOutlet, AnyValue, Arrival, Berth, ChannelError, Culprit, Doorbell, End, Fault, FaultKind, Inlet, Local,
     PayloadType, Provider, Readiness, Route, Routes, SharedReader, SharedSpec, SharedWriter, Tensor, Value,
-    Wire, encode, ring, shared,
+    Wire, encode, ring, ring_of_one, shared,
 };
 use support::{Bells, region, spec};
 
@@ -268,6 +270,33 @@ fn every_message_of_a_ring_is_dropped_once_whoever_goes_first() {
         drop(writer);
         assert_eq!(alive.load(Ordering::Relaxed), 0);
     }
+}
+
+/// A place to sleep whose sleeper cannot be woken.
+struct Broken;
+
+impl Berth for Broken {
+    fn sleep(&self, _: Option<Instant>, _: &dyn Fn() -> bool) {}
+
+    fn wake(&self) {
+        std::panic::resume_unwind(Box::new("no wake-up"));
+    }
+}
+
+#[test]
+fn a_reader_whose_drop_ends_in_a_panic_leaves_each_message_to_be_dropped_once() {
+    let alive = Arc::new(AtomicUsize::new(0));
+    let bell = Doorbell::heap().with_berth(Arc::new(Broken));
+    let (mut writer, reader) = ring_of_one::<Counted>(3, bell.clone(), Doorbell::heap()).unwrap();
+    while writer.has_space() {
+        writer.try_write(Ok(Counted::new(&alive))).unwrap();
+    }
+    // The writer sleeps until a slot is free, and the reader's first release wakes it.
+    bell.announce();
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(reader))).is_err());
+    assert_eq!(alive.load(Ordering::Relaxed), 2);
+    drop(writer);
+    assert_eq!(alive.load(Ordering::Relaxed), 0);
 }
 
 /// Sends `message` through a ring of one slot and polls it with the only reader. Returns the reader's value, and

@@ -13,8 +13,9 @@
 //!   again.
 //! - `RING-7` readers never write to a slot's line except for the countdown: the writer's core would have to fetch the
 //!   line back. The slots that hold a message are known by other means. With one reader, they are the slots of the
-//!   messages that were written and that the reader has not passed (both ends leave their last position behind). With
-//!   several readers, they are the slots whose countdown is not 0.
+//!   messages that were written and that the reader has not passed (the writer leaves its last position behind; the reader's
+//!   is its tail, or lies beside a tail that says that it has left). With several readers, they are the slots whose countdown
+//!   is not 0.
 //! - `RING-8` the slot of a cursor is below the number of slots: both ends make their cursor with the number of slots of
 //!   the ring, which is not 0, and a cursor counts its slot modulo that number.
 //! - `RING-9` a ring with several readers holds values that several threads may read at the same time (`Sync`) and that can be
@@ -96,7 +97,7 @@ impl<T> Slot<T> {
 struct TailLine {
     passed: AtomicU64,
     blocked: AtomicU64,
-    /// The reader's position when it was dropped.
+    /// The reader's position when it left.
     went_at: AtomicU64,
 }
 
@@ -281,7 +282,11 @@ impl<T> Drop for RingShared<T> {
     fn drop(&mut self) {
         // Relaxed: all ends have been dropped, and their last stores happened before.
         if let [reader] = &*self.tails {
-            let went_at = reader.went_at.load(Ordering::Relaxed);
+            let went_at = match reader.passed.load(Ordering::Relaxed) {
+                cursor::GONE => reader.went_at.load(Ordering::Relaxed),
+                // A panic out of a berth has ended the reader's drop halfway.
+                passed => passed,
+            };
             // At most one lap (RING-1).
             for message in went_at..self.written.load(Ordering::Relaxed) {
                 let slot = usize::try_from(message % self.slots.len().max(1) as u64);
