@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use selvedge_channels::{
-    AnyOutlet, AnyValue, Arrival, Berth, ChannelError, Culprit, Doorbell, End, Fault, FaultKind, Inlet, Local,
-    PayloadType, Provider, Readiness, Route, Routes, SharedReader, SharedSpec, SharedWriter, Tensor, Value,
-    Wire, encode, ring, ring_of_one, shared,
+    AnyOutlet, AnyValue, Arrival, Berth, ChannelError, Culprit, Doorbell, End, Fault, FaultKind, Inlet,
+    Local, PayloadType, Provider, Readiness, Route, Routes, SharedReader, SharedSpec, SharedWriter, Tensor,
+    Value, Wire, encode, ring, ring_of_one, shared,
 };
 use support::{Bells, region, spec};
 

@@ -3,8 +3,9 @@
 //! - `STATE-1` the value in the box is an `A`, where `id` identifies `A` or, for a pinned state, `PinnedType<A>`.
 //! - `STATE-2` a pinned state has an owner, the thread that built it. Only that thread uses or drops the value; a pinned
 //!   state that another thread drops is left in `LEFT`, for its owner to drop. A state that is not pinned is `Send`.
-//! - `STATE-3` while a [`Loan`] exists, the value is neither dropped nor borrowed exclusively, and its box stays where
-//!   it is. A state that is dropped while it is lent leaves its box to its loans, and the last one drops it.
+//! - `STATE-3` while a [`Loan`] exists, the value is neither dropped nor borrowed exclusively, its box stays where it is, and
+//!   only the thread of the loans uses the value, which need not be `Sync`. A state that is dropped while it is lent leaves
+//!   its box to its loans, and the last one drops it.
 #![allow(unsafe_code)] // downcasts an erased state without a call through its vtable, lends it, and carries one that is not `Send`
 
 use std::any::{Any, TypeId, type_name};
@@ -12,6 +13,7 @@ use std::marker::PhantomData;
 use std::mem::replace;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 use std::thread::{self, ThreadId};
 
 use parking_lot::Mutex;
@@ -24,8 +26,8 @@ use crate::Failure;
 pub struct ActorState {
     id: TypeId,
     value: Box<dyn Any>,
-    /// Counts the loans; `None` if the state was never lent.
-    loans: Option<Arc<Outlived>>,
+    /// The loans; `None` if the state was never lent.
+    loans: Option<Loans>,
     /// The thread that built a pinned state. `None` for a state that any thread may use.
     owner: Option<ThreadId>,
     /// Saves the state; `None` if it has no checkpoints.
@@ -35,11 +37,34 @@ pub struct ActorState {
 /// Counts a method that has run on the state, and saves the state when it is time.
 pub(crate) type Saving = Box<dyn FnMut(&ActorState) -> Result<(), Failure> + Send>;
 
+/// The loans of a state.
+struct Loans {
+    /// Counted by the state and by each loan.
+    outlived: Arc<Outlived>,
+    /// The thread that the loans that exist were made on, and stay on.
+    on: ThreadId,
+}
+
+impl Loans {
+    /// Whether a loan exists.
+    #[inline]
+    fn any(&self) -> bool {
+        if Arc::strong_count(&self.outlived) > 1 {
+            return true;
+        }
+        // SYNC loan: pairs with the release in the drop of the last loan's count, which `strong_count` reads without an order;
+        // all that was done through loans, on whichever thread, comes before.
+        fence(Ordering::Acquire);
+        false
+    }
+}
+
 /// The box of a state that was dropped before its loans.
 type Outlived = Mutex<Option<Box<dyn Any>>>;
 
-// SAFETY: without an owner, the value is `Send` (STATE-2). With an owner, other threads only carry the box: `receiver`,
-// `shared` and the drop leave the value alone on any thread but the owner's.
+// SAFETY: without an owner, the value is `Send` (STATE-2), and while loans stay behind on a thread, `receiver`, `shared` and
+// the drop leave the value alone on every other one (STATE-3). With an owner, other threads only carry the box: the three
+// leave the value alone on any thread but the owner's.
 unsafe impl Send for ActorState {}
 
 /// A shared borrow of an actor's value that a future may hold. The state refuses every exclusive use meanwhile. A loan
@@ -133,7 +158,7 @@ impl ActorState {
     pub(crate) fn is_lent(&self) -> bool {
         match &self.loans {
             None => false,
-            Some(loans) => Arc::strong_count(loans) > 1,
+            Some(loans) => loans.any(),
         }
     }
 
@@ -141,24 +166,35 @@ impl ActorState {
     ///
     /// # Errors
     /// [`WrongThread`], as the user's error, for a pinned state of another thread. [`Failure::Internal`] if the actor is
-    /// of another type.
+    /// of another type, or if futures of another thread borrow it.
     #[inline]
     pub fn shared<A: 'static>(&self) -> Result<&A, Box<Failure>> {
         if self.id != TypeId::of::<A>() {
             self.check_pinned::<A>()?;
         }
+        if let Some(loans) = &self.loans {
+            check_thread(loans)?;
+        }
         // SAFETY: `id` is that of `A` or, as just checked, of `PinnedType<A>` on the owner's thread, so the value in the box
-        // is an `A` (STATE-1) that this thread may use (STATE-2). It is borrowed as shared, through `&self`.
+        // is an `A` (STATE-1) that this thread may use (STATE-2, and STATE-3 as just checked). It is borrowed as shared,
+        // through `&self`.
         Ok(unsafe { &*ptr::from_ref(self.value.as_ref()).cast::<A>() })
     }
 
     /// Lends the actor to the future of a method of `A` that takes `&self`.
     ///
     /// # Errors
-    /// [`Failure::Internal`] if the actor is of another type.
+    /// The errors of [`shared`](Self::shared).
     pub fn lend<A: 'static>(&mut self) -> Result<Loan<A>, Box<Failure>> {
-        let loans = Arc::clone(self.loans.get_or_insert_default());
         let value = NonNull::from(self.shared::<A>()?);
+        let on = thread::current().id();
+        let loans = self.loans.get_or_insert_with(|| Loans {
+            outlived: Arc::default(),
+            on,
+        });
+        // If there are loans, `shared` has found them to be of this thread.
+        loans.on = on;
+        let loans = Arc::clone(&loans.outlived);
         Ok(Loan { value, _loans: loans })
     }
 
@@ -172,7 +208,7 @@ impl ActorState {
         if self.id != TypeId::of::<A>() {
             self.check_pinned::<A>()?;
         }
-        if self.loans.is_some() && self.is_lent() {
+        if self.loans.as_ref().is_some_and(Loans::any) {
             return Err(lent());
         }
         // SAFETY: `id` is that of `A` or, as just checked, of `PinnedType<A>` on the owner's thread, so the value in the box
@@ -214,9 +250,18 @@ impl Drop for ActorState {
             });
         } else if let Some(loans) = self.loans.take() {
             // Without loans, this drops the box here and now.
-            *loans.lock() = Some(replace(&mut self.value, Box::new(())));
+            *loans.outlived.lock() = Some(replace(&mut self.value, Box::new(())));
         }
     }
+}
+
+/// Refuses the use of a lent value on another thread than that of its loans (STATE-3).
+fn check_thread(loans: &Loans) -> Result<(), Box<Failure>> {
+    if loans.any() && loans.on != thread::current().id() {
+        let text = "a method was to run on another thread than the one on which futures borrow its actor";
+        return Err(Box::new(Failure::Internal(text.to_owned())));
+    }
+    Ok(())
 }
 
 #[cold]
@@ -293,6 +338,32 @@ mod tests {
         drop(two);
         assert_eq!(Arc::strong_count(&shared), 1, "the last loan drops it");
         assert!(state_of(&shared).lend::<u8>().is_err());
+    }
+
+    #[test]
+    fn state_3_a_value_that_futures_of_a_thread_borrow_is_used_on_no_other() {
+        let mut state = ActorState::new(Cell::new(0));
+        let loan = state.lend::<Cell<i32>>().unwrap();
+        let elsewhere = move || {
+            let mut state = state;
+            let refused = state.shared::<Cell<i32>>().is_err() && state.lend::<Cell<i32>>().is_err();
+            (state, refused)
+        };
+        let (mut state, refused) = thread::spawn(elsewhere).join().unwrap();
+        assert!(refused);
+        loan.get().set(state.shared::<Cell<i32>>().unwrap().get() + 1);
+        let set = thread::spawn(move || {
+            // What was done through the loan is seen as soon as the loan is seen to be over.
+            loop {
+                if let Ok(value) = state.receiver::<Cell<i32>>() {
+                    break *value.get_mut();
+                }
+                thread::yield_now();
+            }
+        });
+        loan.get().set(loan.get().get() + 1);
+        drop(loan);
+        assert_eq!(set.join().unwrap(), 2);
     }
 
     fn state_of(shared: &Arc<()>) -> ActorState {

@@ -41,11 +41,7 @@ impl Rank {
     }
 
     /// Does this rank's share of the operation on which all ranks agree.
-    fn contribute(
-        &mut self,
-        template: Option<&Template>,
-        results: Option<BlockOf>,
-    ) -> Result<(), CommError> {
+    fn contribute(&mut self, template: Option<&Template>, results: Option<BlockOf>) -> Result<(), CommError> {
         let RankState::Agreeing { proposal, own } = std::mem::replace(&mut self.state, RankState::Idle)
         else {
             return Err(CommError::Idle);
