@@ -73,7 +73,6 @@ pub use actor::construction::Construction;
 pub use actor::error_probe::{ErrorProbe, MethodError, OpaqueError, TypedError};
 pub use actor::extension::{Extension, Method};
 pub use actor::list::{Gather, ListLevel};
-pub use actor::made_in::MadeIn;
 pub use actor::parts::{Parts, PartsProbe, PlainResult, TupleResult, WireParts, WireTupleResult};
 pub use actor::registry::{
     ACTORS, EXTENSIONS, LOADERS, UnknownActorType, UnknownExtension, check_linked, decode_error, find_actor,
@@ -137,6 +136,7 @@ pub use remote::verbs::NoRuntime;
 pub use remote_channel::{ChannelIter, ChannelStream, PutRefused, RemoteChannel, RemoteChannelError};
 pub use runtime::{Runtime, ShutdownReport};
 pub use schedule::Resources;
+pub use selvedge_channels::memory::made_in::MadeIn;
 #[doc(hidden)] // used by the compiler
 pub use selvedge_cluster::id_map::{IdKey, IdMap, IdSet, InOrder};
 pub use selvedge_objects::refs::RefStats;

@@ -11,7 +11,6 @@ pub(crate) mod construction;
 pub(crate) mod error_probe;
 pub(crate) mod extension;
 pub(crate) mod list;
-pub(crate) mod made_in;
 pub(crate) mod parts;
 pub(crate) mod registry;
 pub(crate) mod sharing;

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use selvedge_cluster::peer;
 
-use crate::actor::made_in::MadeIn;
 use crate::actor_record::ActorRecord;
 use crate::control::supervisor_message::SupervisorMessage;
 use crate::deadline::deadline_after;
@@ -25,6 +24,7 @@ use crate::runtime::Runtime;
 use crate::spawn_error::SpawnError;
 use crate::worker::launch::{Launcher, LocalLauncher, NotAllowed};
 use crate::worker::record::WorkerRecord;
+use selvedge_channels::memory::made_in::MadeIn;
 
 /// The time by which the control thread may be late.
 const CONTROL_GRACE: Duration = Duration::from_secs(5);

@@ -10,7 +10,6 @@
 //! - `alarm`: a wait shorter than a millisecond, on a runtime's thread.
 //! - `host`: the name of the host.
 //! - `inspect_socket`: the sockets by which other processes look into this one.
-//! - `forks`: forked children are told from their parent.
 //! - `unnamed_file`: files without names.
 //! - `restart`: the program starts again with another command line.
 //!

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use super::error::ArrayError;
 use super::memory::ArrayMemory;
 use super::split::part_of;
+use crate::memory::made_in::MadeIn;
 use crate::payload::Element;
 
 /// The part of this process, claimed: a slice that nobody else uses until it is dropped.
 pub struct ArrayPart<T> {
     memory: Arc<ArrayMemory>,
     range: Range<usize>,
+    made_in: MadeIn,
     of: PhantomData<T>,
 }
 
@@ -27,7 +29,10 @@ impl<T> std::fmt::Debug for ArrayPart<T> {
 
 impl<T> Drop for ArrayPart<T> {
     fn drop(&mut self) {
-        self.memory.control.end_part(self.memory.slot);
+        // The part that a forked child has a copy of is still the parent's.
+        if self.made_in.is_here() {
+            self.memory.control.end_part(self.memory.slot);
+        }
     }
 }
 
@@ -44,6 +49,7 @@ impl<T: Element> ArrayPart<T> {
         Ok(ArrayPart {
             range: part_of(memory.spec.len, memory.spec.parts, memory.slot),
             memory: Arc::clone(memory),
+            made_in: MadeIn::here(),
             of: PhantomData,
         })
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::elements::{load, store};
 use super::error::ArrayError;
 use super::memory::ArrayMemory;
+use crate::memory::made_in::MadeIn;
 use crate::payload::Element;
 
 /// A view of all elements of an array. Elements are read and written one by one, by relaxed atomics: at the speed of memory, and
@@ -19,6 +20,7 @@ pub struct ArrayView<T> {
     base: NonNull<T>,
     len: usize,
     is_writable: bool,
+    made_in: MadeIn,
     of: PhantomData<T>,
 }
 
@@ -37,7 +39,10 @@ impl<T> std::fmt::Debug for ArrayView<T> {
 
 impl<T> Drop for ArrayView<T> {
     fn drop(&mut self) {
-        self.memory.control.end_view(self.memory.slot);
+        // The copy that a forked child has is not counted.
+        if self.made_in.is_here() {
+            self.memory.control.end_view(self.memory.slot);
+        }
     }
 }
 
@@ -63,6 +68,7 @@ impl<T: Element> ArrayView<T> {
             len: memory.spec.len,
             is_writable: memory.is_writable(),
             memory: Arc::clone(memory),
+            made_in: MadeIn::here(),
             of: PhantomData,
         })
     }

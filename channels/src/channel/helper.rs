@@ -14,6 +14,7 @@ use std::thread::{self, JoinHandle};
 use parking_lot::{Condvar, Mutex};
 
 use crate::dispose::dispose;
+use crate::memory::made_in::MadeIn;
 use crate::wait::doorbell::Doorbell;
 
 #[derive(Debug, Default)]
@@ -37,6 +38,7 @@ struct HelperShared {
 pub(super) struct Helper {
     shared: Arc<HelperShared>,
     thread: Option<JoinHandle<()>>,
+    made_in: MadeIn,
 }
 
 impl Helper {
@@ -53,6 +55,7 @@ impl Helper {
         Ok(Helper {
             shared,
             thread: Some(thread),
+            made_in: MadeIn::here(),
         })
     }
 
@@ -81,6 +84,10 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
+        if !self.made_in.is_here() {
+            // A forked child has no such thread, which could neither leave the bell nor be joined.
+            return std::mem::forget(self.thread.take());
+        }
         self.disarm();
         self.shared.state.lock().ended = true;
         self.shared.changed.notify_all();

@@ -206,7 +206,9 @@ pub struct SharedSink<T> {
 
 impl<T> Drop for SharedSink<T> {
     fn drop(&mut self) {
-        if let Some(companion) = &mut self.companion {
+        if let Some(companion) = &mut self.companion
+            && self.writer.is_own()
+        {
             companion.leave(&self.writer);
         }
     }

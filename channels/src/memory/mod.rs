@@ -2,6 +2,7 @@
 
 pub mod claim;
 pub mod deaths;
+pub mod made_in;
 pub mod process;
 pub mod region;
 pub mod segment;

@@ -7,6 +7,7 @@
 //! - `extent_file`: memory that processes lend to each other in extents.
 //! - `error`: which errors of the system are shortages, and how to mend them.
 //! - `file_lock`: locks of the files that processes map.
+//! - `forks`: forked children are told from their parent.
 //! - `futex`: a thread sleeps on a word.
 //! - `mapped_file`: files whose bytes processes share.
 //! - `names`: the names by which unrelated processes find a channel.

@@ -21,6 +21,7 @@ use super::SharedSpec;
 use super::record_claim::RecordClaim;
 use crate::error::{ChannelError, Culprit, End};
 use crate::memory::claim::{Claim, Holder};
+use crate::memory::made_in::MadeIn;
 use crate::memory::process::Process;
 use crate::memory::region::Region;
 use crate::ring::cursor::Tail;
@@ -181,6 +182,7 @@ pub(super) struct MappedChannel {
     pub(super) region: Region,
     pub(super) spec: SharedSpec,
     pub(super) places: SlotOffsets,
+    made_in: MadeIn,
 }
 
 impl MappedChannel {
@@ -192,6 +194,7 @@ impl MappedChannel {
             region,
             spec: spec.clone(),
             places,
+            made_in: MadeIn::here(),
         })
     }
 
@@ -222,6 +225,11 @@ impl MappedChannel {
             });
         }
         Ok(place)
+    }
+
+    /// Whether the endpoint belongs to this process. The copy that a forked child has belongs to its parent.
+    pub(super) fn is_own(&self) -> bool {
+        self.made_in.is_here()
     }
 
     fn claim_of(&self, end: End) -> Result<Claim<'_>, ChannelError> {

@@ -352,6 +352,9 @@ impl SharedReader {
 
 impl Drop for SharedReader {
     fn drop(&mut self) {
+        if !self.place.is_own() {
+            return;
+        }
         if let Ok(claim) = self.place.records_of(self.index) {
             claim.end();
         }

@@ -439,6 +439,11 @@ impl SharedWriter {
         self.grown.as_ref().ok_or(ChannelError::Full)
     }
 
+    /// Whether the end belongs to this process, and is not the copy that a forked child has of its parent's.
+    pub(crate) fn is_own(&self) -> bool {
+        self.place.is_own()
+    }
+
     /// Turns quiet mode on or off. In quiet mode, a message does not wake sleeping readers; the call that turns the
     /// mode off does, with one fence for many messages.
     pub(crate) fn set_quiet(&mut self, quiet: bool) {
@@ -460,6 +465,9 @@ impl SharedWriter {
 
 impl Drop for SharedWriter {
     fn drop(&mut self) {
+        if !self.place.is_own() {
+            return;
+        }
         self.close();
         self.place.leave(End::Writer);
     }

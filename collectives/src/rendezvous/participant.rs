@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use selvedge_channels::memory::deaths::HolderWatches;
+use selvedge_channels::memory::made_in::MadeIn;
 use selvedge_channels::{DType, Doorbell, SpinBudget, Tensor, fault_point};
 
 use super::agree::Proposal;
@@ -45,6 +46,7 @@ pub(crate) struct Participant {
     left: Option<usize>,
     /// True once this rank has waited for the ranks that need it before it leaves.
     pub(super) has_lingered: bool,
+    made_in: MadeIn,
 }
 
 impl Participant {
@@ -68,6 +70,7 @@ impl Participant {
             received: vec![0; ranks],
             left: None,
             has_lingered: false,
+            made_in: MadeIn::here(),
             group,
         })
     }
@@ -196,6 +199,9 @@ impl Participant {
 
 impl Drop for Participant {
     fn drop(&mut self) {
+        if !self.made_in.is_here() {
+            return; // A forked child drops the copy of its parent's rank.
+        }
         if self.in_flight.is_some() {
             self.group.words.set_end(GroupEnd::Aborted { rank: self.rank });
         } else if self.group.watches && !self.has_lingered && !std::thread::panicking() {

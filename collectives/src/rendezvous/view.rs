@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use selvedge_channels::memory::made_in::MadeIn;
 use selvedge_channels::{Region, Tensor, TensorError};
 
 use super::layout::MOST_BLOCKS;
@@ -42,6 +43,7 @@ impl BlockView {
             owner,
             block,
             region,
+            made_in: MadeIn::here(),
         });
         let tensor = |(head, offset): &(Head, usize)| {
             let too_large = TensorError::Memory { len_bytes: None };
@@ -63,6 +65,7 @@ struct HeldBlock {
     owner: usize,
     block: usize,
     region: Region,
+    made_in: MadeIn,
 }
 
 impl HeldBlock {
@@ -99,6 +102,9 @@ impl HeldBlock {
 
 impl Drop for HeldBlock {
     fn drop(&mut self) {
-        self.group.words.let_go(self.holder, self.owner, self.block);
+        // The copy that a forked child has holds nothing.
+        if self.made_in.is_here() {
+            self.group.words.let_go(self.holder, self.owner, self.block);
+        }
     }
 }

@@ -6,7 +6,6 @@ pub(crate) mod build_id;
 pub(crate) mod child;
 pub(crate) mod cores;
 pub(crate) mod exit;
-pub(crate) mod forks;
 #[cfg(feature = "hosts")]
 pub(crate) mod host;
 pub(crate) mod inspect_socket;

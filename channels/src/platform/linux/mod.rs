@@ -12,6 +12,8 @@ pub mod extent_file;
 #[cfg(not(loom))]
 pub mod file_lock;
 #[cfg(not(loom))]
+pub(crate) mod forks;
+#[cfg(not(loom))]
 pub(crate) mod futex;
 #[cfg(not(loom))]
 mod header;

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use crate::channel::Descriptor;
 use crate::error::ChannelError;
+use crate::memory::made_in::MadeIn;
 
 const PREFIX: &str = "selvedge-channel-";
 const NAME_MAX: usize = 100;
@@ -28,6 +29,7 @@ const DESCRIPTOR_MAX: u64 = 400;
 pub struct Published {
     path: PathBuf,
     _locked: File,
+    made_in: MadeIn,
 }
 
 fn refuse(name: &str, what: &'static str) -> ChannelError {
@@ -133,7 +135,11 @@ pub(crate) fn publish(name: &str, descriptor: &Descriptor) -> Result<Published, 
             .and_then(|()| file.rewind())
             .and_then(|()| write!(file, "{descriptor}"));
         written.map_err(failed)?;
-        return Ok(Published { path, _locked: file });
+        return Ok(Published {
+            path,
+            _locked: file,
+            made_in: MadeIn::here(),
+        });
     }
     Err(refuse(name, "somebody else has it"))
 }
@@ -173,7 +179,9 @@ fn sweep(own: &Path) {
 impl Drop for Published {
     fn drop(&mut self) {
         // The file is removed while it is still locked, so that it cannot be the file of another process.
-        let _ = fs::remove_file(&self.path);
+        if self.made_in.is_here() {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

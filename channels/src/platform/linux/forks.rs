@@ -15,6 +15,9 @@ pub(crate) fn count() {
         // Relaxed: the child has one thread.
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
+    if cfg!(miri) {
+        return; // Miri has no forks
+    }
     HOOK.call_once(|| {
         // SAFETY: the hook only changes one atomic number, which is allowed in a child right after a fork, and its
         // code is never unloaded. If the system has no memory for the hook, forked children are not distinguished

@@ -1,5 +1,6 @@
 //! Process identity: the process in which an object was made. A forked child has copies of all objects but not the
-//! threads behind them, and the drop of a copy must not end objects that the parent still uses.
+//! threads behind them, and the drop of a copy must not end objects that the parent still uses, or give back shared memory
+//! that the parent still reads and writes.
 
 use std::sync::atomic::Ordering;
 
