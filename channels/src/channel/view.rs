@@ -44,7 +44,8 @@ where
     Vec<E>: Wire,
     E: Wire,
 {
-    /// The elements, in place if they are primitive numbers.
+    /// The elements, in place if they are primitive numbers. A process that writes to the slot meanwhile, against the protocol
+    /// of channels, changes them under the reader's eyes; [`recv`](Reader::recv) copies them.
     ///
     /// # Errors
     /// The errors of [`get`](Self::get).
@@ -54,7 +55,8 @@ where
 }
 
 impl View<'_, String> {
-    /// The text, in place.
+    /// The text, in place. It is checked once; a process that writes to the slot meanwhile, against the protocol of channels,
+    /// can make it invalid. [`get`](Self::get) and [`recv`](Reader::recv) copy the text and check the copy.
     ///
     /// # Errors
     /// The errors of [`get`](Self::get).

@@ -8,8 +8,10 @@
 //!   allows.
 //!
 //! A process that maps a segment can write all of it: Rust cannot guard one process from another. The processes of one
-//! host and user have the guarantee that arbitrary *contents* do no harm. They have no guarantee against a peer that
-//! writes to a slot while the slot is read.
+//! host and user have the guarantee that arbitrary *contents* do no harm, also if they change while a value is decoded from
+//! them: every number is read once, and text is checked after it was copied. They have no guarantee for what is read in
+//! place: references to a slot, such as those of `View::text` and `View::slice`, and tensors in shared memory, promise the
+//! compiler that no peer writes there.
 #![allow(unsafe_code)] // turns checked offsets into references
 
 use std::ptr::NonNull;

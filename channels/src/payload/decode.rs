@@ -1,5 +1,6 @@
 //! The decoder of payloads, to values and views. The bytes may come from another process: every length is checked
-//! before it is used, and memory is allocated only in proportion to the bytes.
+//! before it is used, and memory is allocated only in proportion to the bytes. A decoded value contains only what was checked
+//! after it was copied, so it is valid even if that process writes the bytes meanwhile. Views have no such guarantee.
 #![allow(unsafe_code)] // makes borrowed and kept tensors
 
 use std::any::{Any, TypeId, type_name};
@@ -101,7 +102,8 @@ fn decode_with<T: Wire>(bytes: &[u8], memory: PartMaker<'_>) -> Result<T, Decode
         return vec_from_bytes(part).ok_or(malformed("a part's length does not fit its type"));
     }
     if TypeId::of::<T>() == TypeId::of::<String>() {
-        return same_type(view_str(bytes)?.to_owned()).ok_or(malformed("it is not a string"));
+        let text = String::from_utf8(text(bytes)?.to_vec()).map_err(|_| not_text())?;
+        return same_type(text).ok_or(malformed("it is not a string"));
     }
     let frame = Frame::parse_tree(bytes)?;
     if frame.is_named {
@@ -128,7 +130,9 @@ fn parts_of(frame: &Frame<'_>, memory: PartMaker<'_>) -> Result<Vec<Option<Arc<B
 #[inline(never)]
 fn named<T: Wire>(frame: &Frame<'_>, memory: PartMaker<'_>) -> Result<T, DecodeError> {
     let _parts = Providing::begin(parts_of(frame, memory)?);
-    read::<T, true>(frame.head)
+    // A type that asks what is there may check text in one pass and copy it in another.
+    let head = frame.head.to_vec();
+    read::<T, true>(&head)
 }
 
 /// Decodes like [`decode`], but a top-level [`Tensor`] borrows the bytes.
@@ -170,21 +174,33 @@ pub fn view_slice<E: 'static>(bytes: &[u8]) -> Result<Option<&[E]>, DecodeError>
     Ok(cast_slice(part))
 }
 
-/// A view of a `String`.
+/// The bytes of a `String`, unchecked.
+#[inline]
+fn text(bytes: &[u8]) -> Result<&[u8], DecodeError> {
+    match whole_part(bytes, Form::Text) {
+        Some(part) => Ok(part),
+        None => Frame::parse(bytes, Form::Text)?.only_part(),
+    }
+}
+
+#[cold]
+fn not_text() -> DecodeError {
+    malformed("it is not UTF-8")
+}
+
+/// A view of a `String`. The text was checked where it lies: it is UTF-8 as long as no other process writes it.
 ///
 /// # Errors
 /// [`DecodeError`] when the bytes are not a `String`.
 #[inline]
 pub fn view_str(bytes: &[u8]) -> Result<&str, DecodeError> {
-    let part = match whole_part(bytes, Form::Text) {
-        Some(part) => part,
-        None => Frame::parse(bytes, Form::Text)?.only_part()?,
-    };
-    std::str::from_utf8(part).map_err(|_| malformed("it is not UTF-8"))
+    std::str::from_utf8(text(bytes)?).map_err(|_| not_text())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::super::encode;
     use super::*;
 
@@ -220,6 +236,57 @@ mod tests {
         view.as_mut_slice::<u8>().unwrap()[0] = 8;
         assert!(!is_view(&view), "what is written is a copy");
         assert_eq!(Arc::strong_count(&bytes), 1);
+    }
+
+    thread_local! {
+        static LAST_TEXT: Cell<*const u8> = const { Cell::new(std::ptr::null()) };
+    }
+
+    /// Keeps the place of the text that it was decoded from.
+    #[derive(Clone, Debug)]
+    struct Placed;
+
+    impl serde::Serialize for Placed {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.serialize_str("some text")
+        }
+    }
+
+    impl serde::de::Visitor<'_> for Placed {
+        type Value = Placed;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("text")
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<Placed, E> {
+            LAST_TEXT.set(text.as_ptr());
+            Ok(self)
+        }
+    }
+
+    impl<'de> serde::Deserialize<'de> for Placed {
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_str(Placed)
+        }
+    }
+
+    /// Asks what is there, so it is encoded by name.
+    #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+    #[serde(untagged)]
+    enum Untagged {
+        Text(Placed),
+    }
+
+    #[test]
+    fn types_get_copies_of_their_text_because_a_peer_may_change_the_bytes_after_the_check() {
+        fn is_a_copy<T: Wire>(value: &T) -> bool {
+            let bytes = encode(value).unwrap().to_vec();
+            decode::<T>(&bytes).unwrap();
+            !bytes.as_ptr_range().contains(&LAST_TEXT.get())
+        }
+        assert!(is_a_copy(&(Placed, 1_u8)));
+        assert!(is_a_copy(&Untagged::Text(Placed)));
     }
 
     #[test]

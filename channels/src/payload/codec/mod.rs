@@ -21,6 +21,7 @@ mod one_entry;
 mod read;
 mod search;
 mod shape;
+mod text;
 mod trial;
 mod unlike;
 mod variants;

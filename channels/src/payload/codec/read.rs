@@ -180,11 +180,6 @@ impl<'de, const NAMED: bool> ValueReader<'de, NAMED> {
         Ok(found)
     }
 
-    #[inline]
-    pub(super) fn text(&mut self) -> Result<&'de str> {
-        std::str::from_utf8(self.lengthy()?).map_err(|_| SerdeError::said("it holds text that is not UTF-8"))
-    }
-
     /// Reads something one level deeper.
     #[inline]
     pub(super) fn deeper<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
@@ -477,10 +472,10 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
         deserialize_i64: visit_i64, |reader| reader.narrow_signed();
         deserialize_f32: visit_f32, |reader| reader.array().map(f32::from_le_bytes);
         deserialize_f64: visit_f64, |reader| reader.array().map(f64::from_le_bytes);
-        deserialize_str: visit_borrowed_str, |reader| reader.text();
-        deserialize_string: visit_borrowed_str, |reader| reader.text();
-        deserialize_bytes: visit_borrowed_bytes, |reader| reader.lengthy();
-        deserialize_byte_buf: visit_borrowed_bytes, |reader| reader.lengthy();
+        deserialize_str: visit_string, |reader| reader.copied_text();
+        deserialize_string: visit_string, |reader| reader.copied_text();
+        deserialize_bytes: visit_byte_buf, |reader| reader.lengthy().map(<[u8]>::to_vec);
+        deserialize_byte_buf: visit_byte_buf, |reader| reader.lengthy().map(<[u8]>::to_vec);
     }
 
     fn deserialize_u128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
@@ -519,14 +514,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> 
         if NAMED {
             return self.any(visitor);
         }
-        let letter = self.whole(|reader| {
-            let mut letters = reader.text()?.chars();
-            match (letters.next(), letters.next()) {
-                (Some(letter), None) => Ok(letter),
-                _ => Err(SerdeError::said("it holds a letter that is none")),
-            }
-        });
-        visitor.visit_char(letter?)
+        visitor.visit_char(self.whole(ValueReader::copied_letter)?)
     }
 
     #[inline]

@@ -562,10 +562,10 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         deserialize_f32: visit_f32(1.0), F32;
         deserialize_f64: visit_f64(1.0), F64;
         deserialize_char: visit_char('1'), CHAR;
-        deserialize_str: visit_borrowed_str("1"), STR;
-        deserialize_string: visit_borrowed_str("1"), STR;
-        deserialize_bytes: visit_borrowed_bytes(&[1; 16]), BYTES;
-        deserialize_byte_buf: visit_borrowed_bytes(&[1; 16]), BYTES;
+        deserialize_str: visit_string("1".to_owned()), STR;
+        deserialize_string: visit_string("1".to_owned()), STR;
+        deserialize_bytes: visit_byte_buf(vec![1; 16]), BYTES;
+        deserialize_byte_buf: visit_byte_buf(vec![1; 16]), BYTES;
     }
 
     fn deserialize_option<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, SerdeError> {
