@@ -49,8 +49,10 @@ impl Process {
         }
     }
 
-    /// Whether the process has ended, or the kernel has begun to end it: from then on its user code stops, and others see
-    /// that its files are closed, which can be long before it has ended. `false` if the system reports nothing.
+    /// Whether the process has ended, or the kernel has begun to end it: each of its threads exits, or has a signal pending that
+    /// ends it before it returns to user code. Such a thread may run on for the moment that an interrupt takes to reach its core.
+    /// Others see that the files of the process are closed, which can be long before it has ended. `false` if the system reports
+    /// nothing.
     pub fn is_ending(self) -> bool {
         match look(self.pid) {
             Look::Alive {
@@ -85,10 +87,10 @@ pub(crate) enum Look {
         started: u32,
         /// True if a signal or a debugger has stopped the process.
         is_stopped: bool,
-        /// True if the kernel has begun to end it.
+        /// True if the kernel has begun to end all of its threads.
         is_exiting: bool,
     },
-    /// No process has this number, or the process has ended and waits to be reaped by its parent.
+    /// No process has this number, or the process has ended, with all of its threads, and waits to be reaped by its parent.
     Ended,
     /// The system reports nothing, because there is no descriptor to ask with or no `/proc`.
     Unseen,
