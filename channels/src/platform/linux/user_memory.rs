@@ -6,6 +6,8 @@
 //! - `USER-1`: at most one segment is chosen at a time. Whoever chooses one has looked for a chosen one while its own segment had the key,
 //!   or was chosen already; no other segment gets the key before that one is removed, and it is removed after it was chosen.
 //! - `USER-2`: the memory stays attached as long as the process lives.
+//! - `USER-3`: a segment is used only if this user has made it, owns it and alone may access it. Another user can make one that has
+//!   the key, and can give one away and go on to access it as its maker.
 #![allow(unsafe_code)] // attaches memory, with four system calls through libc
 
 use std::ptr::NonNull;
@@ -19,7 +21,7 @@ const KEY: libc::key_t = 0x7365_6c01;
 const CORES: usize = 1024;
 /// The flag of a removed segment, among its rights.
 const REMOVED: u32 = 0o1000;
-/// The rights: this user, and nobody else.
+/// The rights of a new segment: this user, and nobody else. One that was there keeps its own (USER-3).
 const RIGHTS: u32 = 0o600;
 
 #[repr(C, align(64))]
@@ -58,14 +60,16 @@ fn chosen() -> Option<NonNull<UserMemory>> {
 
 /// The id of the removed segment in a line of the kernel's table, if it may be the one.
 fn removed_segment(line: &str) -> Option<libc::c_int> {
-    // key, id, rights, length, two processes, the number of those that have it attached, user
+    // key, id, rights, length, two processes, the number of those that have it attached, user, group, maker
     let mut fields = line.split_ascii_whitespace().skip(1);
     let id = fields.next()?.parse().ok()?;
     let rights = u32::from_str_radix(fields.next()?, 8).ok()?;
     let len_bytes: usize = fields.next()?.parse().ok()?;
     let user: u32 = fields.nth(3)?.parse().ok()?;
-    let is_own = user == rustix::process::geteuid().as_raw();
-    (is_own && rights == REMOVED | RIGHTS && len_bytes == size_of::<UserMemory>()).then_some(id)
+    let maker: u32 = fields.nth(1)?.parse().ok()?;
+    let own = rustix::process::geteuid().as_raw();
+    (user == own && maker == own && rights == REMOVED | RIGHTS && len_bytes == size_of::<UserMemory>())
+        .then_some(id)
 }
 
 /// Makes a segment, or finds one that is about to be chosen, and chooses it unless there is a chosen one (USER-1).
@@ -96,11 +100,30 @@ fn choose() -> Option<NonNull<UserMemory>> {
     other.or(own)
 }
 
+/// Attaches a segment, if it is this user's alone (USER-3) and has the length of the type.
 fn attached(id: libc::c_int) -> Option<NonNull<UserMemory>> {
     // SAFETY: the kernel chooses the address, so no other memory is replaced.
     let base = unsafe { libc::shmat(id, std::ptr::null(), 0) };
     // The call returns -1 if the system refuses.
-    NonNull::new(base.cast()).filter(|base: &NonNull<UserMemory>| base.addr().get() != usize::MAX)
+    let memory =
+        NonNull::new(base.cast()).filter(|base: &NonNull<UserMemory>| base.addr().get() != usize::MAX)?;
+    // No segment can take the place of one that is attached, so this is about the same one.
+    if is_own(id) {
+        return Some(memory);
+    }
+    detach(memory);
+    None
+}
+
+fn is_own(id: libc::c_int) -> bool {
+    let mut told = std::mem::MaybeUninit::<libc::shmid_ds>::zeroed();
+    // SAFETY: the call writes one description to a place for one.
+    let refused = unsafe { libc::shmctl(id, libc::IPC_STAT, told.as_mut_ptr()) };
+    // SAFETY: numbers, for which zeroes are valid, also if nothing was written.
+    let told = unsafe { told.assume_init() };
+    let (rights, user) = (told.shm_perm, rustix::process::geteuid().as_raw());
+    let is_own = rights.uid == user && rights.cuid == user && u32::from(rights.mode) & 0o777 == RIGHTS;
+    refused == 0 && is_own && told.shm_segsz == size_of::<UserMemory>()
 }
 
 fn detach(memory: NonNull<UserMemory>) {
@@ -139,7 +162,7 @@ mod tests {
         let user = rustix::process::geteuid().as_raw();
         let line = |rights: &str, len_bytes: usize, user: u32| {
             removed_segment(&format!(
-                "0 7 {rights} {len_bytes} 11 12 1 {user} 0 0 0 0 0 0 0 0"
+                "0 7 {rights} {len_bytes} 11 12 1 {user} 0 {user} 0 0 0 0 0 0"
             ))
         };
         let len_bytes = size_of::<UserMemory>();
@@ -148,6 +171,23 @@ mod tests {
         assert_eq!(line("1666", len_bytes, user), None, "others may write it");
         assert_eq!(line("1600", len_bytes + 1, user), None);
         assert_eq!(line("1600", len_bytes, user + 1), None);
+        let given_away = format!("0 7 1600 {len_bytes} 11 12 1 {user} 0 {} 0 0 0 0 0 0", user + 1);
+        assert_eq!(removed_segment(&given_away), None, "its maker may write it");
         assert_eq!(removed_segment("key shmid perms"), None);
+    }
+
+    #[test]
+    fn user_3_memory_that_others_may_write_is_not_used() {
+        for (rights, is_used) in [(RIGHTS, true), (0o666, false), (0o620, false)] {
+            // SAFETY: the call takes no pointers.
+            let id =
+                unsafe { libc::shmget(libc::IPC_PRIVATE, size_of::<UserMemory>(), rights as libc::c_int) };
+            assert!(id >= 0);
+            let memory = attached(id);
+            // SAFETY: this command reads nothing from its pointer.
+            unsafe { libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()) };
+            assert_eq!(memory.is_some(), is_used, "{rights:o}");
+            memory.into_iter().for_each(detach);
+        }
     }
 }
