@@ -30,7 +30,7 @@ impl Rank {
         let begin = Private(values.as_mut_ptr().cast());
         let vector = Vector::lent(begin, size_of_val(values), E::DTYPE, op);
         self.bring_vector(operation, template, vector)?;
-        let outcome = self.wait(None);
+        let outcome = self.wait_with_private();
         let vector = match &mut self.state {
             RankState::Agreeing {
                 own: Own::Vector(vector),
@@ -123,10 +123,57 @@ impl Rank {
 #[cfg(all(test, not(miri)))]
 #[allow(clippy::unwrap_used)] // a test may panic
 mod tests {
-    use std::time::Duration;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::{Duration, Instant};
+
+    use selvedge_channels::{Berth, Doorbell, Provider, Segment};
 
     use super::*;
-    use crate::rendezvous::Group;
+    use crate::rendezvous::{Group, group_bytes};
+
+    /// A place to sleep whose sleeper falls asleep again at once, and that cannot be woken the second time.
+    struct Broken(Doorbell, AtomicUsize);
+
+    impl Berth for Broken {
+        fn sleep(&self, _: Option<Instant>, _: &dyn Fn() -> bool) {}
+
+        fn wake(&self) {
+            self.0.announce();
+            if self.1.fetch_add(1, Ordering::Relaxed) == 1 {
+                std::panic::resume_unwind(Box::new("no wake-up"));
+            }
+        }
+    }
+
+    #[test]
+    #[allow(unsafe_code)] // takes a region of a segment
+    fn a_panic_out_of_the_wait_leaves_no_rank_with_the_callers_memory() {
+        let segment = Segment::create(Provider::Heap, 64 + group_bytes(2).unwrap()).unwrap();
+        // SAFETY: the region contains the words of a group, which are accessed as atomic words only.
+        let region = unsafe { segment.region(64, group_bytes(2).unwrap()) }.unwrap();
+        let asleep = Doorbell::heap();
+        let broken = Broken(asleep.clone(), AtomicUsize::new(0));
+        let bells = vec![Doorbell::heap(), asleep.clone().with_berth(Arc::new(broken))];
+        let group = Group::at(region, bells, Provider::Heap, true).unwrap();
+        let [mut rank, mut peer] = [0, 1].map(|rank| group.rank(rank).unwrap());
+        let theirs = Tensor::from_slice(&[1_u32; 5_000], &[5_000]).unwrap();
+        let [_, plan] =
+            [&mut rank, &mut peer].map(|it| it.plan(Collective::AllReduce(ReduceOp::Sum)).unwrap());
+        peer.launch_private(plan, ReduceOp::Sum, &theirs).unwrap();
+        asleep.announce();
+        let mut own = vec![1_u32; 5_000];
+        let reduce = || rank.allreduce_slice(ReduceOp::Sum, &mut own);
+        assert!(catch_unwind(AssertUnwindSafe(reduce)).is_err());
+        assert!(matches!(rank.state, RankState::Idle));
+        drop(own);
+        assert!(rank.poll().is_err());
+        // The peer goes on as far as it can.
+        let ended = (0..100).find_map(|_| peer.poll().err());
+        assert!(matches!(ended, Some(CommError::Aborted { rank: 0 })), "{ended:?}");
+        asleep.retract();
+    }
 
     #[test]
     fn a_vector_whose_owner_waits_no_longer_is_reduced_to_its_end() {

@@ -1,13 +1,33 @@
 //! Reductions of memory that the group does not know: copied only where other ranks reduce it.
 
-use selvedge_channels::{Element, bytes_of};
+use selvedge_channels::{Element, Tensor, bytes_of};
 
 use super::rank::{Own, Rank, RankState};
 use super::share::{Private, is_one_shot, slice};
 use crate::communicator::{Communicator, PlanId};
 use crate::error::CommError;
 
+/// Ends the operation of a rank that holds the address of a caller's memory, when a panic takes the caller out of its wait: the
+/// caller may free the memory, and the rank may be polled again.
+struct EndsUnwound<'r>(&'r mut Rank);
+
+impl Drop for EndsUnwound<'_> {
+    fn drop(&mut self) {
+        self.0.state = RankState::Idle;
+        self.0.participant.give_up();
+    }
+}
+
 impl Rank {
+    /// Waits for an operation that uses memory of the caller in place. If this returns, the caller takes the memory back from
+    /// the operation, if that is not over.
+    pub(super) fn wait_with_private(&mut self) -> Result<Vec<Tensor>, CommError> {
+        let ends = EndsUnwound(self);
+        let outcome = ends.0.wait(None);
+        std::mem::forget(ends);
+        outcome
+    }
+
     /// Reduces one piece of a vector. Other ranks find in this rank's block the data that they reduce; this rank's own
     /// slice stays in place.
     pub(super) fn allreduce_piece<E: Element>(
@@ -38,7 +58,7 @@ impl Rank {
             loan.fill(0, at, bytes_of(piece.get(range).unwrap_or_default()))?;
         }
         self.bring(operation, loan, Own::Private(begin))?;
-        let outcome = self.wait(None);
+        let outcome = self.wait_with_private();
         if let RankState::Agreeing {
             proposal,
             own: memory,
