@@ -94,7 +94,10 @@ impl ArrayMemory {
 
     /// Makes an array of the first bytes of a file, which is long enough, and was locked by [`lock_to_make`](crate::platform::file_lock::lock_to_make). This process enters `slot`.
     ///
-    /// Another process that shortens the file later ends all that touch the elements that are gone, by SIGBUS.
+    /// The caller sees to it that no program writes or shortens the file as long as the array is mapped (`ARR-6`); the lock holds up
+    /// only programs that ask for one. Elements that another program writes under a part, which is a plain slice, make the behaviour of this
+    /// program undefined; through views they are just other numbers. Another process that shortens the file ends all that touch the
+    /// elements that are gone, by SIGBUS.
     ///
     /// # Errors
     /// [`ArrayError::Memory`].

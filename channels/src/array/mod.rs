@@ -19,6 +19,11 @@
 //! - `ARR-5` the type, the length and the numbers of parts and slots stand in the memory. Whoever opens it reads each once, and
 //!   keeps it.
 //!
+//! - `ARR-6` the elements of an array of a file belong to the processes of the array: only they write the file while one of them maps
+//!   it. The lock of the file asks all programs to keep to that, and holds up none that does not ask for a lock. Nothing in this
+//!   crate can enforce it, as nothing can keep a debugger out of a process; so it is a duty of whoever names the file, and no
+//!   function is `unsafe` for it.
+//!
 //! Processes that map the array can write all of it. As everywhere in shared memory, arbitrary *contents* do no harm, and a peer
 //! that breaks this protocol is no peer.
 

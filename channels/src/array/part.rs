@@ -11,7 +11,8 @@ use super::split::part_of;
 use crate::memory::made_in::MadeIn;
 use crate::payload::Element;
 
-/// The part of this process, claimed: a slice that nobody else uses until it is dropped.
+/// The part of this process, claimed: a slice that nobody else uses until it is dropped. Of an array of a file that is a promise of
+/// whoever named the file, also for programs that write it without asking for its lock (`ARR-6`).
 pub struct ArrayPart<T> {
     memory: Arc<ArrayMemory>,
     range: Range<usize>,
@@ -70,7 +71,8 @@ impl<T: Element> Deref for ArrayPart<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: inside the mapping; while the part is claimed no view is open (ARR-2), and other parts are disjoint (ARR-3).
+        // SAFETY: inside the mapping; while the part is claimed no view is open (ARR-2), other parts are disjoint (ARR-3), and
+        // nobody else writes the memory: it has no name, or is a file that belongs to the array (ARR-6).
         unsafe { std::slice::from_raw_parts(self.start(), self.range.len()) }
     }
 }

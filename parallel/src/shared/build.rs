@@ -72,7 +72,10 @@ impl<T: Element> SharedArrayBuilder<T> {
     /// Makes an array of the bytes of a file, which all processes write and read without a copy. An array that writes has its file alone,
     /// until no process maps it: [`release`](SharedArray::release) waits for the workers, where a drop does not. The file is on a local file system.
     ///
-    /// The file must stay as long as it is: whoever shortens it ends all processes that touch the elements that are gone, by a signal.
+    /// The file belongs to the array as long as a process maps it. The array's lock holds up only programs that ask for one, so see to it
+    /// that no other program writes the file: a slice of a part whose numbers change under it makes the behaviour of this program
+    /// undefined. The file must also stay as long as it is: whoever shortens it ends all processes that touch the elements that are gone,
+    /// by a signal.
     ///
     /// # Errors
     /// [`SharedArrayError`]: the errors of [`zeroed`](Self::zeroed), [`RelativePath`](SharedArrayError::RelativePath),
