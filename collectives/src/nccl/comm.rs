@@ -135,11 +135,10 @@ impl Comm {
         // SAFETY: the call takes no arguments.
         let code = unsafe { (self.calls.functions.group_start)() };
         self.calls.check("ncclGroupStart", code)?;
+        let open = OpenGroup(self.calls);
         let issued = issue(&Launch { comm: self, stream });
-        // SAFETY: the call takes no arguments, and ends the group that was begun on this thread.
-        let code = unsafe { (self.calls.functions.group_end)() };
-        issued?;
-        self.calls.check("ncclGroupEnd", code)
+        let ended = open.end();
+        issued.and(ended)
     }
 
     /// Begins to finalize, after which the ranks need nothing of each other any more. [`state`](Self::state) tells when
@@ -167,6 +166,31 @@ impl Drop for Comm {
             // SAFETY: `self` owns the communicator, which is not used again; all its operations in flight end.
             unsafe { (self.calls.functions.abort)(self.raw) };
         }
+    }
+}
+
+/// A group that was begun on this thread. A drop ends it: a panic between begin and end must not leave it open, because all later calls
+/// of the thread, also of other communicators, would belong to it and never start.
+struct OpenGroup(&'static Calls);
+
+impl OpenGroup {
+    fn end(self) -> Result<(), CommError> {
+        let calls = self.0;
+        std::mem::forget(self);
+        Self::end_with(calls)
+    }
+
+    fn end_with(calls: &Calls) -> Result<(), CommError> {
+        // SAFETY: the call takes no arguments, and ends the group that was begun on this thread.
+        let code = unsafe { (calls.functions.group_end)() };
+        calls.check("ncclGroupEnd", code)
+    }
+}
+
+impl Drop for OpenGroup {
+    fn drop(&mut self) {
+        // The panic is what the caller learns.
+        let _ = Self::end_with(self.0);
     }
 }
 
