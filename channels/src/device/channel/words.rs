@@ -140,8 +140,10 @@ impl Drop for Words {
         let Some(registered) = self.registered.take() else {
             return;
         };
-        if self.context.bind().is_ok() {
-            self.context.reclaimer.retire(Resource::Words(registered));
+        match self.context.bind() {
+            Ok(()) => self.context.reclaimer.retire(Resource::Words(registered)),
+            // Nothing can tell when the streams are done, and they may still write: the memory stays (DEV-2).
+            Err(_) => std::mem::forget(registered),
         }
     }
 }
