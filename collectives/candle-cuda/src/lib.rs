@@ -155,10 +155,16 @@ fn copied_from<T: CudaDType + DeviceRepr + WithDType>(
     let (address, guard) = view.device_ptr(&theirs);
     after(stream, &theirs)?;
     copy(memory.span_mut(0, bytes)?.address(), address, bytes, stream)?;
-    let copied = DeviceTensor::written(memory, layout, stream)?;
-    before(&theirs, &copied)?;
+    let copied = DeviceTensor::written(memory, layout, stream);
+    let ordered = copied
+        .map_err(BridgeError::from)
+        .and_then(|copied| before(&theirs, &copied).map(|()| copied));
+    if ordered.is_err() {
+        // The copy is enqueued, and nothing keeps candle from freeing what it reads before it is done.
+        std::mem::forget(tensor.clone());
+    }
     drop(guard);
-    Ok(copied)
+    ordered
 }
 
 /// Converts a tensor of selvedge to one of candle on `device`, by a copy on `stream`. The copy is ordered after the
@@ -191,9 +197,14 @@ fn copied_to<T: CudaDType + DeviceRepr + WithDType>(
     copy(address, tensor.span()?.address(), bytes, stream)?;
     // The copy has read our tensor when our stream reaches this mark; the tensor's memory is kept until our stream is
     // done.
-    let done = stream.mark()?;
-    wait(theirs.cu_stream(), done.as_raw().cast())?;
+    let done = stream.mark().map_err(BridgeError::from);
+    let ordered = done.and_then(|done| wait(theirs.cu_stream(), done.as_raw().cast()));
     drop(guard);
+    if let Err(error) = ordered {
+        // The copy is enqueued, and nothing keeps candle from using the memory for something else before it is done.
+        std::mem::forget(slice);
+        return Err(error);
+    }
     let storage = Storage::Cuda(CudaStorage::wrap_cuda_slice(slice, device.clone()));
     Ok(Tensor::from_storage(storage, shape, BackpropOp::none(), false))
 }
@@ -238,6 +249,6 @@ fn copy(to: u64, from: u64, bytes: usize, stream: &Stream) -> Result<(), BridgeE
     }
     // SAFETY: both addresses have `bytes` bytes, of the device's primary context. Ours stay until our streams are done
     // with them; candle's are freed in the order of its own stream, which is ordered after this copy before any owner
-    // can drop them.
+    // can drop them, or else are never freed.
     Ok(unsafe { result::memcpy_dtod_async(to, from, bytes, stream.as_raw().cast()) }?)
 }
