@@ -216,14 +216,32 @@ impl Calls {
         Ok(handle.reserved.into())
     }
 
-    /// Opens legacy memory of another process, with a length of `bytes`.
+    /// Opens legacy memory of another process, with a length of `bytes`, which is that process's word: memory that is shorter is
+    /// refused.
     pub(super) fn open_plain(&self, exported: IpcHandle, bytes: usize) -> Result<Allocation, DeviceError> {
         let (mut address, reserved) = (0, exported.into());
         let flags = CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS as u32;
         // SAFETY: writes one number to a place for one number; the driver validates the 64 bytes of the handle.
         unsafe { self.cuIpcOpenMemHandle_v2(&raw mut address, CUipcMemHandle { reserved }, flags) }?;
         let kind = AllocationKind::Opened;
-        Ok(Allocation { address, bytes, kind })
+        let opened = Allocation { address, bytes, kind };
+        let has = self.bytes_from(address);
+        match has.and_then(|has| DeviceError::check_range(0, bytes, has)) {
+            Ok(()) => Ok(opened),
+            Err(error) => {
+                self.free(opened);
+                Err(error)
+            }
+        }
+    }
+
+    /// The number of bytes of device memory from an address to the end of its allocation.
+    fn bytes_from(&self, address: u64) -> Result<usize, DeviceError> {
+        let (mut base, mut len) = (0, 0);
+        // SAFETY: writes an address and a length to places for one each; the driver validates the address.
+        unsafe { self.cuMemGetAddressRange_v2(&raw mut base, &raw mut len, address) }?;
+        let before = usize::try_from(address.saturating_sub(base)).unwrap_or(usize::MAX);
+        Ok(len.saturating_sub(before))
     }
 
     /// Releases device memory. Failures are ignored: there is no caller to report to, and nothing else can be done.
@@ -247,5 +265,27 @@ impl Calls {
             #[cfg(feature = "dlpack")]
             AllocationKind::Foreign { .. } => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::device::gpu::Gpu;
+
+    /// The simulated driver opens memory in the process that has made it; others refuse that in any case.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri loads no driver")]
+    fn opened_memory_that_is_shorter_than_a_peer_says_is_refused() {
+        let Ok(gpu) = Gpu::open(0) else { return };
+        gpu.bind().unwrap();
+        let calls = gpu.context.calls;
+        let memory = calls.alloc_plain(4096).unwrap();
+        let exported = calls.export_plain(&memory).unwrap();
+        assert!(calls.open_plain(exported, 1 << 30).is_err());
+        if let Ok(opened) = calls.open_plain(exported, 4096) {
+            assert_eq!(opened.bytes(), 4096);
+            calls.free(opened);
+        }
+        calls.free(memory);
     }
 }

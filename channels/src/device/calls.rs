@@ -100,6 +100,7 @@ functions! {
     cuIpcCloseMemHandle(address: u64);
     cuMemAlloc_v2(address: *mut u64, bytes: usize);
     cuMemFree_v2(address: u64);
+    cuMemGetAddressRange_v2(base: *mut u64, bytes: *mut usize, address: u64);
     cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
     cuMemGetAllocationGranularity(bytes: *mut usize, properties: *const Properties, of: Granularity);
     cuMemCreate(allocation: *mut u64, bytes: usize, properties: *const Properties, flags: u64);
