@@ -55,13 +55,15 @@ enum Elements {
 
 /// The mapping of an array in one process.
 pub struct ArrayMemory {
+    /// Holds the segment too. Dropped before the elements, like `segment`.
     pub(super) control: Control,
     pub(super) spec: ArraySpec,
     /// The slot of this process.
     pub(super) slot: usize,
     /// The address of the first element.
     pub(super) base: NonNull<u8>,
-    /// Dropped before the elements, as `open` relies on.
+    /// Dropped before the elements, as `open` relies on: with this and `control`, the last owners of the maker's segment are gone while
+    /// the lock of the file is still there.
     segment: Segment,
     elements: Elements,
 }

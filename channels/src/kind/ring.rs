@@ -119,7 +119,7 @@ impl<T: Payload> Sink<T> for RingWriter<T> {
     fn put(&mut self, message: &mut Option<Message<T>>) -> Result<bool, ChannelError> {
         let space = Sink::has_space(self)?;
         if space && let Some(message) = message.take() {
-            self.write(|| message);
+            self.write(message);
         }
         Ok(space)
     }

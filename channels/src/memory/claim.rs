@@ -67,7 +67,10 @@ impl<'a> Claim<'a> {
     }
 
     fn exchange(self, from: u64, to: u64) -> Result<(), Holder> {
-        // Relaxed: only the order of claims matters; a claim publishes nothing else before it is left.
+        // Relaxed: for an endpoint or a rank only the order of claims matters; a claim publishes nothing else before it is left.
+        // The claim of an array's slot must be seen by whoever sees a use of that slot: `in_use` sets the word of the use after
+        // the claim and before a SeqCst fence, and looks at the words of others after such a fence. So of two that meet, the one
+        // whose fence comes second sees the use and the claim of the other, and gives way. SYNC array-use.
         let found = self
             .0
             .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);

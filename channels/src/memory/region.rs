@@ -4,8 +4,11 @@
 //!
 //! Invariants:
 //! - `REG-1` the region lies inside the segment, and its offset is a multiple of 64.
-//! - `REG-2` control words are accessed only atomically; payload bytes only by the endpoint that the ring's protocol
-//!   allows.
+//! - `REG-2` control words are accessed only atomically, and each with one width; payload bytes only by the endpoint that
+//!   the protocol of their memory allows. The bytes of a slot's header behind its length (`shared/layout.rs`) are one or the
+//!   other by turns: payload of a short message, accessed plainly, or the words that name a grown generation. The writer
+//!   changes them only between the last tail and the next stamp, and a reader accesses them, as `meta` says, only between
+//!   the stamp and its tail (`RING-2`, `RING-3`). Both are release and acquire, so no plain access meets another one.
 //!
 //! A process that maps a segment can write all of it: Rust cannot guard one process from another. The processes of one
 //! host and user have the guarantee that arbitrary *contents* do no harm, also if they change while a value is decoded from
@@ -109,7 +112,8 @@ impl Region {
     pub fn atomic_u64(&self, offset: usize) -> Result<&AtomicU64, SegmentError> {
         let pointer = self.pointer(offset, 8, 8)?;
         // SAFETY: in bounds; aligned (segment base and region start are multiples of 64); lives as long as the segment
-        // that `self` holds; and by REG-2 accessed only atomically.
+        // that `self` holds; and by REG-2 no access that is plain, or of another width, is concurrent with one through the
+        // reference: the bytes are a control word, or the caller's turn with the bytes of a header has come.
         Ok(unsafe { AtomicU64::from_ptr(pointer.cast()) })
     }
 
@@ -131,7 +135,7 @@ impl Region {
     #[inline]
     pub fn atomic_u32(&self, offset: usize) -> Result<&AtomicU32, SegmentError> {
         let pointer = self.pointer(offset, 4, 4)?;
-        // SAFETY: as for `atomic_u64`.
+        // SAFETY: as for `atomic_u64`; a word that is accessed by halves is never accessed as a whole (REG-2).
         Ok(unsafe { AtomicU32::from_ptr(pointer.cast()) })
     }
 

@@ -366,7 +366,7 @@ impl<T> RingWriter<T> {
         if !self.has_space() {
             return Err(message);
         }
-        self.write(|| message);
+        self.write(message);
         Ok(())
     }
 
@@ -397,21 +397,22 @@ impl<T> RingWriter<T> {
 
     /// Writes the next message. The caller has checked that there is space.
     #[inline]
-    pub(crate) fn write(&mut self, message: impl FnOnce() -> Message<T>) {
+    pub(crate) fn write(&mut self, message: Message<T>) {
         if self.cursor.readers() == 0 {
             // No reader is left. The message is dropped, and the numbering continues.
             if let Some(slot) = self.shared.slots.get(self.cursor.slot()) {
                 self.alone_at.get_or_insert(self.cursor.number());
                 self.cursor.publish(&slot.stamp);
             }
-            return dispose(message());
+            return dispose(message);
         }
         if !self.shared.sole()
             && let Some(slot) = self.shared.slots.get(self.cursor.slot())
         {
+            // The slot counts as full from now on (RING-7), so what fills it must not run user code.
             slot.clear_for(self.cursor.readers());
         }
-        self.put(message);
+        self.put(|| message);
     }
 
     /// Writes the next message into its slot and publishes it. The slot is ready for it, and there is at least one

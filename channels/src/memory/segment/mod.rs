@@ -146,7 +146,8 @@ impl Segment {
     }
 
     /// The form of [`region`](Self::region) for this crate. It is safe because a region gives safe access through atomics
-    /// alone; its `bytes` and `bytes_mut` are unsafe, and their callers show that no other access conflicts.
+    /// alone, and the protocols of this crate access each word with one width (`REG-2`): atomics of two widths on the same
+    /// bytes would conflict. Its `bytes` and `bytes_mut` are unsafe, and their callers show that no other access conflicts.
     pub(crate) fn part(&self, offset: usize, len: usize) -> Result<Region, SegmentError> {
         Region::new(self.clone(), offset, len)
     }
