@@ -5,6 +5,7 @@ pub(crate) mod factory;
 pub(crate) mod frame;
 pub(crate) mod guarded;
 pub(crate) mod helper_thread;
+pub(crate) mod loan;
 pub(crate) mod saving;
 pub(crate) mod state;
 

@@ -12,13 +12,12 @@ use std::any::{Any, TypeId, type_name};
 use std::marker::PhantomData;
 use std::mem::replace;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
 use std::thread::{self, ThreadId};
 
 use parking_lot::Mutex;
 use selvedge_channels::dispose;
 
+use super::loan::{Loan, Loans};
 use crate::Failure;
 
 /// An actor's value at its home. The type is stored here as `id`: `dyn Any` would be asked by a virtual call, which
@@ -37,52 +36,10 @@ pub struct ActorState {
 /// Counts a method that has run on the state, and saves the state when it is time.
 pub(crate) type Saving = Box<dyn FnMut(&ActorState) -> Result<(), Failure> + Send>;
 
-/// The loans of a state.
-struct Loans {
-    /// Counted by the state and by each loan.
-    outlived: Arc<Outlived>,
-    /// The thread that the loans that exist were made on, and stay on.
-    on: ThreadId,
-}
-
-impl Loans {
-    /// Whether a loan exists.
-    #[inline]
-    fn any(&self) -> bool {
-        if Arc::strong_count(&self.outlived) > 1 {
-            return true;
-        }
-        // SYNC loan: pairs with the release in the drop of the last loan's count, which `strong_count` reads without an order;
-        // all that was done through loans, on whichever thread, comes before.
-        fence(Ordering::Acquire);
-        false
-    }
-}
-
-/// The box of a state that was dropped before its loans.
-type Outlived = Mutex<Option<Box<dyn Any>>>;
-
 // SAFETY: without an owner, the value is `Send` (STATE-2), and while loans stay behind on a thread, `receiver`, `shared` and
 // the drop leave the value alone on every other one (STATE-3). With an owner, other threads only carry the box: the three
 // leave the value alone on any thread but the owner's.
 unsafe impl Send for ActorState {}
-
-/// A shared borrow of an actor's value that a future may hold. The state refuses every exclusive use meanwhile. A loan
-/// stays on the thread on which it was made.
-pub struct Loan<A> {
-    value: NonNull<A>,
-    /// The other count is the state's. Whoever gives up the last count drops the box, if the state has left it here.
-    _loans: Arc<Outlived>,
-}
-
-impl<A> Loan<A> {
-    /// The actor's value.
-    #[must_use]
-    pub fn get(&self) -> &A {
-        // SAFETY: the value lives and is borrowed only as shared while this loan exists (STATE-3).
-        unsafe { self.value.as_ref() }
-    }
-}
 
 /// Identifies pinned states of an `A`, so that the check of the thread costs other states nothing.
 struct PinnedType<A>(PhantomData<A>);
@@ -173,7 +130,7 @@ impl ActorState {
             self.check_pinned::<A>()?;
         }
         if let Some(loans) = &self.loans {
-            check_thread(loans)?;
+            loans.check_thread()?;
         }
         // SAFETY: `id` is that of `A` or, as just checked, of `PinnedType<A>` on the owner's thread, so the value in the box
         // is an `A` (STATE-1) that this thread may use (STATE-2, and STATE-3 as just checked). It is borrowed as shared,
@@ -187,15 +144,8 @@ impl ActorState {
     /// The errors of [`shared`](Self::shared).
     pub fn lend<A: 'static>(&mut self) -> Result<Loan<A>, Box<Failure>> {
         let value = NonNull::from(self.shared::<A>()?);
-        let on = thread::current().id();
-        let loans = self.loans.get_or_insert_with(|| Loans {
-            outlived: Arc::default(),
-            on,
-        });
         // If there are loans, `shared` has found them to be of this thread.
-        loans.on = on;
-        let loans = Arc::clone(&loans.outlived);
-        Ok(Loan { value, _loans: loans })
+        Ok(self.loans.get_or_insert_with(Loans::none).lend(value))
     }
 
     /// Returns the actor as the receiver of a method of `A`.
@@ -250,18 +200,9 @@ impl Drop for ActorState {
             });
         } else if let Some(loans) = self.loans.take() {
             // Without loans, this drops the box here and now.
-            *loans.outlived.lock() = Some(replace(&mut self.value, Box::new(())));
+            loans.leave(replace(&mut self.value, Box::new(())));
         }
     }
-}
-
-/// Refuses the use of a lent value on another thread than that of its loans (STATE-3).
-fn check_thread(loans: &Loans) -> Result<(), Box<Failure>> {
-    if loans.any() && loans.on != thread::current().id() {
-        let text = "a method was to run on another thread than the one on which futures borrow its actor";
-        return Err(Box::new(Failure::Internal(text.to_owned())));
-    }
-    Ok(())
 }
 
 #[cold]
