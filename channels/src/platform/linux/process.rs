@@ -173,15 +173,14 @@ mod tests {
         let child = unsafe { libc::fork() };
         if child == 0 {
             let mut thread = 0;
-            // SAFETY: sets a timer, whose signal ends a child that would wait for ever; closes the copy of
-            // an end that is not used; starts a thread with a function that
-            // asks nothing of its argument; ends the first thread, whose stack is not used by the other.
-            unsafe {
-                libc::alarm(30);
-                libc::close(write.as_raw_fd());
-                libc::pthread_create(&raw mut thread, std::ptr::null(), end_at_the_end_of, pipe);
-                libc::syscall(libc::SYS_exit, 0);
-            }
+            // SAFETY: sets a timer, whose signal ends a child that would wait for ever.
+            unsafe { libc::alarm(30) };
+            // SAFETY: closes the child's copy of an end that it does not use.
+            unsafe { libc::close(write.as_raw_fd()) };
+            // SAFETY: starts a thread with a function that asks nothing of its argument; writes to a local number.
+            unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), end_at_the_end_of, pipe) };
+            // SAFETY: ends the first thread, whose stack the other one does not use.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
         }
         let child = Pid::from_raw(child).unwrap();
         let is_dead = || {
