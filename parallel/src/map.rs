@@ -7,7 +7,7 @@ use selvedge_core::{CallBatch, CallError, MapName, RemoteFunction, Runtime};
 
 use crate::error::MapError;
 use crate::pool::Pool;
-use crate::retry::Retries;
+use crate::retry::{Check, Copier, Retries};
 use crate::schedule::{Piece, Schedule};
 
 /// Work for a pool, described by [`Pool::map`] or [`Pool::map_tuples`]. [`collect`](Self::collect) or [`results`](Self::results) has
@@ -53,7 +53,8 @@ impl Pool {
             batch: None,
             is_here: false,
             deadline: None,
-            retries: None,
+            pauses: None,
+            check: None,
         }
     }
 }
@@ -122,19 +123,14 @@ where
     where
         F::Arguments: Clone,
     {
-        self.retries = Some(Retries {
-            delays: pauses.into_iter().collect(),
-            check: Box::new(|_| true),
-            copy: F::Arguments::clone,
-        });
+        self.pauses = Some((pauses.into_iter().collect(), F::Arguments::clone));
         self
     }
 
-    /// Tries again only after errors for which `check` returns true. Has no effect without [`retry_after`](Self::retry_after).
+    /// Tries again only after errors for which `check` returns true. Has no effect without
+    /// [`retry_after`](Self::retry_after), and may be called before or after it.
     pub fn retry_if(mut self, check: impl FnMut(&CallError) -> bool + 'static) -> Self {
-        if let Some(retries) = &mut self.retries {
-            retries.check = Box::new(check);
-        }
+        self.check = Some(Box::new(check));
         self
     }
 
@@ -167,6 +163,8 @@ where
         let pool = here.as_ref().unwrap_or(self.pool);
         let workers = pool.processes()?.len();
         let schedule = Schedule::new(pool, runtime.clone(), self.deadline);
+        let check = self.check.unwrap_or_else(|| Box::new(|_| true));
+        let retries = self.pauses.map(|(delays, copy)| Retries { delays, check, copy });
         let work = MapWork {
             name: MapName::next(&runtime),
             runtime,
@@ -177,7 +175,7 @@ where
             grows: self.batch.is_none(),
             workers,
             stops,
-            retries: self.retries,
+            retries,
             outcomes: Vec::new(),
         };
         work.run(schedule)

@@ -7,13 +7,15 @@ use selvedge_core::CallError;
 /// The question whether an error is worth another try.
 pub(crate) type Check = Box<dyn FnMut(&CallError) -> bool>;
 
+/// Copies an item, so that it is there for another try.
+pub(crate) type Copier<X> = fn(&X) -> X;
+
 /// When an item is tried again whose call has failed.
 pub(crate) struct Retries<X> {
     /// The pauses before the second try, the third one and so on.
     pub(crate) delays: Vec<Duration>,
     pub(crate) check: Check,
-    /// Copies an item, so that it is there for another try.
-    pub(crate) copy: fn(&X) -> X,
+    pub(crate) copy: Copier<X>,
 }
 
 impl<X> Retries<X> {

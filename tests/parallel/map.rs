@@ -1,12 +1,14 @@
 //! Maps.
 
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use selvedge::RemoteError;
 use selvedge::parallel::MapError;
 use selvedge::prelude::*;
+use selvedge::{CallError, RemoteError};
 use serde::{Deserialize, Serialize};
 
 use crate::{add_line, fresh_file, lines, pool_of, whereabouts};
@@ -171,6 +173,28 @@ fn jpar_16_an_item_is_tried_again_as_often_as_there_are_pauses() {
     assert!(results[0].is_err());
     assert_eq!(lines(path).len(), 1);
     std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn which_errors_are_tried_again_is_said_before_or_after_the_pauses() {
+    let (_runtime, _workers, pool) = pool_of(1);
+    let refused = remote_fn!(|item: u64| -> Result<u64> { Err(format!("no {item}"))? });
+    let asked = |check_first: bool| {
+        let count = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&count);
+        let check = move |_: &CallError| {
+            counted.set(counted.get() + 1);
+            false
+        };
+        let map = pool.map(refused.clone(), [5]);
+        let map = match check_first {
+            true => map.retry_if(check).retry_after([Duration::ZERO]),
+            false => map.retry_after([Duration::ZERO]).retry_if(check),
+        };
+        assert!(map.collect().is_err());
+        count.get()
+    };
+    assert_eq!((asked(true), asked(false)), (1, 1));
 }
 
 #[test]
