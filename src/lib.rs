@@ -67,32 +67,36 @@ pub use selvedge_channels::debug_is_report;
 #[cfg(feature = "cuda")]
 pub use selvedge_channels::device;
 pub use selvedge_channels::{
-    DType, Element, Payload, Shared, Tensor, TensorError, TensorLayout, Waiting, Wire, as_bytes,
+    ChannelError, DType, DecodeError, Element, EncodeError, Payload, Shared, Tensor, TensorError,
+    TensorLayout, Waiting, Wire, as_bytes,
 };
 #[cfg(feature = "dlpack")]
 pub use selvedge_channels::{DlPack, DlPackError, dlpack};
 pub use selvedge_collectives as collectives;
 pub use selvedge_collectives::{Contribute, ReduceOp};
 pub use selvedge_compiler::{
-    ActorDied, Cause, Compile, CompileError, Contribution, Counters, Edge, Event, ExecError, Execution,
-    Forecast, Graph, Inputs, Lanes, Map, OnFull, Options, Outputs, Phase, Plan, Profile, Ranks, Refused,
-    Slots, SourceLocation, StuckLane, Suspect, TaskError, TaskInfo, Teardown, ThroughputBound, Timeout,
-    Transport, Wait, Work, all_to_all, allgather, allreduce, barrier, bound, broadcast, constant, forecast,
-    gather, gather_to, pipeline, reduce, reduce_scatter, scatter,
+    ActorDied, BindIndex, Cause, Code, Compile, CompileError, Contribution, Counters, Diagnostic, Edge,
+    Event, ExecError, Execution, Forecast, Graph, Inputs, Lanes, Map, OnFull, Options, Outputs, Phase, Plan,
+    Profile, Ranks, Refused, Slots, SourceLocation, Streamed, StuckLane, Suspect, TaskError, TaskId,
+    TaskInfo, Teardown, ThroughputBound, Timeout, Transport, Wait, Work, all_to_all, allgather, allreduce,
+    barrier, bound, broadcast, constant, forecast, gather, gather_to, pipeline, reduce, reduce_scatter,
+    scatter,
 };
 #[cfg(feature = "hosts")]
 pub use selvedge_core::hosts;
 pub use selvedge_core::inspect;
+pub use selvedge_core::peer::{Peer, ProcessId};
 pub use selvedge_core::{
-    Actor, ActorRef, AnyProcess, BoxError, Call, CallCancelled, CallDigest, CallError, CallInfo, CallScope,
-    CallState, Cancellation, ChannelIter, ChannelStream, Checkpoint, CheckpointError, Composite,
+    Actor, ActorId, ActorRef, AnyProcess, BoxError, Call, CallCancelled, CallDigest, CallError, CallInfo,
+    CallScope, CallState, Cancellation, ChannelIter, ChannelStream, Checkpoint, CheckpointError, Composite,
     Construction, Death, EndError, Exit, Failure, FailureKind, FailureReport, FetchError, FunctionInfo,
-    FunctionPlace, IntoArgument, IntoReference, IntoValueError, Lane, LinkTraffic, ListedObject, Loss, Lost,
-    MemberInfo, MemberState, NameError, NameInfo, NamedRef, NoRuntime, NotAllowed, ObjectPlace, OnPanic,
-    Placement, ProcessName, PutError, PutRefused, Ran, Ref, RefStats, RemoteCall, RemoteChannel,
-    RemoteChannelError, RemoteError, RemoteFunction, Resources, Restart, Runtime, Scoped, ServiceTraffic,
-    SetError, ShutdownReport, Spawn, SpawnError, StoreError, StoreFull, StoreHolder, StoreOptions,
-    StoreReport, StoredObject, ThisProcess, Worker, WrongThread, cancellation, cores, init,
+    FunctionPlace, HostId, IntoArgument, IntoReference, IntoValueError, Lane, LaneId, LinkTraffic,
+    ListedObject, Loss, Lost, MemberInfo, MemberState, NameError, NameInfo, NamedRef, NoRuntime, NotAllowed,
+    ObjectPlace, OnPanic, Placement, PlacementLabel, ProcessName, PutError, PutRefused, Ran, Ref, RefError,
+    RefId, RefStats, RemoteCall, RemoteChannel, RemoteChannelError, RemoteError, RemoteFunction, Resources,
+    Restart, Runtime, Scoped, ServiceTraffic, SetError, ShutdownReport, Spawn, SpawnError, StoreError,
+    StoreFull, StoreHolder, StoreId, StoreOptions, StoreReport, StoredObject, ThisProcess, Worker,
+    WrongThread, cancellation, cores, init,
 };
 pub use selvedge_macros::{actor, remote, remote_fn, worker_init};
 #[cfg(feature = "parallel")]

@@ -56,6 +56,7 @@ enum Source {
 
 impl Cancellation {
     /// The token of one execution.
+    #[doc(hidden)] // for the compiler
     #[must_use]
     pub fn of_execution(executions: Arc<dyn Executions>, execution: u64) -> Self {
         Cancellation(Source::Execution(executions, execution))

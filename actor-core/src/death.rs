@@ -64,6 +64,7 @@ impl fmt::Display for Exit {
 
 /// The death of a worker process or of a single actor: the actors, the process, the exit, and the last lines of output.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Death {
     /// The name of the actor that the death is reported for (the first one if several shared the process).
     pub actor: String,

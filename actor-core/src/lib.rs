@@ -140,9 +140,11 @@ pub use schedule::Resources;
 pub use selvedge_channels::memory::made_in::MadeIn;
 #[doc(hidden)] // used by the compiler
 pub use selvedge_cluster::id_map::{IdKey, IdMap, IdSet, InOrder};
-pub use selvedge_objects::refs::RefStats;
+#[doc(hidden)] // for the facade: the number of a process among all of a runtime
+pub use selvedge_cluster::peer;
+pub use selvedge_objects::refs::{RefError, RefId, RefStats};
 pub use selvedge_objects::store::{
-    ListedObject, ObjectPlace, StoreError, StoreFull, StoreHolder, StoreReport, StoredObject,
+    ListedObject, ObjectPlace, StoreError, StoreFull, StoreHolder, StoreId, StoreReport, StoredObject,
 };
 pub use spawn::{AnyProcess, Spawn, ThisProcess};
 pub use spawn_error::SpawnError;

@@ -184,6 +184,7 @@ impl Runtime {
     /// other one does, so that a letter for the sleeper wakes no other thread before it. The sleeper looks for letters as long as
     /// `waiting` lets a waiter spin.
     #[must_use]
+    #[doc(hidden)] // for the compiler
     pub fn berth(&self, waiting: Waiting) -> Arc<dyn Berth> {
         let limit = match waiting {
             Waiting::Spin => Some(Duration::MAX),

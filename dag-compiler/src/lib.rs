@@ -52,7 +52,7 @@ pub use bind::transport::Transport;
 pub use bind::{Bind, bind};
 pub use diagnostic::{Code, Diagnostic};
 pub use error::CompileError;
-pub use ir::{Lanes, Plan, SourceLocation};
+pub use ir::{BindIndex, Lanes, Plan, SourceLocation, TaskId};
 #[cfg(feature = "cuda")]
 #[doc(hidden)] // used by `carries_tensors!`
 pub use load::CARRIERS;

@@ -17,6 +17,7 @@ mod asynchronous;
 mod attributes;
 mod calls;
 mod cores;
+mod facade;
 mod hygiene;
 mod local_actors;
 mod names;

@@ -89,9 +89,7 @@ impl Bind {
     /// Refuses an operation that the actor's worker process cannot find (D0112).
     fn unknown_there(&self, location: &SourceLocation) -> Option<Diagnostic> {
         let extension = self.method.extension?;
-        if self.actor.worker().is_none() {
-            return None;
-        }
+        self.actor.worker()?;
         let unknown = check_linked(extension).err()?;
         let mistake = Diagnostic::new(Code::LoadFailed, unknown.to_string(), location.clone());
         Some(mistake.labelled("runs in a worker process"))
