@@ -1,5 +1,6 @@
 //! Spawning of actors: the type, the arguments, the place, and the policies for failures.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -104,6 +105,16 @@ pub struct Spawn<'r, A: Actor, P = AnyProcess<<A as Actor>::Args>> {
     /// `None` without checkpoints.
     checkpoint_every: Option<u32>,
     actor: PhantomData<fn() -> (A, P)>,
+}
+
+impl<A: Actor, P> fmt::Debug for Spawn<'_, A, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spawn")
+            .field("name", &self.name)
+            .field("restart", &self.restart)
+            .field("on_panic", &self.on_panic)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'r, A: Actor, P> Spawn<'r, A, P> {

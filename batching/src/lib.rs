@@ -99,6 +99,8 @@
 //!
 //! The package lies above the compiler: it uses graphs and executions, and knows no actors.
 
+#![warn(missing_debug_implementations)]
+
 mod options;
 
 mod error;

@@ -34,6 +34,8 @@
 //! # }
 //! ```
 
+#![warn(missing_debug_implementations)]
+
 // `#[remote]` writes paths of the facade, of which this crate has what its own remote functions need.
 extern crate self as selvedge;
 

@@ -1,5 +1,6 @@
 //! Maps: a remote function for each of many items.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use selvedge_channels::Wire;
@@ -22,7 +23,20 @@ pub struct Map<'a, F: RemoteFunction, I> {
     batch: Option<usize>,
     is_here: bool,
     deadline: Option<Duration>,
-    retries: Option<Retries<F::Arguments>>,
+    /// The pauses before further tries of an item, and how an item is copied.
+    pauses: Option<(Vec<Duration>, Copier<F::Arguments>)>,
+    /// The errors after which an item is tried again; all of them if that is not set.
+    check: Option<Check>,
+}
+
+impl<F: RemoteFunction, I> fmt::Debug for Map<'_, F, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Map")
+            .field("batch", &self.batch)
+            .field("is_here", &self.is_here)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Pool {

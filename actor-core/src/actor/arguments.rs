@@ -133,7 +133,7 @@ impl Returned {
 
 pub(crate) fn to_bytes<T>(value: &T, traits: &Traits<T>) -> Result<Vec<u8>, Failure> {
     let encoded = (traits.codec()?.encode)(value);
-    encoded.map_err(|error| Failure::Channel(error.into()))
+    encoded.map_err(Failure::of_channel)
 }
 
 /// Decodes the arguments of a constructor.
@@ -142,7 +142,7 @@ pub(crate) fn to_bytes<T>(value: &T, traits: &Traits<T>) -> Result<Vec<u8>, Fail
 /// [`Failure::Channel`] for bytes that do not decode to a `T`, or if serde does not know `T`.
 pub fn decoded<T>(bytes: &[u8], traits: &Traits<T>) -> Result<T, Failure> {
     let decoded = (traits.codec()?.decode)(bytes);
-    decoded.map_err(|error| Failure::Channel(error.into()))
+    decoded.map_err(Failure::of_channel)
 }
 
 fn another<T>(what: &str) -> Failure {

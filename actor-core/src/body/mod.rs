@@ -43,9 +43,7 @@ impl Body {
     /// [`Failure::Channel`]: the value cannot be encoded.
     pub(crate) fn encoded<T>(value: &T, traits: &Traits<T>) -> Result<Self, Failure> {
         let segments = (traits.codec()?.encode_segments)(value);
-        Ok(Body::of_segments(
-            segments.map_err(|error| Failure::Channel(error.into()))?,
-        ))
+        Ok(Body::of_segments(segments.map_err(Failure::of_channel)?))
     }
 
     fn of_segments(mut segments: EncodedSegments) -> Self {
@@ -64,9 +62,7 @@ impl Body {
     /// [`Failure::Channel`]: the bytes do not decode to a `T`.
     pub(crate) fn decoded<T>(&self, traits: &Traits<T>) -> Result<T, Failure> {
         match &self.0 {
-            Segments::Short(short) => {
-                (traits.codec()?.decode)(short).map_err(|error| Failure::Channel(error.into()))
-            }
+            Segments::Short(short) => (traits.codec()?.decode)(short).map_err(Failure::of_channel),
             Segments::One(one) => decoded(one, traits),
             Segments::Many(_) => decoded(&self.to_bytes(), traits),
         }
@@ -186,7 +182,7 @@ pub(crate) fn decoded<T>(bytes: &Bytes, traits: &Traits<T>) -> Result<T, Failure
     // SAFETY: the bytes of a `Bytes` do not move and are not written as long as it or a clone exists; `Bytes` guarantees
     // this.
     let decoded = unsafe { (traits.codec()?.decode_kept)(bytes, &keeper) };
-    decoded.map_err(|error| Failure::Channel(error.into()))
+    decoded.map_err(Failure::of_channel)
 }
 
 impl Default for Body {

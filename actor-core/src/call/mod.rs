@@ -27,7 +27,7 @@ use crate::remote::near::near;
 use crate::waiting::{Unanswered, WaitPermit, wait_for, wait_for_any};
 
 /// The reason that a call gave no value.
-#[derive(thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
     /// The method returned an error, panicked, or its value could not be sent.
@@ -178,6 +178,15 @@ pub struct Call<R: 'static> {
     /// The time of [`wait`](Self::wait).
     limit: Duration,
     traits: &'static Traits<R>,
+}
+
+impl<R: 'static> std::fmt::Debug for Call<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.callee {
+            Callee::Method(actor, method) => write!(f, "Call({}.{method})", actor.name()),
+            Callee::Function(path, process, _) => write!(f, "Call({path} on {process})"),
+        }
+    }
 }
 
 impl<R: 'static> Drop for Call<R> {

@@ -11,7 +11,7 @@ use crate::waiting::Unanswered;
 
 /// The reason that a call of a remote function gave no value. [`CallError::Remote`](crate::CallError::Remote) adds the
 /// function and the process.
-#[derive(thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteError {
     /// The function returned an error, panicked, or its value could not be sent.
@@ -163,6 +163,7 @@ impl From<Unanswered> for RemoteError {
 
 /// Whether the function of a call without an answer has run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ran {
     /// The process never got the call.
     Never,

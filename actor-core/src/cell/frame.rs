@@ -297,7 +297,7 @@ pub(crate) fn stage<T: Payload>(outlet: &mut dyn AnyOutlet, value: T) -> Result<
 /// cheap to copy.
 #[cold]
 fn unread(error: ChannelError) -> Box<Failure> {
-    Box::new(Failure::Channel(error))
+    Box::new(Failure::from(error))
 }
 
 #[cold]

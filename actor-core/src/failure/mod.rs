@@ -32,14 +32,18 @@ use crate::BoxError;
 use crate::error_codec::{ErrorCodec, SharedError};
 
 /// The reason that a method gave no value.
+#[derive(Clone)]
+#[non_exhaustive]
 pub enum Failure {
     /// The method returned an error.
+    #[non_exhaustive]
     Error {
         /// The name of the error's type, for display.
         type_name: &'static str,
         /// The error itself.
         error: SharedError,
         /// The codec of the error's type, if serde knows the type.
+        #[doc(hidden)]
         codec: Option<&'static ErrorCodec>,
     },
     /// The method panicked.
@@ -48,7 +52,7 @@ pub enum Failure {
         message: String,
     },
     /// An argument could not be read, or a result could not be staged.
-    Channel(ChannelError),
+    Channel(Arc<ChannelError>),
     /// The actor is in use by the calling thread itself, or was in use by another thread for too long.
     Busy(String),
     /// The method was dropped at an await point, because its result is no longer wanted.
@@ -76,6 +80,11 @@ impl Failure {
             error: Arc::from(error.into()),
             codec: None,
         }
+    }
+
+    /// The failure of an error of a channel, or of its encoding.
+    pub(crate) fn of_channel(error: impl Into<ChannelError>) -> Self {
+        Failure::from(error.into())
     }
 
     /// The failure of a value whose function failed.
@@ -163,7 +172,7 @@ impl Failure {
             Failure::Channel(error) => {
                 let message = error.to_string();
                 FailureReport {
-                    sources: sources(error, &message),
+                    sources: sources(error.as_ref(), &message),
                     ..FailureReport::new(FailureKind::Channel, message)
                 }
             }
@@ -187,7 +196,7 @@ impl Failure {
 
 impl From<ChannelError> for Failure {
     fn from(error: ChannelError) -> Self {
-        Failure::Channel(error)
+        Failure::Channel(Arc::new(error))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Handles to lanes and workers, for code that spawns actors. A lane or a worker ends with its last handle and its last
 //! actor.
 
+use std::hash::{Hash, Hasher};
 #[cfg(feature = "hosts")]
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -193,6 +194,21 @@ impl std::fmt::Debug for Lane {
     }
 }
 
+/// Whether both are handles to one lane.
+impl PartialEq for Lane {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl Eq for Lane {}
+
+impl Hash for Lane {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id().hash(state);
+    }
+}
+
 impl Lane {
     fn new(runtime: &Runtime, name: String, home: impl LaneHome + 'static) -> Self {
         Lane {
@@ -276,6 +292,21 @@ impl std::fmt::Debug for Worker {
             .field("name", &self.name())
             .field("pid", &self.pid())
             .finish()
+    }
+}
+
+/// Whether both are handles to one worker.
+impl PartialEq for Worker {
+    fn eq(&self, other: &Self) -> bool {
+        self.process() == other.process()
+    }
+}
+
+impl Eq for Worker {}
+
+impl Hash for Worker {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.process().hash(state);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::process_name::ProcessName;
 
 /// The reason that a reference gave no value.
-#[derive(thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
     /// The function that was to make the value failed. Every later fetch returns the same failure.

@@ -5,7 +5,8 @@ use std::fmt;
 use crate::call::CallError;
 
 /// The errors of several calls that were made together, at least one.
-#[derive(thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
 pub struct Composite {
     /// The errors, by the number of the process, or in the order in which the calls were made.
     pub errors: Vec<CallError>,

@@ -147,7 +147,7 @@ impl Remote {
         let room = OuterCall::carried_bytes_max(outer.as_ref());
         let encoded = {
             let (encoded, handles) = transit::leaving_with(room, || {
-                Failure::catch(|| encode(&value).map_err(|error| Failure::Channel(error.into())))
+                Failure::catch(|| encode(&value).map_err(Failure::of_channel))
             });
             (encoded.map_err(PutError::Unwritable)?, handles)
         };
@@ -422,7 +422,7 @@ fn filled(
     borrowed.fill(bytes, |memory| {
         let written = encoded.write_to(memory);
         checksum = is_far.then(|| crc32fast::hash(memory));
-        written.map_err(|error| PutError::Unwritable(Failure::Channel(error.into())))
+        written.map_err(|error| PutError::Unwritable(Failure::of_channel(error)))
     })?;
     let sealed = borrowed.seal().ok_or(PutError::Store(StoreError::Gone))?;
     Ok((sealed, facts(bytes, checksum)))

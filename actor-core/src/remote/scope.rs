@@ -22,7 +22,14 @@ pub struct CallScope {
 }
 
 /// The value of a call of a scope, there once the scope has ended.
+#[derive(Debug)]
 pub struct Scoped<T>(Arc<Mutex<Option<T>>>);
+
+impl std::fmt::Debug for CallScope {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CallScope").finish_non_exhaustive()
+    }
+}
 
 impl<T> Scoped<T> {
     /// The value; `None` if the call failed, and before the scope has ended.

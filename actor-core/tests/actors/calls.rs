@@ -1,5 +1,6 @@
 //! Ordinary calls at every placement, and their results when the actor fails.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::toys::*;
@@ -303,6 +304,26 @@ fn no_number_of_one_runtime_is_a_number_of_another() {
         }
     }
     assert_ne!(one.lane("a").id(), other.lane("a").id());
+}
+
+#[test]
+fn handles_of_one_thing_are_equal_and_calls_and_their_errors_are_printed() {
+    let _dog = Watchdog::new("handles");
+    let runtime = Runtime::new();
+    let (one, other) = (toy(&runtime, Placement::Thread), toy(&runtime, Placement::Thread));
+    let actors = HashSet::from([one.0.clone(), one.0.clone(), other.0.clone()]);
+    assert_eq!(actors.len(), 2);
+    let (lane, second) = (runtime.lane("a"), runtime.lane("a"));
+    let lanes = HashSet::from([lane.clone(), lane, second]);
+    assert_eq!(lanes.len(), 2);
+    let (worker, second) = (runtime.worker("w").unwrap(), runtime.worker("w").unwrap());
+    let workers = HashSet::from([worker.clone(), worker, second]);
+    assert_eq!(workers.len(), 2);
+    let call = one.add(2);
+    assert_eq!(format!("{call:?}"), "Call(toy.add)");
+    one.0.kill();
+    let error = one.add(2).wait().unwrap_err();
+    assert_eq!(error.clone().to_string(), error.to_string());
 }
 
 #[test]

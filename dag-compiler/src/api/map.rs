@@ -2,6 +2,7 @@
 //! so with back-pressure by construction.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -18,6 +19,15 @@ pub struct Map<'g, In, Out, I> {
     graph: &'g Graph<In, Out>,
     items: I,
     window: VecDeque<Execution<Out>>,
+}
+
+impl<In, Out, I> fmt::Debug for Map<'_, In, Out, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inflight = self.window.len();
+        f.debug_struct("Map")
+            .field("inflight", &inflight)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<In: 'static, Out> Graph<In, Out> {
@@ -60,6 +70,15 @@ pub struct Streamed<'g, In, Out, S> {
     graph: &'g Graph<In, Out>,
     items: Option<Pin<Box<S>>>,
     window: VecDeque<Execution<Out>>,
+}
+
+impl<In, Out, S> fmt::Debug for Streamed<'_, In, Out, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inflight = self.window.len();
+        f.debug_struct("Streamed")
+            .field("inflight", &inflight)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<In: 'static, Out> Graph<In, Out> {

@@ -11,7 +11,6 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 #[cfg(feature = "cuda")]
 use selvedge_channels::device::DeviceTensor;
@@ -147,7 +146,7 @@ impl RankRun {
                 _ => None,
             };
             let failure = match (failure, launched) {
-                (None, Some(Err(error))) if !is_final(&error) => Some(because(error)),
+                (None, Some(Err(error))) if !is_final(&error) => Some(Failure::from_error(error)),
                 (None, Some(launched)) => return launched,
                 (failure, _) => failure,
             };
@@ -195,7 +194,10 @@ fn poll(communicator: &mut dyn Communicator, task: &TaskRun) -> Result<Option<Pr
 /// Makes a value from a result and stages it.
 fn deliver(collective: &CollectiveRun, outlet: &mut dyn AnyOutlet, product: Product) -> Result<(), Failure> {
     match product {
-        Product::Host(tensors) => collective.adapter.deliver(outlet, tensors).map_err(because),
+        Product::Host(tensors) => collective
+            .adapter
+            .deliver(outlet, tensors)
+            .map_err(Failure::from_error),
         #[cfg(feature = "cuda")]
         Product::Device(tensors) => match collective.adapter.on_device() {
             Some(adapter) => Ok((adapter.deliver)(outlet, tensors)?),
@@ -216,17 +218,6 @@ fn is_final(error: &CommError) -> bool {
             | CommError::Idle
             | CommError::NoSuchPlan
     )
-}
-
-fn because(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
-    fn name<E>(_: &E) -> &'static str {
-        std::any::type_name::<E>()
-    }
-    Failure::Error {
-        type_name: name(&error),
-        error: Arc::new(error),
-        codec: None,
-    }
 }
 
 /// Stages a result, or the failure that all ranks share.
@@ -267,7 +258,7 @@ fn settle(
         #[cfg(feature = "cuda")]
         Err(error @ CommError::Device(_)) => return Err(error),
         Err(error) if is_final(&error) => return Err(error),
-        Err(error) => Some(because(error)),
+        Err(error) => Some(Failure::from_error(error)),
     };
     if let Some(failure) = failure {
         task.fault = Some(fault_of(&task.info, execution, failure));
