@@ -72,8 +72,8 @@ use selvedge_core::{
     CallError, IntoArgument, IntoReference, Ref, RemoteCall, RemoteFunction, Runtime, Worker,
 };
 
-/// How a runtime makes pools and globals.
-pub trait Parallel {
+/// How a runtime makes pools and globals. The trait cannot be implemented outside.
+pub trait Parallel: sealed::Sealed {
     /// A pool of all workers that live; of this process if there is none.
     ///
     /// # Errors
@@ -95,6 +95,13 @@ pub trait Parallel {
     /// [`CallError`]: the worker has not answered.
     fn globals(&self, worker: &Worker) -> Result<Vec<GlobalInfo>, CallError>;
 }
+
+/// What keeps public traits from being implemented outside, so that they may get further methods.
+mod sealed {
+    pub trait Sealed {}
+}
+
+impl sealed::Sealed for Runtime {}
 
 impl Parallel for Runtime {
     fn pool(&self) -> Result<Pool, PoolError> {

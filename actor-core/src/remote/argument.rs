@@ -8,6 +8,7 @@ use crate::reference::Ref;
 /// A value that may be passed where a remote function takes a `T`: a `T`, or what a `T` is made of by cloning. A parameter
 /// `&str` takes what a `String` takes, `&[T]` what a `Vec<T>` takes, and `&T` what a `T` takes. Each of them takes a
 /// [`Ref`] to such a value as well: the value is fetched where the function runs, before it runs.
+/// The trait cannot be implemented outside.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no argument of type `{T}`",
     label = "expected `{T}`",
@@ -16,6 +17,7 @@ use crate::reference::Ref;
 )]
 pub trait IntoArgument<T> {
     /// The value that is passed.
+    #[doc(hidden)]
     fn into_argument(self) -> Argument<T>;
 }
 

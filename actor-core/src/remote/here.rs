@@ -7,6 +7,7 @@ use crate::reference::Ref;
 
 /// A reference that may be passed where a remote function takes a `T` with `#[here]`: a [`Ref<T>`](Ref), or a borrow of one. The
 /// call goes to the process where the value lives, and the function starts once the value is made.
+/// The trait cannot be implemented outside.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no reference to a `{T}`",
     label = "expected a `Ref<{T}>`",
@@ -14,6 +15,7 @@ use crate::reference::Ref;
 )]
 pub trait IntoReference<T> {
     /// The reference that is passed.
+    #[doc(hidden)]
     fn into_reference(self) -> Ref<T>;
 }
 

@@ -183,7 +183,7 @@ impl<T, S> RemoteCall<T, S> {
 }
 
 /// A remote function as a value: a named function, by `remote_fn!(square)`, or a closure, by
-/// `remote_fn!([captures] |arguments| -> T { .. })`.
+/// `remote_fn!([captures] |arguments| -> T { .. })`. These macros implement the trait; it may get further methods.
 pub trait RemoteFunction {
     /// The arguments, a tuple of owned values.
     type Arguments;

@@ -7,6 +7,7 @@ mod object;
 pub(crate) mod options;
 mod over_hosts;
 pub(crate) mod prepare;
+pub(crate) mod sealed;
 pub(crate) mod start;
 mod trace;
 mod workers;

@@ -11,6 +11,7 @@ use crate::api::graph::Graph;
 use crate::api::options::Options;
 use crate::api::over_hosts::{join_hosts, references_over_hosts};
 use crate::api::prepare::{Prepared, prepare, values_with_references};
+use crate::api::sealed::Sealed;
 use crate::api::workers::WorkerStart;
 use crate::bind::collective::refused;
 use crate::bind::ports::{Inputs, Outputs};
@@ -27,8 +28,10 @@ use crate::run::lane::LaneLoop;
 use crate::run::report::TaskInfo;
 use crate::show::inspect;
 
-/// Compiles graphs on a runtime.
-pub trait Compile {
+impl Sealed for Runtime {}
+
+/// Compiles graphs on a runtime. The trait cannot be implemented outside.
+pub trait Compile: Sealed {
     /// Compiles a graph with default [`Options`]. `bind` is an ordinary function from the graph's input edges to its
     /// output edges; it runs once.
     ///

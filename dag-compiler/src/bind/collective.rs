@@ -21,6 +21,7 @@ pub use adapter::{Adapter, CONTRIBUTORS};
 pub use backend::BACKENDS;
 pub(crate) use backend::{join, refused};
 
+use crate::api::sealed::Sealed;
 use crate::bind::builder::{Builder, current};
 use crate::bind::edge::{Edge, Source};
 use crate::diagnostic::{Code, Diagnostic};
@@ -31,12 +32,14 @@ pub trait Contribution: Wire + Contribute {}
 
 impl<T: Wire + Contribute> Contribution for T {}
 
-/// One edge per rank: an array, whose length the compiler knows, or a `Vec`.
-pub trait Ranks<T>: Sized {
+/// One edge per rank: an array, whose length the compiler knows, or a `Vec`. The trait cannot be implemented outside.
+pub trait Ranks<T>: Sealed + Sized {
     /// Returns the edges.
+    #[doc(hidden)]
     fn into_edges(self) -> Vec<Edge<T>>;
     /// Returns the edges in this shape. If an array has too few edges, the rest are broken edges with `location` as
     /// their line.
+    #[doc(hidden)]
     fn from_edges(edges: Vec<Edge<T>>, location: &SourceLocation) -> Self;
 }
 

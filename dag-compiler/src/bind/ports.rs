@@ -9,6 +9,7 @@ use selvedge_channels::{
 };
 use selvedge_core::Parts;
 
+use crate::api::sealed::Sealed;
 use crate::bind::builder::Builder;
 use crate::bind::edge::{Edge, Source};
 use crate::run::driver::leaf::{AnyLeaf, Leaf};
@@ -43,17 +44,24 @@ pub struct OutputList {
     pub(crate) lengths: Vec<usize>,
 }
 
-/// A type that a graph can take as input: an edge, or a tuple, array or `Vec` of inputs.
+impl<T> Sealed for Edge<T> {}
+impl<S, const N: usize> Sealed for [S; N] {}
+impl<S> Sealed for Vec<S> {}
+
+/// A type that a graph can take as input: an edge, or a tuple, array or `Vec` of inputs. The trait cannot be implemented
+/// outside.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the input of a graph",
     note = "take an `Edge<T>`, a tuple, array or `Vec` of edges, or `()`"
 )]
-pub trait Inputs: Sized {
+pub trait Inputs: Sealed + Sized {
     /// The type that `execute` takes.
     type Value: 'static;
     /// Makes the edges of the input.
+    #[doc(hidden)]
     fn open(ports: &mut InputPorts) -> Self;
     /// Stages a value.
+    #[doc(hidden)]
     fn write(value: Self::Value, ports: &mut Submitter<'_>);
     /// Whether each `Vec` in a value has as many items as the graph has edges for it.
     #[doc(hidden)]
@@ -67,22 +75,27 @@ pub trait Inputs: Sized {
     }
 }
 
-/// A type that a graph can return as output: an edge, or a tuple, array or `Vec` of outputs.
+/// A type that a graph can return as output: an edge, or a tuple, array or `Vec` of outputs. The trait cannot be
+/// implemented outside.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the output of a graph",
     note = "return an `Edge<T>`, or a tuple, array or `Vec` of edges"
 )]
-pub trait Outputs: Sized {
+pub trait Outputs: Sealed + Sized {
     /// The type that an execution returns.
     type Value: 'static;
     /// Lists the edges of the output.
+    #[doc(hidden)]
     fn list(&self, out: &mut OutputList);
     /// Takes a value, leaf by leaf in the order of `list`.
     ///
     /// # Errors
     /// The first fault among the leaves.
+    #[doc(hidden)]
     fn take(collected: &mut Collected<'_>) -> Result<Self::Value, Fault>;
 }
+
+impl Sealed for () {}
 
 /// The input of a graph without inputs. An execution starts the tasks that take no edge.
 impl Inputs for () {
@@ -203,6 +216,8 @@ impl<O: Outputs> Outputs for Vec<O> {
 
 macro_rules! tuples {
     ($($name:ident $index:tt),+) => {
+        impl<$($name),+> Sealed for ($($name,)+) {}
+
         impl<$($name: Inputs),+> Inputs for ($($name,)+) {
             type Value = ($($name::Value,)+);
 

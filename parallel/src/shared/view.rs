@@ -8,16 +8,21 @@ use selvedge_channels::array::ArrayView;
 
 use super::array_type::Identity;
 use super::error::SharedArrayError;
+use crate::sealed::Sealed;
 
 /// The place of an element: its number in memory order, or its index in each dimension. The last dimension is the one whose elements lie
-/// beside each other.
-pub trait ArrayIndex: Copy {
+/// beside each other. The trait cannot be implemented outside.
+pub trait ArrayIndex: Sealed + Copy {
     /// The number of the element in an array of this shape, in memory order.
     ///
     /// # Errors
     /// [`SharedArrayError::Index`].
     fn offset(self, shape: &[usize]) -> Result<usize, SharedArrayError>;
 }
+
+impl Sealed for usize {}
+
+impl<const N: usize> Sealed for [usize; N] {}
 
 impl ArrayIndex for usize {
     #[inline]
