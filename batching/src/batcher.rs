@@ -85,7 +85,7 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
         options: Batching,
         cost_of: impl Fn(&I) -> usize + Send + Sync + 'static,
     ) -> Result<Self, BatcherError> {
-        let inflight = inflight(&options, 2);
+        let inflight = options.max_inflight.unwrap_or(2);
         let work = move |shared: &Shared<I, O>| Dynamic::new(inflight, Arc::clone(shared.sleeper()).into());
         Batcher::start(graph, options, Box::new(cost_of), work)
     }
@@ -93,25 +93,18 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
 
 impl<S: Sequence> Batcher<S, S::Output, S::Step, S::Answers> {
     /// Creates a batcher for continuous batching. The graph makes one step for all members at once.
+    /// [`Batching::max_delay`] has no effect: a step never waits for members.
     ///
     /// # Errors
     /// The errors of [`new`](Batcher::new).
     pub fn continuous(graph: Graph<S::Step, S::Answers>, options: Batching) -> Result<Self, BatcherError> {
-        let inflight = inflight(&options, 1);
+        let inflight = options.max_inflight.unwrap_or(1);
         let options = options.max_delay(Duration::ZERO);
         let work = move |shared: &Shared<S, S::Output>| {
             Continuous::new(inflight, &shared.options, Arc::clone(shared.sleeper()).into())
         };
         // The cost in the queue is 0, so no sequence is refused: a sequence that exceeds a step is cut into pieces.
         Batcher::start(graph, options, Box::new(|_| 0), work)
-    }
-}
-
-/// Returns the number of executions that the options ask for, or `usual` if they ask for none.
-fn inflight(options: &Batching, usual: usize) -> usize {
-    match options.max_inflight {
-        0 => usual,
-        asked => asked,
     }
 }
 
@@ -168,10 +161,10 @@ where
     pub fn try_submit(&self, item: I, options: SubmitOptions) -> Result<Ticket<O>, Refused<I>> {
         let max_cost = self.shared.options.max_cost;
         match BatchError::catch("the cost function", || (self.cost_of)(&item)) {
-            Err(error) => Err(Refused { item, error }),
+            Err(error) => Err(Refused { value: item, error }),
             Ok(cost) if cost > max_cost => {
                 let error = BatchError::TooLarge { cost, max_cost };
-                Err(Refused { item, error })
+                Err(Refused { value: item, error })
             }
             Ok(cost) => self.shared.submit(item, cost, options),
         }

@@ -135,9 +135,10 @@ pub(crate) fn discard<T>(values: impl IntoIterator<Item = T>) {
 /// An item that was not accepted, with the reason.
 #[derive(thiserror::Error)]
 #[error("{error}")]
+#[non_exhaustive]
 pub struct Refused<I> {
     /// The item, unchanged.
-    pub item: I,
+    pub value: I,
     /// The reason for the refusal.
     #[source]
     pub error: BatchError,

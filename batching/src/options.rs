@@ -6,6 +6,7 @@ use crate::error::BatcherError;
 
 /// The treatment of waiting items when the graph has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnBroken {
     /// Waiting items are answered with the cause, and so are items that are submitted before there is a new graph.
     #[default]
@@ -25,7 +26,8 @@ pub struct Batching {
     pub(crate) max_cost: usize,
     pub(crate) step_goal: Option<Duration>,
     pub(crate) queue: usize,
-    pub(crate) max_inflight: usize,
+    /// `None` for the usual number of the batcher's kind.
+    pub(crate) max_inflight: Option<usize>,
     pub(crate) max_wait: Duration,
     pub(crate) timeout: Duration,
     pub(crate) max_stay: Duration,
@@ -43,7 +45,7 @@ impl Default for Batching {
             max_cost: usize::MAX,
             step_goal: None,
             queue: 1024,
-            max_inflight: 0,
+            max_inflight: None,
             max_wait: Duration::from_secs(30),
             timeout: Duration::from_secs(10),
             max_stay: Duration::from_secs(600),
@@ -103,11 +105,11 @@ impl Batching {
         self
     }
 
-    /// Sets the number of executions in flight at once, at most as many as the graph allows. Default 2 (one computes,
-    /// the next is ready); for sequences 1. For sequences on a graph that is a pipeline, set one execution for each
+    /// Sets the number of executions in flight at once, at least 1, at most as many as the graph allows. Default 2 (one
+    /// computes, the next is ready); for sequences 1. For sequences on a graph that is a pipeline, set one execution for each
     /// stage: the members then form as many groups.
     pub fn max_inflight(mut self, executions: usize) -> Self {
-        self.max_inflight = executions;
+        self.max_inflight = Some(executions);
         self
     }
 
@@ -159,6 +161,7 @@ impl Batching {
             ("max_size", self.max_size),
             ("max_cost", self.max_cost),
             ("queue", self.queue),
+            ("max_inflight", self.max_inflight.unwrap_or(1)),
         ];
         if let Some((option, _)) = limits.into_iter().find(|(_, limit)| *limit == 0) {
             return Err(BatcherError::Zero { option });

@@ -35,7 +35,7 @@ impl<I, O> Shared<I, O> {
         let mut state = self.state.lock();
         if let Some(error) = state.refusal(&self.options) {
             drop(state);
-            return Err(Refused { item, error });
+            return Err(Refused { value: item, error });
         }
         let arrival = self.now();
         let latest = arrival.saturating_add(self.options.max_wait);
@@ -55,7 +55,7 @@ impl<I, O> Shared<I, O> {
                 let error = state.overloaded(self.options.queue);
                 drop(state);
                 Err(Refused {
-                    item: entry.item,
+                    value: entry.item,
                     error,
                 })
             }

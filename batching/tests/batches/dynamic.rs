@@ -30,6 +30,7 @@ fn a_limit_that_lets_no_item_through_is_refused_by_its_name() {
         ("max_size", Batching::new().max_size(0)),
         ("max_cost", Batching::new().max_cost(0)),
         ("queue", Batching::new().queue(0)),
+        ("max_inflight", Batching::new().max_inflight(0)),
     ];
     for (option, options) in refused {
         let (_, graph) = graph(&runtime, &Gate::opened(), Placement::Thread);
@@ -185,7 +186,7 @@ fn more_than_the_queue_holds_is_refused_at_once() {
     let first = occupy(&batcher, &gate);
     let waiting = [1, 2].map(|item| batcher.submit(item));
     let refused = batcher.try_submit(3, SubmitOptions::new()).unwrap_err();
-    assert_eq!(refused.item, 3);
+    assert_eq!(refused.value, 3);
     let BatchError::Overloaded {
         queued: 2,
         limit: 2,
