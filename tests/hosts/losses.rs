@@ -88,7 +88,7 @@ fn rft_02_rft_03_rft_04_a_random_graph_over_three_hosts_is_right_although_their_
     {
         let runtime = Runtime::new()
             .silence_timeout(Duration::from_secs(5))
-            .store(StoreOptions::bytes(STORE_BYTES).spill(&folder));
+            .store(StoreOptions::new().bytes(STORE_BYTES).spill(&folder));
         let site = Played {
             folder: folder.clone(),
             processes: BTreeMap::new(),

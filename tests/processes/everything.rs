@@ -370,7 +370,8 @@ fn jpar_16_everything_at_once_while_workers_are_killed_leaves_no_trace() -> Resu
         let every = Duration::from_millis(number_of("KILL_EVERY_MS", 1000));
         drop(Runtime::new());
         let before = settled(Census::take);
-        let runtime = Runtime::new().store(StoreOptions::bytes(STORE_BYTES).spill(std::env::temp_dir()));
+        let runtime =
+            Runtime::new().store(StoreOptions::new().bytes(STORE_BYTES).spill(std::env::temp_dir()));
         let workers: std::result::Result<Vec<_>, _> = (0..WORKERS)
             .map(|number| runtime.worker(format!("first{number}")))
             .collect();

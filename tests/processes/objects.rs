@@ -106,7 +106,7 @@ fn writes_through_a_view() -> u64 {
 fn rstore_09_eight_processes_share_a_tensor_of_256_mib_that_none_can_write() -> Result<()> {
     alone(|| {
         const BYTES: usize = 256 * MIB;
-        let runtime = Runtime::new().store(StoreOptions::bytes(1 << 30));
+        let runtime = Runtime::new().store(StoreOptions::new().bytes(1 << 30));
         let put = runtime.put(tensor(BYTES))?;
         let names: Vec<String> = (0..8).map(|number| format!("reader{number}")).collect();
         let workers: Result<Vec<_>, _> = names.iter().map(|name| runtime.worker(name.as_str())).collect();
@@ -149,7 +149,7 @@ fn reads(value: Ref<Tensor>) -> Result<u64> {
 fn a_store_is_made_by_the_first_large_value_and_leaves_nothing() -> Result<()> {
     alone(|| {
         let work = |bytes: usize| -> Result<Census> {
-            let runtime = Runtime::new().store(StoreOptions::bytes(8 * MIB as u64));
+            let runtime = Runtime::new().store(StoreOptions::new().bytes(8 * MIB as u64));
             let worker = runtime.worker("reader")?;
             let put: Result<Vec<_>, _> = (0..20).map(|_| runtime.put(tensor(bytes))).collect();
             for put in put? {
@@ -186,7 +186,7 @@ const ENV_PUTS: &str = "SELVEDGE_TEST_PUTS_UNTIL_KILLED";
 fn kill_9_of_a_driver_with_spilled_objects_leaves_no_file_and_no_worker() -> Result<()> {
     if std::env::var_os(ENV_PUTS).is_some() {
         let folder = std::env::var(ENV_PUTS)?;
-        let runtime = Runtime::new().store(StoreOptions::bytes(4 * MIB as u64).spill(folder));
+        let runtime = Runtime::new().store(StoreOptions::new().bytes(4 * MIB as u64).spill(folder));
         let worker = runtime.worker("reader")?;
         let put: Result<Vec<_>, _> = (0..16).map(|_| runtime.put(tensor(MIB))).collect();
         let put = put?;

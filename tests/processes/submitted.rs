@@ -124,7 +124,7 @@ fn rft_02_rft_03_rft_04_a_graph_of_pure_calls_has_the_right_answer_although_work
         let path = folder.join("runs").into_os_string().into_string().unwrap();
         std::fs::write(&path, "").unwrap();
         let path = path.as_str();
-        let runtime = Runtime::new().store(StoreOptions::bytes(STORE_BYTES).spill(&folder));
+        let runtime = Runtime::new().store(StoreOptions::new().bytes(STORE_BYTES).spill(&folder));
         // Long enough for that many kills.
         let ms = 3 + kills() as u64 / 20;
         let calls_of_all = 100 + 25 * kills() as u64;

@@ -38,7 +38,7 @@ impl Folder {
 
     /// A runtime with a small store that spills to this folder.
     pub(super) fn runtime(&self) -> Runtime {
-        Runtime::new().store(StoreOptions::bytes(STORE_BYTES).spill(&self.0))
+        Runtime::new().store(StoreOptions::new().bytes(STORE_BYTES).spill(&self.0))
     }
 
     /// Has all values leave the memory, and damages what is in the file then.
@@ -190,7 +190,7 @@ fn rft_02_rft_04_a_chain_whose_values_nobody_holds_is_made_again_inputs_first_an
 fn rstore_10_a_value_that_can_be_made_again_is_dropped_if_the_file_does_not_take_it() {
     let folder = Folder::new("dropped");
     // Nothing can be spilled there.
-    let runtime = Runtime::new().store(StoreOptions::bytes(STORE_BYTES).spill("/nowhere/at/all"));
+    let runtime = Runtime::new().store(StoreOptions::new().bytes(STORE_BYTES).spill("/nowhere/at/all"));
     let _workers = workers::<2>(&runtime);
     let made: Vec<Ref<Vec<u8>>> = (0..20)
         .map(|call| runtime.submit(first::remote(folder.notes(), call)))

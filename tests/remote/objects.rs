@@ -150,7 +150,7 @@ fn rstore_03_rtask_09_a_large_value_of_a_submitted_call_lies_in_the_store_and_ou
 
 #[test]
 fn a_large_value_of_a_submitted_call_that_finds_the_store_full_is_kept_all_the_same() {
-    let runtime = Runtime::new().store(StoreOptions::bytes(MIB as u64 / 2));
+    let runtime = Runtime::new().store(StoreOptions::new().bytes(MIB as u64 / 2));
     let _worker = runtime.worker("author").unwrap();
     let large: Ref<Tensor> = runtime.submit(make::remote(MIB as u64, 5));
     assert!(*large.fetch_timeout(Duration::from_secs(60)).unwrap() == tensor(MIB, 5));
@@ -244,7 +244,7 @@ fn rser_04_tensors_in_a_container_are_views_of_one_object() {
 
 fn spilling(bytes: u64) -> Runtime {
     let folder = std::env::temp_dir();
-    Runtime::new().store(StoreOptions::bytes(bytes).spill(folder))
+    Runtime::new().store(StoreOptions::new().bytes(bytes).spill(folder))
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn rstore_10_a_store_whose_objects_are_all_in_use_says_by_whom() {
 
 #[test]
 fn a_folder_that_takes_no_objects_is_a_typed_error_and_nothing_is_lost() {
-    let runtime = Runtime::new().store(StoreOptions::bytes(2 * MIB as u64).spill("/nowhere/at/all"));
+    let runtime = Runtime::new().store(StoreOptions::new().bytes(2 * MIB as u64).spill("/nowhere/at/all"));
     let first = runtime.put(tensor(MIB, 1)).unwrap();
     let second = runtime.put(tensor(MIB / 2, 2)).unwrap();
     let refused = runtime.put(tensor(MIB, 3)).unwrap_err();

@@ -19,13 +19,17 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// A store of so many bytes.
+    /// Returns the default options.
     #[must_use]
-    pub fn bytes(bytes: u64) -> Self {
-        StoreOptions {
-            bytes: Some(bytes),
-            folder: None,
-        }
+    pub fn new() -> Self {
+        StoreOptions::default()
+    }
+
+    /// Sets the bytes of the store.
+    #[must_use]
+    pub fn bytes(mut self, bytes: u64) -> Self {
+        self.bytes = Some(bytes);
+        self
     }
 
     /// Sets the folder into which objects go that nobody uses, when the store is full. The file there has no name, and is gone with

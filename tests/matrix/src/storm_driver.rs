@@ -62,7 +62,7 @@ pub(crate) fn run(address: &str, cookie: &str, folder: &str) -> anyhow::Result<(
         let runtime = Runtime::new()
             .silence_timeout(Duration::from_secs(5))
             .hello_timeout(Duration::from_secs(60))
-            .store(StoreOptions::bytes(STORE_BYTES).spill(&folder));
+            .store(StoreOptions::new().bytes(STORE_BYTES).spill(&folder));
         runtime.set_cookie(&CookieSource::File(cookie.into()))?;
         let site = Ordered {
             address: address.to_owned(),

@@ -73,7 +73,7 @@ fn a_spilled_object_for_which_there_is_no_room_is_out_of_reach_and_found_once_th
 fn a_source_that_has_dropped_its_copy_says_so_to_the_owner() {
     let agent = TestAgent::new(1, &[2]);
     // Nothing can be spilled there.
-    let options = StoreOptions::bytes(BYTES as u64).spill("/nowhere/at/all");
+    let options = StoreOptions::new().bytes(BYTES as u64).spill("/nowhere/at/all");
     agent.stores.set_options(options);
     let put = agent.put(1);
     put.set_remakeable(true);

@@ -109,7 +109,11 @@ impl TestAgent {
         });
         let post = Arc::clone(&outbox) as Arc<dyn Post>;
         let stores = Stores::new(post, &Threads::default(), Arc::new(drop));
-        stores.set_options(StoreOptions::bytes(BYTES as u64).spill(std::env::temp_dir()));
+        stores.set_options(
+            StoreOptions::new()
+                .bytes(BYTES as u64)
+                .spill(std::env::temp_dir()),
+        );
         TestAgent { me, outbox, stores }
     }
 
