@@ -171,7 +171,7 @@ macro_rules! carries_tensors {
 }
 
 /// Registers a user-defined communicator, which graphs select with [`Options::communicator`]:
-/// `selvedge::communicator_backend!(Backend { name: "mine", capabilities, join });`. See [`collectives::Backend`].
+/// `selvedge::communicator_backend!(Backend::new("mine", capabilities, join));`. See [`collectives::Backend`].
 #[macro_export]
 macro_rules! communicator_backend {
     ($backend:expr) => {

@@ -66,6 +66,7 @@ pub(crate) type Leave = Box<dyn Fn() + Send + Sync>;
 /// The outcome of a shutdown: the lanes and workers that did not end in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub struct ShutdownReport {
     /// Lanes of this process whose thread did not end in time, and `remote functions` if one did not return; the threads are
     /// left behind.
@@ -183,13 +184,13 @@ impl Runtime {
     /// Makes a berth for the waiter of a doorbell. A thread that sleeps in it reads the letters of this process meanwhile, if no
     /// other one does, so that a letter for the sleeper wakes no other thread before it. The sleeper looks for letters as long as
     /// `waiting` lets a waiter spin.
-    #[must_use]
     #[doc(hidden)] // for the compiler
+    #[must_use]
     pub fn berth(&self, waiting: Waiting) -> Arc<dyn Berth> {
         let limit = match waiting {
             Waiting::Spin => Some(Duration::MAX),
             Waiting::SpinThenPark(limit) => Some(limit),
-            Waiting::Park | Waiting::YieldThenPark(_) => None,
+            _ => None,
         };
         let looking = limit.map(|limit| Looking {
             limit,

@@ -4,12 +4,21 @@ use std::ops::ControlFlow;
 
 /// The part of a step that a member gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Grant {
     /// The slot of the member, its own as long as it stays; less than
     /// [`Batching::max_size`](crate::Batching::max_size). The graph's actors keep the member's state under this number.
     pub slot: u32,
     /// The maximum cost of the member's part of this step.
     pub budget: usize,
+}
+
+impl Grant {
+    /// A part of a step, for tests of a [`Sequence`] without a batcher.
+    #[must_use]
+    pub fn new(slot: u32, budget: usize) -> Self {
+        Grant { slot, budget }
+    }
 }
 
 /// An item that takes part in many executions of a graph, beside others that come and go. An example is a text that a

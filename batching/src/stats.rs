@@ -4,6 +4,7 @@ use std::time::Duration;
 
 /// Counts of values by powers of two: bucket `k` counts the values of at most 2^k and of more than 2^(k-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Histogram {
     /// The buckets. The last one counts all larger values too.
     pub buckets: [u64; 40],

@@ -52,6 +52,7 @@ impl<'a> Joining<'a> {
 /// `join` is called once for each rank, in the process where the rank lives, and must not wait for the other ranks. The
 /// communicator that it creates is driven by `launch` and `poll` alone, and dropped with the graph.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Backend {
     /// The name.
     pub name: &'static str,
@@ -59,4 +60,20 @@ pub struct Backend {
     pub capabilities: fn() -> Capabilities,
     /// Creates a rank.
     pub join: fn(&Joining<'_>) -> Result<Box<dyn Communicator>, CommError>,
+}
+
+impl Backend {
+    /// A kind of communicator of this name.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        capabilities: fn() -> Capabilities,
+        join: fn(&Joining<'_>) -> Result<Box<dyn Communicator>, CommError>,
+    ) -> Self {
+        Backend {
+            name,
+            capabilities,
+            join,
+        }
+    }
 }

@@ -13,6 +13,7 @@ use crate::ir::SourceLocation;
 
 /// One mistake in a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Diagnostic {
     /// The kind of the mistake.
     pub code: Code,

@@ -9,6 +9,7 @@ const SHOWN_MAX: usize = 50;
 
 /// Every mistake found in a graph, in the order of the program.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CompileError {
     /// One diagnostic per mistake; never empty.
     pub diagnostics: Vec<Diagnostic>,

@@ -349,11 +349,7 @@ fn no_scatter() -> Capabilities {
     capabilities
 }
 
-selvedge::communicator_backend!(Backend {
-    name: "toy",
-    capabilities: no_scatter,
-    join
-});
+selvedge::communicator_backend!(Backend::new("toy", no_scatter, join));
 
 fn blocking() -> Capabilities {
     let mut capabilities = Capabilities::everything("blocking");
@@ -361,11 +357,7 @@ fn blocking() -> Capabilities {
     capabilities
 }
 
-selvedge::communicator_backend!(Backend {
-    name: "blocking",
-    capabilities: blocking,
-    join
-});
+selvedge::communicator_backend!(Backend::new("blocking", blocking, join));
 
 #[test]
 fn comm_17_a_communicator_that_blocks_is_refused_where_ranks_share_a_lane() {

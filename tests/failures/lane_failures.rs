@@ -60,17 +60,17 @@ fn join(joining: &Joining<'_>, panics: bool) -> Result<Box<dyn Communicator>, Co
     }))
 }
 
-selvedge::communicator_backend!(Backend {
-    name: "fails",
-    capabilities: || Capabilities::everything("fails"),
-    join: |joining| join(joining, false)
-});
+selvedge::communicator_backend!(Backend::new(
+    "fails",
+    || Capabilities::everything("fails"),
+    |joining| join(joining, false)
+));
 
-selvedge::communicator_backend!(Backend {
-    name: "panics",
-    capabilities: || Capabilities::everything("panics"),
-    join: |joining| join(joining, true)
-});
+selvedge::communicator_backend!(Backend::new(
+    "panics",
+    || Capabilities::everything("panics"),
+    |joining| join(joining, true)
+));
 
 struct Waits {
     dropped: Arc<AtomicU32>,

@@ -84,8 +84,8 @@ fn join(_: &Joining<'_>) -> Result<Box<dyn Communicator>, CommError> {
     Err(CommError::NoSuchPlan)
 }
 
-selvedge::communicator_backend!(Backend {
-    name: "nobody's",
-    capabilities: || Capabilities::everything("nobody's"),
+selvedge::communicator_backend!(Backend::new(
+    "nobody's",
+    || Capabilities::everything("nobody's"),
     join
-});
+));

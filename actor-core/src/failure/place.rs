@@ -9,6 +9,7 @@ use super::text::read_text;
 
 /// A remote function, and the process in which it ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct FunctionPlace {
     /// The function's path.
     #[serde(deserialize_with = "read_text")]

@@ -13,6 +13,7 @@ use super::text::{cut, read_text};
 
 /// The kind of a [`Failure`](super::Failure), as plain data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum FailureKind {
     /// The user's method returned an error.
     Error,
@@ -31,6 +32,7 @@ pub enum FailureKind {
 /// A [`Failure`](super::Failure) as plain data, the form in which an error travels between processes. It is itself an error, with the
 /// text of the original and those texts of its sources that the original does not contain.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct FailureReport {
     /// The kind of failure.
     pub kind: FailureKind,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The place of an actor. The same code gives the same results at each place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Placement {
     /// On the caller's own thread: no other thread, no wake-up. For tests and tiny graphs.
     Inline,
@@ -48,6 +49,7 @@ impl FromStr for Placement {
 
 /// The present place of an actor, for display: `inline`, `thread`, or `process 4121`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum PlacementLabel {
     /// On the caller's own thread.
     Inline,
@@ -70,6 +72,7 @@ impl fmt::Display for PlacementLabel {
 
 /// The policy for the death of an actor's worker process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Restart {
     /// The actor stays dead. The default, because the state is lost with the process, and only the user knows whether a
     /// fresh state is acceptable.
@@ -86,6 +89,7 @@ pub enum Restart {
 
 /// The policy for a panic in one of an actor's methods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum OnPanic {
     /// The state stays as the panic left it. The default.
     #[default]

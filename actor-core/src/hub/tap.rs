@@ -5,6 +5,7 @@ use selvedge_cluster::id_map::IdMap;
 
 /// Frames and bytes of one service on one link, in both directions. A frame counts with its header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ServiceTraffic {
     /// Frames that were handed to the link.
     pub frames_sent: u64,
@@ -19,6 +20,7 @@ pub struct ServiceTraffic {
 /// The traffic of one service between this process and another one: an entry of
 /// [`Runtime::traffic`](crate::Runtime::traffic).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LinkTraffic {
     /// The number of the other process.
     pub process: u32,

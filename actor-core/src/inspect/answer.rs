@@ -89,6 +89,7 @@ fn of_objects(remote: &Remote, rows_max: usize) -> InspectTable {
             ObjectPlace::File => "file",
             ObjectPlace::Coming => "on its way to memory",
             ObjectPlace::Dropped => "dropped, to be made again",
+            _ => "unknown",
         };
         vec![
             object.object.0.into(),

@@ -14,6 +14,7 @@ use super::ref_type::Ref;
 use crate::call::request::CALL_TIMEOUT;
 
 /// The reason that [`Ref::into_value`] gave no value, and the reference, which goes on holding the value if there is one.
+#[non_exhaustive]
 pub struct IntoValueError<T> {
     /// The reference, for another attempt.
     pub reference: Ref<T>,

@@ -128,9 +128,9 @@ impl HostStore {
 
     /// The contents of the store.
     pub(super) fn report(&self) -> StoreReport {
-        let totals = self.state.lock().store.totals();
-        let (objects, _) = self.listed(usize::MAX);
-        StoreReport { objects, ..totals }
+        let mut report = self.state.lock().store.totals();
+        (report.objects, _) = self.listed(usize::MAX);
+        report
     }
 
     /// The first objects, and the number of those that are left. The lock is given back between some and some, so that nobody waits long.

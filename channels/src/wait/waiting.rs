@@ -9,6 +9,7 @@ use crate::wait::spin_permit;
 
 /// The strategy of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Waiting {
     /// Never parks: lowest latency, one core per waiter.
     Spin,

@@ -257,6 +257,7 @@ fn spawn(
         Waiting::Park => drop(command.args(["--spin-us", "0"])),
         Waiting::YieldThenPark(times) => drop(command.args(["--yields", &times.to_string()])),
         Waiting::SpinThenPark(budget) => drop(command.args(["--spin-us", &budget.as_micros().to_string()])),
+        _ => anyhow::bail!("{wait:?} cannot be passed on to the other end"),
     }
     command.args(["--mode", &args.mode.to_string()]);
     if number(args) {

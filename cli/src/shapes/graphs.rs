@@ -36,7 +36,7 @@ fn lanes_of(runtime: &Runtime, placement: Placement, count: usize) -> anyhow::Re
     names
         .map(|name| match placement {
             Placement::Process => Ok(runtime.worker(name.clone())?.lane(name)),
-            Placement::Thread | Placement::Inline => Ok(runtime.lane(name)),
+            _ => Ok(runtime.lane(name)),
         })
         .collect()
 }

@@ -45,6 +45,7 @@ pub struct Graph<In, Out> {
 /// been read or has failed. The plan determines how often each lane reads and writes a value; single operations are in
 /// [`Graph::trace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counters {
     /// The number of executions submitted.
     pub submitted: u64,

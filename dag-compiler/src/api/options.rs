@@ -13,6 +13,7 @@ use crate::ir::{Lanes, Plan, Settings};
 
 /// The reaction of `execute` when as many executions are unfinished as allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnFull {
     /// Waits for room, for at most `submit_timeout`.
     #[default]
@@ -26,6 +27,7 @@ pub enum OnFull {
 
 /// The way in which lanes and callers wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Wait {
     /// Spins and then parks, if every lane can have a core of its own. The spin lasts 100 µs, or up to 1 ms if the last
     /// wait took about as long. A thread that the scheduler has put on the core of the thread it waits for parks at
@@ -41,6 +43,7 @@ pub enum Wait {
 
 /// The number of messages of one channel that may be in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Slots {
     /// `max_inflight`, so that a legal submission never waits for a slot.
     #[default]

@@ -17,6 +17,7 @@ use crate::ir::{ArgIr, Endpoint, Origin, TaskId};
 /// | `Auto` | devices of one host | buffered: pointers, slots and copies need no rendezvous |
 /// | `Auto` | devices of two hosts | rendezvous |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Transport {
     /// Chosen from the places of writer and readers, as the table says.
     #[default]

@@ -146,6 +146,7 @@ pub struct Settings {
 
 /// The way in which the lanes of a graph are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Lanes {
     /// Keeps the lanes of the spawned actors: one lane for each actor, or the lane in which the actor was put.
     #[default]
@@ -157,6 +158,7 @@ pub enum Lanes {
 
 /// A compiled graph. Equal graphs give equal plans, byte for byte.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Plan {
     /// The graph's name.
     pub graph: String,

@@ -18,6 +18,7 @@ pub struct Profile {
 
 /// The durations of one task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Work {
     /// The number of measurements.
     pub samples: u32,

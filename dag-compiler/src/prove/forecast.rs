@@ -22,6 +22,7 @@ pub struct Planned {
 
 /// The planned time line of one execution that runs alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Forecast {
     /// The steps, lane by lane, each lane in its order.
     pub steps: Vec<Planned>,

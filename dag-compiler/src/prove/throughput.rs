@@ -16,6 +16,7 @@ const EPSILON_NS: f64 = 1e-3;
 
 /// The throughput that a plan can reach.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ThroughputBound {
     /// The time from one execution to the next with many in flight, in nanoseconds: no schedule of these lanes is
     /// faster.

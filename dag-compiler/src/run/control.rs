@@ -372,6 +372,7 @@ impl Cancels<'_> {
 
 /// The activity of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Phase {
     /// Waiting for an input of the task.
     Reading,

@@ -132,6 +132,7 @@ selvedge_channels::debug_is_report!(ExecError);
 
 /// The death of an actor of the graph.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ActorDied {
     /// The actor's name.
     pub actor: String,
@@ -149,6 +150,7 @@ pub struct ActorDied {
 
 /// A wait whose time limit has passed.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Timeout {
     /// The number of the execution that was waited for; `None` for a wait for room to submit.
     pub execution: Option<u64>,
@@ -162,6 +164,7 @@ pub struct Timeout {
 
 /// A lane at fault, and its activity when it was looked up.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Suspect {
     /// The task's label.
     pub task: String,
@@ -272,6 +275,7 @@ impl fmt::Display for Suspect {
 /// A value that was not accepted, with the reason.
 #[derive(thiserror::Error)]
 #[error("{error}")]
+#[non_exhaustive]
 pub struct Refused<In> {
     /// The value, unchanged.
     pub value: In,

@@ -115,6 +115,7 @@ impl Cause {
 
 /// The properties of a task that do not change between executions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct TaskInfo {
     /// The task's label, for example `shard0.forward`.
     pub task: String,
@@ -275,7 +276,7 @@ pub(crate) fn fault_of(info: &TaskInfo, execution: u64, failure: Failure) -> Fau
         FailureKind::Channel => Cause::Argument { message },
         FailureKind::Busy => Cause::Busy { message },
         FailureKind::TimedOut => Cause::TimedOut { message },
-        FailureKind::Internal => Cause::Internal { message },
+        _ => Cause::Internal { message },
     };
     let original = match failure {
         Failure::Error { error, .. } => Some(error),

@@ -24,6 +24,7 @@ use crate::ir::{BindIndex, TaskId};
 
 /// One operation of one execution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Event {
     /// The name of the actor.
     pub actor: String,

@@ -6,6 +6,7 @@ use super::{Held, RefId, Refs, Stage};
 
 /// Counts of everything that a process holds and waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RefStats {
     /// Objects that live here.
     pub owned: usize,

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 /// The memory that a process holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct StoreHolder {
     /// The process.
     pub process: Peer,
@@ -34,6 +35,7 @@ impl fmt::Display for StoreHolder {
 
 /// The state of a store that has no room, although all that nobody uses was spilled.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct StoreFull {
     /// The bytes that were asked for.
     pub need_bytes: u64,

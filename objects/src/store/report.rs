@@ -10,6 +10,7 @@ use super::{LEAF_BYTES, Store, StoreId};
 
 /// The place of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum ObjectPlace {
     /// A process fills its memory.
     Unsealed,
@@ -27,6 +28,7 @@ pub enum ObjectPlace {
 
 /// An object in a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct StoredObject {
     /// The name of the object in the store.
     pub object: StoreId,
@@ -53,6 +55,7 @@ pub struct ListedObject {
 
 /// The contents of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct StoreReport {
     /// The bytes of the whole store; 0 if it was not needed yet.
     pub capacity_bytes: u64,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// A copy of a global in a process, as [`Parallel::globals`](crate::Parallel::globals) lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct GlobalInfo {
     /// The name of the global.
     pub name: String,

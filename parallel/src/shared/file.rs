@@ -10,6 +10,7 @@ use super::error::SharedArrayError;
 /// How the file of an array is opened: Julia's `r`, `r+`, `w+` and `a+`. The bytes of the file are the elements, in memory order and in
 /// the machine's byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FileMode {
     /// `r`: an existing file, for reading alone.
     Read,

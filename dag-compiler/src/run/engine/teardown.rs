@@ -11,6 +11,7 @@ use crate::run::engine::{Engine, TimeLimit};
 /// The outcome of a tear-down.
 #[derive(Clone, Debug, Default)]
 #[must_use]
+#[non_exhaustive]
 pub struct Teardown {
     /// Lanes whose program did not end in time.
     pub stuck: Vec<StuckLane>,
@@ -18,6 +19,7 @@ pub struct Teardown {
 
 /// A lane that did not return its thread in time.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct StuckLane {
     /// An actor of that lane.
     pub actor: String,
