@@ -307,6 +307,10 @@ fn no_number_of_one_runtime_is_a_number_of_another() {
 }
 
 #[test]
+#[allow(
+    clippy::mutable_key_type,
+    reason = "the hash of a handle is that of its number, which never changes"
+)]
 fn handles_of_one_thing_are_equal_and_calls_and_their_errors_are_printed() {
     let _dog = Watchdog::new("handles");
     let runtime = Runtime::new();
