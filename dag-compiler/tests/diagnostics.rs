@@ -37,6 +37,14 @@ fn in_program(line: u32, column: u32) -> SourceLocation {
 }
 
 /// In another folder than its own, which has a file of the same name, a program quotes no line of that file.
+/// The error of several mistakes.
+fn all(mistakes: impl IntoIterator<Item = Diagnostic>) -> CompileError {
+    let mut mistakes = mistakes.into_iter();
+    let mut error = CompileError::from(mistakes.next().unwrap());
+    error.diagnostics.extend(mistakes);
+    error
+}
+
 #[test]
 fn dag_20_a_file_of_the_folder_where_a_program_was_started_is_not_taken_for_its_own() {
     const NAME: &str = "src/of_another_package.rs";
@@ -217,9 +225,7 @@ fn dag_20_a_mistake_is_shown_at_the_users_line() {
         in_program(9, 15),
     )
     .labelled("all its arguments are constants");
-    let error = CompileError {
-        diagnostics: vec![unused, after_greek, constant],
-    };
+    let error = all([unused, after_greek, constant]);
     golden("shown.txt", &error.to_string());
     assert_eq!(
         format!("{error:?}"),
@@ -243,21 +249,13 @@ fn dag_20_without_the_source_the_line_is_named() {
         "input 0 of the graph is never used",
         past_the_end,
     );
-    golden(
-        "named.txt",
-        &CompileError {
-            diagnostics: vec![first, second],
-        }
-        .to_string(),
-    );
+    golden("named.txt", &all([first, second]).to_string());
 }
 
 #[test]
 fn dag_20_of_very_many_mistakes_the_rest_is_counted() {
     let one = |task: usize| Diagnostic::new(Code::Dangling, format!("task {task}"), text::at(task));
-    let error = CompileError {
-        diagnostics: (0..60).map(one).collect(),
-    };
+    let error = all((0..60).map(one));
     let text = error.to_string();
     assert!(
         text.contains("task 49") && !text.contains("task 50") && text.ends_with("… and 10 more"),

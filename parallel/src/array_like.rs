@@ -62,7 +62,6 @@ pub trait ArrayLike: Sized {
 
 /// A square matrix of this process, row after row.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct LocalMatrix {
     /// The elements.
     pub elements: Vec<f64>,

@@ -307,7 +307,7 @@ fn every_constructor_can_spawn() {
         let heard = match place {
             Placement::Inline => heard.inline(),
             Placement::Thread => heard.in_thread(),
-            Placement::Process => heard.in_lane(&runtime.worker("w").unwrap().lane("told")),
+            _ => heard.in_lane(&runtime.worker("w").unwrap().lane("told")),
         };
         if place == Placement::Process {
             assert!(matches!(heard.unwrap_err(), SpawnError::Arguments { .. }));
