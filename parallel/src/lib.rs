@@ -96,8 +96,9 @@ pub trait Parallel: sealed::Sealed {
     fn globals(&self, worker: &Worker) -> Result<Vec<GlobalInfo>, CallError>;
 }
 
-/// What keeps public traits from being implemented outside, so that they may get further methods.
+/// The supertrait that keeps public traits from being implemented outside, so that they may get further methods.
 mod sealed {
+    /// A type of this package's choice.
     pub trait Sealed {}
 }
 
