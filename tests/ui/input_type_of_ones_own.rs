@@ -1,9 +1,0 @@
-use selvedge::prelude::*;
-
-struct Pair(Edge<u32>, Edge<u32>);
-
-impl selvedge::Inputs for Pair {
-    type Value = (u32, u32);
-}
-
-fn main() {}
