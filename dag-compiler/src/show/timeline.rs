@@ -4,7 +4,7 @@
 //! flow (`s`, `f`) leads from the WRITE of a value to the COMPUTE of each task that reads it. Times are microseconds of
 //! the monotonic clock.
 
-use selvedge_core::{ActorId, IdMap, IdSet};
+use selvedge_core::{ActorId, IdMap, IdSet, ProcessId};
 
 use crate::ir::{ActorIr, GraphIr, Plan, TaskId};
 use crate::run::trace::Event;
@@ -68,9 +68,9 @@ impl Plan {
             let name = quoted(name);
             format!(r#"{{"ph":"M","name":"{what}","pid":{pid},"tid":{tid},"args":{{"name":{name}}}}}"#)
         };
-        let process = |pid: &u32| match pid {
-            0 => name("process_name", 0, 0, &format!("{} (driver)", self.graph)),
-            pid => name("process_name", *pid, 0, &format!("worker process {pid}")),
+        let process = |pid: &u32| match ProcessId(*pid) {
+            ProcessId::DRIVER => name("process_name", *pid, 0, &format!("{} (driver)", self.graph)),
+            worker => name("process_name", *pid, 0, &format!("worker {worker}")),
         };
         let lane = |((pid, tid), actors): (&(u32, u32), &Vec<&str>)| {
             name(
