@@ -110,15 +110,12 @@ fn a_dead_shared_worker_refuses_new_actors() {
 fn kill_ends_an_actor_for_good() {
     let _dog = Watchdog::new("kill");
     let runtime = Runtime::new();
-    let phoenix = || {
-        runtime
-            .spawn::<Toy>("toy", FINE)
-            .restart(Restart::OnFailure { max: 9 })
-    };
+    let spawn = || runtime.spawn::<Toy>("toy", FINE);
+    let phoenix = spawn().restart(Restart::OnFailure { max: 9 });
     for toy in [
-        phoenix().inline().unwrap(),
-        phoenix().in_thread().unwrap(),
-        phoenix().in_process().unwrap(),
+        spawn().inline().unwrap(),
+        spawn().in_thread().unwrap(),
+        phoenix.in_process().unwrap(),
     ] {
         assert_eq!(toy.add(1).wait().unwrap(), 1);
         let place = toy.0.placement();
