@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use selvedge_channels::memory::made_in::MadeIn;
 use selvedge_channels::{Berth, Waiting};
 
 use crate::actor_record::Liveness;
@@ -21,7 +22,6 @@ use crate::promise::promise;
 use crate::remote::service::Remote;
 use crate::sleeper::Sleeper;
 use crate::spawn_error::SpawnError;
-use selvedge_channels::memory::made_in::MadeIn;
 
 /// The time that the drop of the last clone waits for lanes and workers.
 const DROP_GRACE: Duration = Duration::from_secs(2);

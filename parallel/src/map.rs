@@ -198,8 +198,7 @@ where
 
 /// The outcomes of calls that have all ended by one error.
 fn each_failed<V>(count: usize, error: CallError) -> Vec<Result<V, CallError>> {
-    let others = (1..count).filter_map(|_| error.again()).collect::<Vec<_>>();
-    std::iter::once(error).chain(others).map(Err).collect()
+    std::iter::repeat_n(error, count).map(Err).collect()
 }
 
 /// A map that is being done.

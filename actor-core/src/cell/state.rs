@@ -113,10 +113,7 @@ impl ActorState {
     /// Whether futures borrow the actor.
     #[inline]
     pub(crate) fn is_lent(&self) -> bool {
-        match &self.loans {
-            None => false,
-            Some(loans) => loans.any(),
-        }
+        self.loans.as_ref().is_some_and(Loans::any)
     }
 
     /// Returns the actor as the receiver of a method of `A` that takes `&self`.
@@ -158,7 +155,7 @@ impl ActorState {
         if self.id != TypeId::of::<A>() {
             self.check_pinned::<A>()?;
         }
-        if self.loans.as_ref().is_some_and(Loans::any) {
+        if self.is_lent() {
             return Err(lent());
         }
         // SAFETY: `id` is that of `A` or, as just checked, of `PinnedType<A>` on the owner's thread, so the value in the box

@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use selvedge_channels::memory::made_in::MadeIn;
 use selvedge_cluster::peer;
 
 use crate::actor_record::ActorRecord;
@@ -25,7 +26,6 @@ use crate::runtime::Runtime;
 use crate::spawn_error::SpawnError;
 use crate::worker::launch::{Launcher, LocalLauncher, NotAllowed};
 use crate::worker::record::WorkerRecord;
-use selvedge_channels::memory::made_in::MadeIn;
 
 /// The time by which the control thread may be late.
 const CONTROL_GRACE: Duration = Duration::from_secs(5);

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use selvedge_channels::memory::made_in::MadeIn;
+
 use crate::home::Home;
 use crate::id::LaneId;
 use crate::lane::thread::LaneThread;
 use crate::spawn_error::SpawnError;
-use selvedge_channels::memory::made_in::MadeIn;
 
 /// Starts the thread of a lane of this process.
 pub(crate) type StartThread<'a> = &'a dyn Fn() -> Result<Arc<LaneThread>, SpawnError>;

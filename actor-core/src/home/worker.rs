@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use selvedge_channels::memory::made_in::MadeIn;
+
 use crate::actor::arguments::{Arguments, ArgumentsKind, Returned};
 use crate::actor::extension::Extension;
 use crate::actor::registry::typed;
@@ -20,7 +22,6 @@ use crate::spawn_error::SpawnError;
 use crate::worker::link::{LinkLost, OnResponse, Response, Unsent};
 use crate::worker::protocol::{CreateActor, CreateCheckpoints, ToWorker};
 use crate::worker::record::WorkerRecord;
-use selvedge_channels::memory::made_in::MadeIn;
 
 /// The time that a worker without handles and actors may take to end before it is killed.
 const UNUSED_GRACE: Duration = Duration::from_secs(2);

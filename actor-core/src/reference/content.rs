@@ -105,21 +105,10 @@ impl LostCopy {
 /// A value, or the failure in its place. A failure can be fetched any number of times.
 pub(crate) type Content = Result<ObjectValue, Arc<Failure>>;
 
-/// A copy of a failure: the user's error itself, shared, or the report of any other failure.
+/// A failure as every process sees it: the user's error itself, shared, or the report of any other failure.
 pub(crate) fn again(failure: &Failure) -> Failure {
     match failure {
-        Failure::Error {
-            type_name,
-            error,
-            codec,
-        } => Failure::Error {
-            type_name,
-            error: Arc::clone(error),
-            codec: *codec,
-        },
-        Failure::Panic { message } => Failure::Panic {
-            message: message.clone(),
-        },
+        Failure::Error { .. } | Failure::Panic { .. } => failure.clone(),
         Failure::Unmade { functions, failure } => Failure::Unmade {
             functions: functions.clone(),
             failure: Box::new(again(failure)),

@@ -7,8 +7,7 @@
 //!   becomes what the function takes; `argument_store`: large ones of submitted calls, which travel by reference
 //! - `remote_call`: the description of a call, and functions as values; `chosen`: which options have an effect with which verb
 //! - `verbs`: what a runtime does with a described call; `scope`: several calls as one; `composite`: their errors
-//! - `call_batch`: several calls of one function that travel as one; `turns`: such batches one after the other; `again`: an error that all calls of
-//!   a batch get
+//! - `call_batch`: several calls of one function that travel as one; `turns`: such batches one after the other
 //! - `calls`: the table of calls, plain data; `message`: the letters between two services of calls
 //! - `request`: a call to be made
 //! - `service`: the service of a process, with `asking` for its own calls and `serving` for those of others
@@ -19,7 +18,6 @@
 //! - `unreachable`: why other processes cannot be reached
 //! - `init`: the initialisation of a process before its first function
 
-mod again;
 pub(crate) mod argument;
 pub(crate) mod argument_store;
 pub(crate) mod asking;
