@@ -360,13 +360,7 @@ impl<S: Sequence> Work for Continuous<S> {
         shared.count(|stats| (stats.in_flight, stats.overdue) = (held, overdue));
         let room = self.in_flight.has_room() && self.slots.any_free();
         let leaves = self.resting.iter().map(|member| member.leaves);
-        let wakes_at = self
-            .in_flight
-            .wakes_at(begun, now)
-            .into_iter()
-            .chain(leaves)
-            .min();
-        (wakes_at, room)
+        (self.in_flight.wakes_at(begun, now, leaves), room)
     }
 
     fn held(&self) -> usize {

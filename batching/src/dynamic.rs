@@ -102,12 +102,12 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
         }
     }
 
-    /// Returns the batch to execute next: parts of failed batches first.
+    /// Returns the batch to execute next: parts of failed batches first, whose time is not up.
     fn next(&mut self, shared: &Shared<I, O>, now: Moment) -> Option<Batch<I, O>> {
         while let Some(mut batch) = self.again.pop_front() {
             let left = batch.retries.get();
             match batch.error.take() {
-                Some(error) if left == 0 || batch.limit <= now => fail(shared, batch, &error),
+                Some(error) if left == 0 => fail(shared, batch, &error),
                 _ => {
                     batch.retries.set(left - 1);
                     return Some(batch);
@@ -208,12 +208,7 @@ impl<I: Clone + Send + 'static, O: 'static> Work for Dynamic<I, O> {
         graph.report_overdue(shared, |generation| self.in_flight.overdue_on(generation));
         shared.count(|stats| (stats.in_flight, stats.overdue) = (held, overdue));
         let limits = self.again.iter().map(|batch| batch.limit);
-        let wakes_at = self
-            .in_flight
-            .wakes_at(begun, now)
-            .into_iter()
-            .chain(limits)
-            .min();
+        let wakes_at = self.in_flight.wakes_at(begun, now, limits);
         (wakes_at, self.in_flight.has_room())
     }
 

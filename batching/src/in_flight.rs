@@ -100,14 +100,22 @@ impl<In: 'static, Out, B> InFlight<In, Out, B> {
         on_it.find_map(|it| it.late.clone())
     }
 
-    /// Returns the moment at which the thread has to look at the executions again: when the next one is late, or at once
-    /// if some have `begun`. An execution wakes the thread only after it has been polled, and the next turn polls the new
-    /// ones.
-    pub(crate) fn wakes_at(&self, begun: bool, now: Moment) -> Option<Moment> {
+    /// Returns the moment at which the thread has to look again: when the next execution is late, at the first of the
+    /// moments of `others`, or at once if some executions have `begun`. An execution wakes the thread only after it has
+    /// been polled, and the next turn polls the new ones.
+    pub(crate) fn wakes_at(
+        &self,
+        begun: bool,
+        now: Moment,
+        others: impl Iterator<Item = Moment>,
+    ) -> Option<Moment> {
+        if begun {
+            return Some(now);
+        }
         let waited_for = self.pending.iter().filter(|it| it.batch.is_some());
         let late = waited_for.map(|it| it.deadline);
         let again = self.refused.iter().map(|it| it.again.min(it.limit));
-        if begun { Some(now) } else { late.chain(again).min() }
+        late.chain(again).chain(others).min()
     }
 
     /// Returns the batches and drops the executions.

@@ -91,17 +91,22 @@ fn inputs_that_failed_executions_leave_do_not_fail_good_items() {
     assert_eq!(good.map(|ticket| ticket.wait().unwrap()), [8, 10]);
 }
 
-#[test]
-fn a_graph_of_one_slot_delays_what_it_has_no_room_for() {
-    let (runtime, gate) = (Runtime::new(), Gate::closed());
-    let model = spawn(&runtime, &gate, Placement::Thread);
+/// A batcher of single items, whose graph has room for one execution where the batcher would begin two.
+fn of_one_slot(runtime: &Runtime, gate: &Gate, timeout: Duration) -> Batcher<i64, i64> {
+    let model = spawn(runtime, gate, Placement::Thread);
     let graph = runtime
         .compile_with(Options::new().slots(1), |items: Edge<Vec<i64>>| {
             model.double(&items)
         })
         .unwrap();
-    let options = Batching::new().max_inflight(2).max_size(1);
-    let batcher = Batcher::new(graph, options.max_wait(LONG).timeout(LONG)).unwrap();
+    let options = Batching::new().max_inflight(2).max_size(1).max_wait(LONG);
+    Batcher::new(graph, options.timeout(timeout)).unwrap()
+}
+
+#[test]
+fn a_graph_of_one_slot_delays_what_it_has_no_room_for() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let batcher = of_one_slot(&runtime, &gate, LONG);
     let tickets = [1, 2, 3].map(|item| batcher.submit(item));
     gate.wait_entered(1);
     until(|| batcher.stats().executions == 2 && batcher.stats().in_flight == 2);
@@ -112,14 +117,7 @@ fn a_graph_of_one_slot_delays_what_it_has_no_room_for() {
 #[test]
 fn an_item_that_found_no_room_is_answered_with_the_reason() {
     let (runtime, gate) = (Runtime::new(), Gate::closed());
-    let model = spawn(&runtime, &gate, Placement::Thread);
-    let graph = runtime
-        .compile_with(Options::new().slots(1), |items: Edge<Vec<i64>>| {
-            model.double(&items)
-        })
-        .unwrap();
-    let options = Batching::new().max_inflight(2).max_size(1).max_wait(LONG);
-    let batcher = Batcher::new(graph, options.timeout(Duration::from_millis(200))).unwrap();
+    let batcher = of_one_slot(&runtime, &gate, Duration::from_millis(200));
     let first = batcher.submit(1);
     gate.wait_entered(1);
     let mut second = batcher.submit(2);
