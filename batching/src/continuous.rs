@@ -355,9 +355,8 @@ impl<S: Sequence> Work for Continuous<S> {
         while self.begin(shared, graph, now) {
             begun = true;
         }
-        let (held, overdue) = (self.held(), self.in_flight.overdue());
-        graph.report_overdue(shared, |generation| self.in_flight.overdue_on(generation));
-        shared.count(|stats| (stats.in_flight, stats.overdue) = (held, overdue));
+        let held = (self.held(), self.in_flight.overdue());
+        graph.report(shared, held, |generation| self.in_flight.overdue_on(generation));
         let room = self.in_flight.has_room() && self.slots.any_free();
         let leaves = self.resting.iter().map(|member| member.leaves);
         (self.in_flight.wakes_at(begun, now, leaves), room)

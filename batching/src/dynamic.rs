@@ -204,9 +204,8 @@ impl<I: Clone + Send + 'static, O: 'static> Work for Dynamic<I, O> {
             }
             begun = true;
         }
-        let (held, overdue) = (self.held(), self.in_flight.overdue());
-        graph.report_overdue(shared, |generation| self.in_flight.overdue_on(generation));
-        shared.count(|stats| (stats.in_flight, stats.overdue) = (held, overdue));
+        let held = (self.held(), self.in_flight.overdue());
+        graph.report(shared, held, |generation| self.in_flight.overdue_on(generation));
         let limits = self.again.iter().map(|batch| batch.limit);
         let wakes_at = self.in_flight.wakes_at(begun, now, limits);
         (wakes_at, self.in_flight.has_room())

@@ -107,15 +107,16 @@ impl<In, Out> GraphSlot<In, Out> {
         }
     }
 
-    /// Reports whether an execution is overdue on the present graph, whose number `overdue_on` is given. What is overdue
-    /// on an earlier graph says nothing about this one.
-    pub(crate) fn report_overdue<I, O>(
+    /// Reports the numbers of items and of overdue executions that the thread holds, and whether an execution is overdue on
+    /// the present graph, whose number `overdue_on` is given. What is overdue on an earlier graph says nothing about this one.
+    pub(crate) fn report<I, O>(
         &self,
         shared: &Shared<I, O>,
+        held: (usize, usize),
         overdue_on: impl FnOnce(u64) -> Option<ExecError>,
     ) {
         let current = self.0.lock();
-        let watchers = shared.record_overdue(overdue_on(current.generation));
+        let watchers = shared.record_held(held, overdue_on(current.generation));
         drop(current);
         if let Some((error, watchers)) = watchers {
             tell(watchers, &error);

@@ -136,12 +136,15 @@ impl<I, O> Shared<I, O> {
         tell(watchers, &cause);
     }
 
-    /// Records whether an execution is overdue. Returns the tickets that must be told when no lock is held.
-    pub(crate) fn record_overdue(
+    /// Records the numbers of items and of overdue executions, and whether an execution is overdue on this graph, in one
+    /// step: whoever sees one sees the other. Returns the tickets that must be told when no lock is held.
+    pub(crate) fn record_held(
         &self,
+        held: (usize, usize),
         overdue: Option<ExecError>,
     ) -> Option<(ExecError, Vec<TicketPromise<ExecError>>)> {
         let mut state = self.state.lock();
+        (state.stats.in_flight, state.stats.overdue) = held;
         state.overdue = overdue;
         let error = state.overdue.clone()?;
         Some((error, std::mem::take(&mut state.overdue_watchers)))
