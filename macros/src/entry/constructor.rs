@@ -7,6 +7,7 @@ use syn::Generics;
 
 use super::Site;
 use super::argument::{passed, variables};
+use super::error::{Failing, error_codec};
 use crate::edge_type::{traits, travel};
 use crate::generics::{declared, phantom, where_clause};
 use crate::parse::{Constructor, Parsed};
@@ -153,28 +154,16 @@ fn table(parsed: &Parsed, site: &Site<'_>) -> TokenStream {
     }
 }
 
-/// Generates the function that tells the codec of a constructor's errors. A closure that is never called gives the type of the errors,
-/// which a macro does not know.
+/// Generates the function that tells the codec of a constructor's errors.
 fn error(constructor: &Constructor, site: &Site<'_>) -> TokenStream {
-    if !constructor.fallible {
-        return quote!(|| ::std::option::Option::None);
-    }
     let (path, name, args) = (&site.path, &constructor.name, constructor.args());
     let (names, passed) = (variables(&constructor.params), passed(&constructor.params));
-    let probe = match constructor.is_async {
-        true => quote!(of_async_method),
-        false => quote!(of_method),
-    };
-    quote! {
-        || {
-            #[allow(unreachable_code, unused_variables, clippy::diverging_sub_expression, clippy::let_unit_value)]
-            let probe = ::selvedge::__private::ErrorProbe::#probe(|| {
-                let (#(#names,)*): #args = ::std::unreachable!();
-                #path::#name(#(#passed),*)
-            });
-            (&probe).codec()
-        }
-    }
+    error_codec(&Failing {
+        fallible: constructor.fallible,
+        is_async: constructor.is_async,
+        arguments: quote!((#(#names,)*): #args),
+        call: quote!(#path::#name(#(#passed),*)),
+    })
 }
 
 /// Generates the bounds on the arguments of all constructors.

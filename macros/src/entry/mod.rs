@@ -2,11 +2,12 @@
 //!
 //! `function` generates the functions of each operation, and `overlap` those of an operation that may overlap with others.
 //! `argument` passes them their arguments, `table` lists them, and `constructor` generates the functions that build the
-//! actor. This file generates the rest: the code that all operations
+//! actor. `error` tells the codecs of their errors. This file generates the rest: the code that all operations
 //! share, the implementation of `Actor`, and the registration.
 
 pub(crate) mod argument;
 mod constructor;
+pub(crate) mod error;
 mod function;
 mod overlap;
 mod table;

@@ -6,6 +6,7 @@ use syn::Type;
 
 use super::Site;
 use super::argument::{passed, variables};
+use super::error::{Failing, error_codec};
 use super::function::{call_name, compute_name};
 use super::overlap::sharing;
 use crate::edge_type::{list_elements, payload_type, travel};
@@ -63,34 +64,17 @@ fn method(index: usize, operation: &Operation, site: &Site<'_>) -> TokenStream {
     }
 }
 
-/// Generates the function that tells the codec of an operation's errors. A closure that is never called gives the type of
-/// the errors, which a macro does not know.
+/// Generates the function that tells the codec of an operation's errors.
 fn error(operation: &Operation, site: &Site<'_>) -> TokenStream {
-    if !operation.fallible {
-        return quote!(|| ::std::option::Option::None);
-    }
-    let (actor, path) = (&site.actor, &site.path);
-    let (method, names, passed) = (
-        &operation.name,
-        variables(&operation.params),
-        passed(&operation.params),
-    );
+    let (actor, path, method) = (&site.actor, &site.path, &operation.name);
+    let (names, passed) = (variables(&operation.params), passed(&operation.params));
     let edges = operation.params.iter().map(|param| &param.edge);
-    let probe = if operation.is_async {
-        quote!(of_async_method)
-    } else {
-        quote!(of_method)
-    };
-    quote! {
-        || {
-            #[allow(unreachable_code, unused_variables, clippy::diverging_sub_expression)]
-            let probe = ::selvedge::__private::ErrorProbe::#probe(|| {
-                let (receiver, #(#names,)*): (&mut #actor, #(#edges,)*) = ::std::unreachable!();
-                #path::#method(receiver, #(#passed),*)
-            });
-            (&probe).codec()
-        }
-    }
+    error_codec(&Failing {
+        fallible: operation.fallible,
+        is_async: operation.is_async,
+        arguments: quote!((receiver, #(#names,)*): (&mut #actor, #(#edges,)*)),
+        call: quote!(#path::#method(receiver, #(#passed),*)),
+    })
 }
 
 /// Generates the types of a result's parts: of a tuple that is written as one, with the traits of each part; of any other

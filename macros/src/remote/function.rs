@@ -9,6 +9,7 @@ use syn::{Attribute, Error, FnArg, ItemFn, Signature, Visibility, parse_quote};
 
 use crate::edge_type::{Pass, help, probes, result_type, traits};
 use crate::entry::argument::{passed, variables};
+use crate::entry::error::{Failing, error_codec};
 use crate::entry::place;
 use crate::parse::Param;
 use crate::remote::facts::{Facts, submitted};
@@ -214,35 +215,22 @@ fn entry(function: &Function<'_>) -> TokenStream {
     }
 }
 
-/// Generates the function that tells the codec of the errors. A closure that is never called gives their type, which a macro
-/// does not know.
+/// Generates the function that tells the codec of the errors.
 fn error(function: &Function<'_>) -> TokenStream {
-    if !function.fallible {
-        return quote!(|| ::std::option::Option::None);
-    }
     let (params, signature) = (&function.params, function.signature);
     let (name, variables, passed) = (&signature.ident, variables(params), passed(params));
     let is_async = signature.asyncness.is_some();
-    let probe = if is_async {
-        quote!(of_async_method)
-    } else {
-        quote!(of_method)
-    };
     // The future of an async function borrows from its arguments.
     let held = params.iter().map(|Param { edge, pass, .. }| match pass {
         Pass::Reference | Pass::Slice(_) | Pass::Text if is_async => quote!(&'static #edge),
         _ => quote!(#edge),
     });
-    quote! {
-        || {
-            #[allow(unreachable_code, unused_variables, clippy::diverging_sub_expression)]
-            let probe = ::selvedge::__private::ErrorProbe::#probe(|| {
-                let (#(#variables,)*): (#(#held,)*) = ::std::unreachable!();
-                #name(#(#passed),*)
-            });
-            (&probe).codec()
-        }
-    }
+    error_codec(&Failing {
+        fallible: function.fallible,
+        is_async,
+        arguments: quote!((#(#variables,)*): (#(#held,)*)),
+        call: quote!(#name(#(#passed),*)),
+    })
 }
 
 /// Generates the function for generic code.
