@@ -1,30 +1,17 @@
 //! A forked child drops its copies of what its parent has in shared memory, and the parent keeps all of it. A program of its
 //! own with one test, since a child of a program whose other threads work could find their locks taken.
 #![cfg(all(target_os = "linux", not(selvedge_portable), not(loom)))]
-#![allow(missing_docs, clippy::unwrap_used)] // a test may panic
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)] // a test may panic
+
+#[path = "support/forked.rs"]
+mod forked;
 
 use std::sync::Arc;
 
 use selvedge_channels::array::{ArrayError, ArrayMemory, ArrayPart, ArraySpec, ArrayView};
 use selvedge_channels::{ChannelError, ChannelOptions, DType, SharedChannel};
 
-/// Drops a value in a forked child, and waits until the child has ended. The value of this process stays.
-#[allow(unsafe_code)]
-fn drop_in_a_child<T>(value: &mut Option<T>) {
-    // SAFETY: the child only drops its copy of the value, and exits.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: sets a timer, whose signal ends a child that would wait for ever.
-        unsafe { libc::alarm(30) };
-        drop(value.take());
-        // SAFETY: ends the child, which has no other thread.
-        unsafe { libc::_exit(0) }
-    }
-    let mut status = 0;
-    // SAFETY: waits for the child made above, and writes to a local number.
-    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-    assert_eq!((waited, status), (child, 0), "the child did not leave");
-}
+use forked::drop_in_a_child;
 
 #[test]
 #[cfg_attr(miri, ignore = "Miri starts no processes")]

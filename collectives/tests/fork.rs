@@ -1,27 +1,14 @@
 //! A forked child drops its copies of a rank and of the rank's results, and the parent keeps them. A program of its own with
 //! one test, since a child of a program whose other threads work could find their locks taken.
-#![allow(missing_docs, clippy::unwrap_used)] // a test may panic
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)] // a test may panic
+
+#[path = "../../channels/tests/support/forked.rs"]
+mod forked;
 
 use selvedge_channels::Tensor;
 use selvedge_collectives::{Collective, Communicator, Contribution, Group, Part, Rank};
 
-/// Drops a value in a forked child, and waits until the child has ended. The value of this process stays.
-#[allow(unsafe_code)]
-fn drop_in_a_child<T>(value: &mut Option<T>) {
-    // SAFETY: the child only drops its copy of the value, and exits.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: sets a timer, whose signal ends a child that would wait for ever.
-        unsafe { libc::alarm(30) };
-        drop(value.take());
-        // SAFETY: ends the child, which has no other thread.
-        unsafe { libc::_exit(0) }
-    }
-    let mut status = 0;
-    // SAFETY: waits for the child made above, and writes to a local number.
-    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-    assert_eq!((waited, status), (child, 0), "the child did not leave");
-}
+use forked::drop_in_a_child;
 
 const COUNT: usize = 10_000;
 

@@ -36,7 +36,6 @@ fn in_program(line: u32, column: u32) -> SourceLocation {
     }
 }
 
-/// In another folder than its own, which has a file of the same name, a program quotes no line of that file.
 /// The error of several mistakes.
 fn all(mistakes: impl IntoIterator<Item = Diagnostic>) -> CompileError {
     let mut mistakes = mistakes.into_iter();
@@ -45,6 +44,7 @@ fn all(mistakes: impl IntoIterator<Item = Diagnostic>) -> CompileError {
     error
 }
 
+/// In another folder than its own, which has a file of the same name, a program quotes no line of that file.
 #[test]
 fn dag_20_a_file_of_the_folder_where_a_program_was_started_is_not_taken_for_its_own() {
     const NAME: &str = "src/of_another_package.rs";

@@ -13,7 +13,7 @@ use std::time::Duration;
 use hyper::Method;
 use rustix::process::{Pid, Signal, kill_process};
 use selvedge::Placement;
-use serde_json::json;
+use serde_json::{Value, json};
 use support::{DEATH, ENDLESS, POISON, Running, STANDSTILL, Setup, events, open, start, until};
 
 const COMPLETIONS: &str = "/v1/completions";
@@ -36,6 +36,26 @@ async fn rebuilt(service: &Running, times: f64) {
     .await;
 }
 
+/// Sends a request that the death of the model fails, and returns the answer.
+async fn lost_with(service: &Running, path: &str, body: &str) -> Value {
+    let (status, answer) = service.json(path, body).await;
+    assert_eq!(
+        (status, &answer["error"]["code"]),
+        (503, &json!("model_lost")),
+        "{answer}"
+    );
+    answer
+}
+
+async fn says_hello(service: &Running) {
+    let (status, answer) = service.json(COMPLETIONS, &body("hello", false)).await;
+    assert_eq!(
+        (status, &answer["choices"][0]["text"]),
+        (200, &json!("hello")),
+        "{answer}"
+    );
+}
+
 fn is_gone(pid: u32) -> bool {
     !Path::new(&format!("/proc/{pid}")).exists()
 }
@@ -45,25 +65,13 @@ async fn death_of_a_rank_is_503_and_the_service_goes_on() {
     let service = start(in_process()).await;
     let before = service.service.pids();
     assert_eq!(before.len(), 1);
-    let (status, answer) = service
-        .json(COMPLETIONS, &body(&format!("ab{DEATH}cd"), false))
-        .await;
-    assert_eq!(
-        (status, &answer["error"]["code"]),
-        (503, &json!("model_lost")),
-        "{answer}"
-    );
+    let answer = lost_with(&service, COMPLETIONS, &body(&format!("ab{DEATH}cd"), false)).await;
     let message = answer["error"]["message"].as_str().unwrap();
     assert!(
         message.contains("parrot") && message.contains("SIGKILL"),
         "{message}"
     );
-    let (status, answer) = service.json(COMPLETIONS, &body("hello", false)).await;
-    assert_eq!(
-        (status, &answer["choices"][0]["text"]),
-        (200, &json!("hello")),
-        "{answer}"
-    );
+    says_hello(&service).await;
     rebuilt(&service, 1.0).await;
     let after = service.service.pids();
     assert_eq!(after.len(), 1);
@@ -130,14 +138,7 @@ async fn a_rank_that_stands_still_is_given_up() {
     let mut setup = in_process();
     setup.limits.step_time = Duration::from_millis(300);
     let service = start(setup).await;
-    let (status, answer) = service
-        .json(COMPLETIONS, &body(&format!("ab{STANDSTILL}"), false))
-        .await;
-    assert_eq!(
-        (status, &answer["error"]["code"]),
-        (503, &json!("model_lost")),
-        "{answer}"
-    );
+    lost_with(&service, COMPLETIONS, &body(&format!("ab{STANDSTILL}"), false)).await;
     rebuilt(&service, 1.0).await;
     assert_eq!(service.json(COMPLETIONS, &body("hello", false)).await.0, 200);
 }
@@ -165,12 +166,7 @@ async fn a_rank_that_does_not_return_is_given_up_though_its_client_is_gone() {
         service.metric("selvedge_clients_gone_total").await == 1.0
     })
     .await;
-    let (status, answer) = service.json(COMPLETIONS, &body("hello", false)).await;
-    assert_eq!(
-        (status, &answer["choices"][0]["text"]),
-        (200, &json!("hello")),
-        "{answer}"
-    );
+    says_hello(&service).await;
     rebuilt(&service, 1.0).await;
     assert_eq!(service.metric("selvedge_overdue{batcher=\"texts\"}").await, 0.0);
 }
@@ -183,12 +179,7 @@ async fn a_thread_that_stands_still_is_given_up() {
     };
     setup.limits.step_time = Duration::from_millis(300);
     let service = start(setup).await;
-    let (status, answer) = service.json(COMPLETIONS, &body("hello", false)).await;
-    assert_eq!(
-        (status, &answer["error"]["code"]),
-        (503, &json!("model_lost")),
-        "{answer}"
-    );
+    lost_with(&service, COMPLETIONS, &body("hello", false)).await;
     rebuilt(&service, 1.0).await;
     open("still", 1000);
     assert_eq!(service.json(COMPLETIONS, &body("hello", false)).await.0, 200);
@@ -203,12 +194,7 @@ async fn a_classifier_that_stands_still_is_given_up() {
     setup.limits.step_time = Duration::from_millis(300);
     let service = start(setup).await;
     let image = json!({"image": vec![0; 64]}).to_string();
-    let (status, answer) = service.json("/v1/classify", &image).await;
-    assert_eq!(
-        (status, &answer["error"]["code"]),
-        (503, &json!("model_lost")),
-        "{answer}"
-    );
+    lost_with(&service, "/v1/classify", &image).await;
     rebuilt(&service, 1.0).await;
     let (status, answer) = service.json("/v1/classify", &image).await;
     assert_eq!((status, &answer["model"]), (200, &json!("digits")), "{answer}");
