@@ -10,7 +10,7 @@
 //! | [`decoder`], [`layer`] | the arithmetic and the caches, without actors |
 //! | [`step`], [`watch`] | the input and output of a step, and the checks of the input |
 //! | [`stage`], [`deployment`] | the actor, and all actors as a graph |
-//! | [`text`] | text to tokens, and tokens to text one by one |
+//! | [`text`], [`pieces`] | text to tokens, and tokens to text one by one |
 //! | [`report`] | the time that a run has spent on each part |
 //! | [`error`] | the errors of loading a folder |
 
@@ -33,6 +33,7 @@ mod sampling;
 pub mod step;
 pub mod watch;
 
+pub mod pieces;
 pub mod text;
 
 pub mod deployment;

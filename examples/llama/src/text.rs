@@ -5,6 +5,7 @@ use std::path::Path;
 use tokenizers::Tokenizer;
 
 use crate::error::LoadError;
+use crate::pieces::Pieces;
 
 /// The tokenizer of a folder.
 pub struct Text {
@@ -64,53 +65,31 @@ impl Text {
     pub fn stream(&self) -> Stream<'_> {
         Stream {
             text: self,
-            tokens: Vec::new(),
-            said: 0,
+            pieces: Pieces::default(),
         }
     }
 }
 
-/// A stream that turns tokens into text as they arrive. A token may be a part of a character, and may change how its
-/// neighbours are written, so text is returned only when it is complete, and decoding begins at the last token that was
-/// complete.
+/// A stream that turns tokens into text as they arrive.
 pub struct Stream<'t> {
     text: &'t Text,
-    /// The tokens that the next text depends on: those returned last, and those not returned yet.
-    tokens: Vec<u32>,
-    /// The number of these tokens that were already returned.
-    said: usize,
+    pieces: Pieces,
 }
 
 impl Stream<'_> {
-    /// Returns the text that this token completes; empty while a character is incomplete.
+    /// Returns the text that this token completes, as [`Pieces`] does.
     ///
     /// # Errors
     /// The error of the tokenizer.
     pub fn push(&mut self, token: u32) -> Result<String, TextError> {
-        self.tokens.push(token);
-        let before = self
-            .text
-            .decode(self.tokens.get(..self.said).unwrap_or_default())?;
-        let now = self.text.decode(&self.tokens)?;
-        // The replacement character stands for the first bytes of a longer character.
-        let fresh = match now.strip_prefix(before.as_str()) {
-            Some(fresh) if !fresh.is_empty() && !fresh.ends_with('\u{fffd}') => fresh.to_owned(),
-            _ => return Ok(String::new()),
-        };
-        self.tokens.drain(..self.said);
-        self.said = self.tokens.len();
-        Ok(fresh)
+        self.pieces.push(token, |tokens| self.text.decode(tokens))
     }
 
     /// Returns the remaining text when no more tokens follow: a character that was never completed.
     ///
     /// # Errors
     /// The error of the tokenizer.
-    pub fn finish(self) -> Result<String, TextError> {
-        let before = self
-            .text
-            .decode(self.tokens.get(..self.said).unwrap_or_default())?;
-        let all = self.text.decode(&self.tokens)?;
-        Ok(all.strip_prefix(before.as_str()).unwrap_or_default().to_owned())
+    pub fn finish(mut self) -> Result<String, TextError> {
+        self.pieces.finish(|tokens| self.text.decode(tokens))
     }
 }

@@ -1,6 +1,9 @@
 //! The text and the tokens of the served model, and the conversion of tokens to text one by one.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+
+use selvedge_llama::pieces::Pieces;
 
 /// The properties of a model that the service needs besides its graph.
 pub trait Vocabulary: Send + Sync + 'static {
@@ -23,20 +26,10 @@ pub trait Vocabulary: Send + Sync + 'static {
     fn longest_token(&self) -> usize;
 }
 
-/// The most tokens whose text is held back. A character has at most four bytes, so the text of so many tokens that does
-/// not end in a character is not text, and more tokens do not change that.
-const HELD_MAX: usize = 8;
-
-/// Converts tokens to text, one by one.
-///
-/// A token may be a part of a character, and its text may depend on the token before it; so decoding begins at the
-/// tokens that were returned last, and text that does not end in a complete character waits for the next token. Text that
-/// still does not after eight tokens is returned with replacement characters: it is of no use to wait, and each token
-/// would decode all tokens that wait.
+/// Converts tokens to text, one by one, as [`Pieces`] does.
 pub struct Speech {
     vocabulary: Arc<dyn Vocabulary>,
-    tokens: Vec<u32>,
-    said: usize,
+    pieces: Pieces,
 }
 
 impl Speech {
@@ -44,42 +37,22 @@ impl Speech {
     pub fn new(vocabulary: Arc<dyn Vocabulary>) -> Speech {
         Speech {
             vocabulary,
-            tokens: Vec::new(),
-            said: 0,
+            pieces: Pieces::default(),
         }
     }
 
     /// Returns the text that this token completes; empty while a character is incomplete.
     pub fn push(&mut self, token: u32) -> String {
-        self.tokens.push(token);
-        let fresh = self.fresh();
-        let is_incomplete = fresh.is_empty() || fresh.ends_with(char::REPLACEMENT_CHARACTER);
-        if is_incomplete && self.tokens.len() - self.said < HELD_MAX {
-            return String::new();
-        }
-        self.tokens.drain(..self.said);
-        self.said = self.tokens.len();
-        fresh
+        let Ok::<_, Infallible>(text) = self
+            .pieces
+            .push(token, |tokens| Ok(self.vocabulary.decode(tokens)));
+        text
     }
 
     /// Returns the remaining text when no more tokens follow: the parts of a character that was never completed.
     pub fn finish(&mut self) -> String {
-        let fresh = self.fresh();
-        self.said = self.tokens.len();
-        fresh
-    }
-
-    fn fresh(&self) -> String {
-        let before = self
-            .vocabulary
-            .decode(self.tokens.get(..self.said).unwrap_or_default());
-        let now = self.vocabulary.decode(&self.tokens);
-        // A token may complete a character of which a replacement was returned: only that replacement is not repeated.
-        let same = before
-            .chars()
-            .zip(now.chars())
-            .take_while(|(one, other)| one == other);
-        now.chars().skip(same.count()).collect()
+        let Ok::<_, Infallible>(text) = self.pieces.finish(|tokens| Ok(self.vocabulary.decode(tokens)));
+        text
     }
 }
 
