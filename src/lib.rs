@@ -79,8 +79,7 @@ pub use selvedge_compiler::{
     Event, ExecError, Execution, Forecast, Graph, Inputs, Lanes, Map, OnFull, Options, Outputs, Phase, Plan,
     Profile, Ranks, Refused, Slots, SourceLocation, Streamed, StuckLane, Suspect, TaskError, TaskId,
     TaskInfo, Teardown, ThroughputBound, Timeout, Transport, Wait, Work, all_to_all, allgather, allreduce,
-    barrier, bound, broadcast, constant, forecast, gather, gather_to, pipeline, reduce, reduce_scatter,
-    scatter,
+    barrier, bound, broadcast, constant, forecast, gather, list, pipeline, reduce, reduce_scatter, scatter,
 };
 #[cfg(feature = "hosts")]
 pub use selvedge_core::hosts;
@@ -117,7 +116,7 @@ pub mod prelude {
     pub use crate::{
         Actor, Checkpoint, Compile, Edge, ExecError, Execution, Graph, Lanes, OnFull, OnPanic, Options,
         Payload, Placement, ReduceOp, Ref, RemoteCall, RemoteChannel, Restart, Result, Runtime, Tensor, Wait,
-        Wire, actor, allgather, allreduce, constant, gather, remote, remote_fn, worker_init,
+        Wire, actor, allgather, allreduce, constant, list, remote, remote_fn, worker_init,
     };
 }
 

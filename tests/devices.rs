@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use selvedge::device::{DeviceMemory, DeviceTensor, Gpu, Library, Stream};
 use selvedge::prelude::*;
-use selvedge::{Transport, gather};
+use selvedge::{Transport, list};
 
 use layer::{Layer, LayerHandle, PLACES, Where, layers};
 
@@ -105,7 +105,7 @@ fn acc_21_lists_of_tensors_and_none_of_them() {
         let graph = runtime
             .compile(|x: Edge<i64>| {
                 let both = a.both(&a.make(&x));
-                (b.totals(&both), b.totals(&gather([a.make(&x), b.make(&x)])))
+                (b.totals(&both), b.totals(&list([a.make(&x), b.make(&x)])))
             })
             .unwrap();
         for x in LENGTHS {

@@ -42,10 +42,10 @@ pub use api::map::{Map, Streamed};
 pub use api::options::{OnFull, Options, Slots, Wait};
 pub use api::start::Compile;
 pub use bind::collective::{
-    Contribution, Ranks, all_to_all, allgather, allreduce, barrier, broadcast, gather_to, reduce,
+    Contribution, Ranks, all_to_all, allgather, allreduce, barrier, broadcast, gather, reduce,
     reduce_scatter, scatter,
 };
-pub use bind::edge::{Edge, constant, gather};
+pub use bind::edge::{Edge, constant, list};
 pub use bind::ports::{Collected, InputPorts, Inputs, OutputList, Outputs, Submitter};
 pub use bind::transport::Transport;
 #[doc(hidden)] // used by the code that `#[actor]` generates

@@ -12,7 +12,7 @@ use selvedge::collectives::{
 };
 use selvedge::prelude::*;
 use selvedge::{
-    Contribute, ExecError, TensorError, all_to_all, barrier, broadcast, gather_to, reduce, reduce_scatter,
+    Contribute, ExecError, TensorError, all_to_all, barrier, broadcast, gather, reduce, reduce_scatter,
     scatter,
 };
 
@@ -114,7 +114,7 @@ fn every_collective_is_an_edge_wherever_its_ranks_are() {
                 let [_, sent] = broadcast(0, ranks.each_ref().map(|rank| rank.make(&x)));
                 let cut = scatter(1, ranks.each_ref().map(|rank| rank.make(&x)));
                 let least = reduce(ReduceOp::Min, 1, ranks.each_ref().map(|rank| rank.make(&x)));
-                let all = gather_to(0, ranks.each_ref().map(|rank| rank.make(&x)));
+                let all = gather(0, ranks.each_ref().map(|rank| rank.make(&x)));
                 let [loss, _] = allreduce(ReduceOp::Average, ranks.each_ref().map(|rank| rank.loss(&x)));
                 let passed = barrier(ranks.each_ref().map(|rank| rank.make(&x)));
                 let sums = [ranks[0].sum(&a), ranks[1].sum(&b)];
@@ -390,7 +390,7 @@ fn comm_01_the_order_of_contributions_says_which_actor_is_which_rank() {
         let order = [&c, &a, &b];
         let graph = runtime
             .compile(|x: Edge<i64>| {
-                let all = gather_to(1, order.map(|rank| rank.make(&x)));
+                let all = gather(1, order.map(|rank| rank.make(&x)));
                 let [sent, _, _] = broadcast(2, order.map(|rank| rank.make(&x)));
                 (all, c.sum(&sent))
             })

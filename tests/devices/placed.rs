@@ -51,8 +51,8 @@ fn acc_07_type_05_tensors_are_brought_to_the_device_of_who_reads_them() {
                 let (passed, located) = b.locate(&made).split();
                 (
                     c.total(&c.copy(&there)),
-                    b.totals_with(&gather([made.clone(), there.clone()]), &made),
-                    a.totals_with(&gather([there.clone(), passed]), &there),
+                    b.totals_with(&list([made.clone(), there.clone()]), &made),
+                    a.totals_with(&list([there.clone(), passed]), &there),
                     located,
                     b.total_of(&a.batch(&x)),
                     a.total(&made),

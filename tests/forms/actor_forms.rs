@@ -798,8 +798,8 @@ fn an_actor_may_be_made_by_a_macro() {
     let graph = runtime
         .compile(|(x, text): (Edge<u32>, Edge<String>)| {
             let length: Edge<u32> = stamped.length(&text);
-            let all = gather([x.clone(), length]);
-            (stamped.sum(&all), stamped.last(&gather([x])))
+            let all = list([x.clone(), length]);
+            (stamped.sum(&all), stamped.last(&list([x])))
         })
         .unwrap();
     assert_eq!(graph.run((2, "abc".into())).unwrap(), (5, 2));

@@ -173,7 +173,7 @@ fn inputs_outputs_and_lists_need_no_serde() -> Result<()> {
     let user = runtime.spawn::<User>("user", ()).in_thread()?;
     let graph = runtime.compile(|(ticket, x): (Edge<Ticket>, Edge<u32>)| {
         let made = maker.ticket(&x);
-        (user.spend_all(&gather([ticket, made])), maker.callback(&x))
+        (user.spend_all(&list([ticket, made])), maker.callback(&x))
     })?;
     let (sum, callback) = graph.run((Ticket(Cell::new(40)), 2))?;
     assert_eq!((sum, callback(21)), (42, 42));

@@ -1,4 +1,4 @@
-//! `gather`: several edges as one list argument. The lane of the task builds the list, in order; lists may be nested
+//! `list`: several edges as one list argument. The lane of the task builds the list, in order; lists may be nested
 //! and repeated.
 
 use crate::actors::{self, PLACEMENTS, counter};
@@ -69,14 +69,14 @@ fn dag_07_a_list_of_edges_is_one_argument_everywhere() -> Result<()> {
             let graph = runtime.compile(|x: Edge<i64>| {
                 let parts: Vec<_> = (1..=4).map(|factor| a.scale(&x, factor)).collect();
                 (
-                    lists.digits(&gather(parts.clone())),
+                    lists.digits(&list(parts.clone())),
                     // The list holds the input, a constant, and the same edge twice.
                     lists.borrowed(
-                        &gather([x.clone(), constant(7), parts[1].clone(), parts[1].clone()]),
+                        &list([x.clone(), constant(7), parts[1].clone(), parts[1].clone()]),
                         &x,
                     ),
-                    lists.digits(&gather(Vec::<Edge<i64>>::new())).after(&x),
-                    lists.nested(&gather([gather(parts), gather([x.clone()]), gather([])])),
+                    lists.digits(&list(Vec::<Edge<i64>>::new())).after(&x),
+                    lists.nested(&list([list(parts), list([x.clone()]), list([])])),
                 )
             })?;
             for x in [1, 2] {
@@ -101,14 +101,14 @@ fn dag_07_elements_move_where_they_are_read_once() -> Result<()> {
         let runtime = Runtime::new();
         let lists = runtime.spawn::<Lists>("lists", ()).place(placement)?;
         let graph =
-            runtime.compile(|x: Edge<i64>| lists.strong(&gather([lists.fragile(&x), lists.fragile(&x)])))?;
+            runtime.compile(|x: Edge<i64>| lists.strong(&list([lists.fragile(&x), lists.fragile(&x)])))?;
         assert_eq!(graph.execute(-1).wait()?, 2, "nothing was cloned");
         drop(graph);
         // The list reads one edge twice, so the value is cloned. A `Clone` that panics is an error of the task that
         // clones.
         let graph = runtime.compile(|x: Edge<i64>| {
             let one = lists.fragile(&x);
-            lists.strong(&gather([one.clone(), one]))
+            lists.strong(&list([one.clone(), one]))
         })?;
         let error = graph.execute(-1).wait().unwrap_err();
         assert!(error.to_string().contains("lists.strong"), "{error}");
@@ -123,9 +123,8 @@ fn task_08_an_element_that_failed_fails_what_takes_the_list() -> Result<()> {
         let runtime = Runtime::new();
         let lists = runtime.spawn::<Lists>("lists", ()).place(placement)?;
         let a = counter(&runtime, "a", placement);
-        let graph = runtime.compile(|x: Edge<i64>| {
-            lists.digits(&gather([a.echo(&x), a.fail_if_negative(&x), a.echo(&x)]))
-        })?;
+        let graph = runtime
+            .compile(|x: Edge<i64>| lists.digits(&list([a.echo(&x), a.fail_if_negative(&x), a.echo(&x)])))?;
         for x in [-1, 3, -2, 4] {
             match graph.execute(x).wait() {
                 Ok(found) => assert_eq!(found, 111 * x),
@@ -144,11 +143,11 @@ fn dag_20_a_list_for_what_is_not_written_as_one_is_refused() -> Result<()> {
     let runtime = Runtime::new();
     let lists = runtime.spawn::<Lists>("lists", ()).inline()?;
     let error = runtime
-        .compile(|x: Edge<i64>| lists.hidden(&gather([x.clone(), x])))
+        .compile(|x: Edge<i64>| lists.hidden(&list([x.clone(), x])))
         .unwrap_err();
     assert_eq!(error.diagnostics[0].code.as_str(), "D0116");
     assert!(error.to_string().contains("`parts` of `lists.hidden`"), "{error}");
-    let error = runtime.compile(|x: Edge<i64>| gather([x])).unwrap_err();
+    let error = runtime.compile(|x: Edge<i64>| list([x])).unwrap_err();
     assert_eq!(error.diagnostics[0].code.as_str(), "D0110");
     // The alias hides the list type from `#[actor]`, so the argument is an ordinary value.
     let graph = runtime.compile(|x: Edge<Vec<i64>>| lists.hidden(&x))?;
@@ -162,7 +161,7 @@ fn graph_05_a_task_runs_after_all_of_a_list_and_mistakes_in_it_are_told() -> Res
     let a = counter(&runtime, "a", Placement::Thread);
     let graph = runtime.compile(|x: Edge<i64>| {
         let both = [a.echo(&x), a.fail_if_negative(&x)];
-        a.tick().after(&gather(both))
+        a.tick().after(&list(both))
     })?;
     assert_eq!(graph.execute(1).wait()?, 1);
     assert!(graph.execute(-1).wait().is_err());
@@ -171,7 +170,7 @@ fn graph_05_a_task_runs_after_all_of_a_list_and_mistakes_in_it_are_told() -> Res
     let mut kept = None;
     let _ = runtime.compile(|x: Edge<i64>| kept.insert(x).clone());
     let error = runtime
-        .compile(|x: Edge<i64>| a.echo(&x).after(&gather(kept)))
+        .compile(|x: Edge<i64>| a.echo(&x).after(&list(kept)))
         .unwrap_err();
     assert_eq!(error.diagnostics[0].code.as_str(), "D0101");
     Ok(())
@@ -187,7 +186,7 @@ fn graph_05_an_order_of_a_list_is_that_of_its_members_and_what_no_task_makes_has
     );
     let graph = runtime.compile(|x: Edge<i64>| {
         let done = a.echo(&x);
-        let members = gather([b.inc(&constant(1)), b.scale(&constant(2), 3)]).after(&done);
+        let members = list([b.inc(&constant(1)), b.scale(&constant(2), 3)]).after(&done);
         (lists.digits(&members), done)
     })?;
     let waits = graph.describe().matches("after end of a.echo").count();
@@ -211,7 +210,7 @@ fn intra_01_texts_of_several_actors_are_joined() -> Result<()> {
         let lists = runtime.spawn::<Lists>("lists", ()).place(placement)?;
         let texts = runtime.spawn::<actors::Text>("texts", ()).in_process()?;
         let graph = runtime.compile(|x: Edge<String>| {
-            lists.words(&gather([texts.upper(&x), x, constant("end".to_owned())]))
+            lists.words(&list([texts.upper(&x), x, constant("end".to_owned())]))
         })?;
         assert_eq!(graph.execute("ab".into()).wait()?, "AB ab end");
     }
@@ -225,7 +224,7 @@ fn dag_07_a_list_may_have_more_edges_than_16_bits_count() -> Result<()> {
     let edges = 66_000;
     let graph = runtime.compile(|(x, last): (Edge<i64>, Edge<i64>)| {
         let edge = |index: i64| if index == edges { &last } else { &x };
-        lists.sum(&gather((0..=edges).map(|index| edge(index).clone())))
+        lists.sum(&list((0..=edges).map(|index| edge(index).clone())))
     })?;
     assert_eq!(graph.run((1, 1_000_000))?, edges + 1_000_000);
     Ok(())

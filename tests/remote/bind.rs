@@ -87,7 +87,7 @@ fn dag_04_a_function_is_a_task_of_a_graph() {
     let graph = runtime
         .compile(|x: Edge<u64>| {
             let (next, text) = parts::bind(&square::bind(&x)).split();
-            let all = gather([
+            let all = list([
                 square::bind(&next),
                 later::bind(&x),
                 half_later::bind(&half::bind(&x)),

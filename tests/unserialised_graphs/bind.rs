@@ -73,7 +73,7 @@ macro_rules! tasks {
             let mut next = || args.next().unwrap();
             match spec.op {
                 Op::Mix => worker.mix(&next().into(), fate).into(),
-                Op::Sum => worker.sum(&gather(args.map(Edge::from)), fate).into(),
+                Op::Sum => worker.sum(&list(args.map(Edge::from)), fate).into(),
                 Op::Fold => {
                     let (job, mail) = (next().into(), next().into());
                     worker.fold(&job, &mail, &next().into(), &next().into(), fate).into()
@@ -88,8 +88,8 @@ macro_rules! tasks {
                     Op::View(Kind::$kind) => worker.$view(&next().into(), fate).into(),
                     Op::Take(Kind::$kind) => worker.$take(&next().into(), fate).into(),
                     Op::Later(Kind::$kind) => worker.$later(&next().into(), fate).into(),
-                    Op::All(Kind::$kind) => worker.$all(&gather(args.map(Edge::from)), fate).into(),
-                    Op::See(Kind::$kind) => worker.$see(&gather(args.map(Edge::from)), fate).into(),
+                    Op::All(Kind::$kind) => worker.$all(&list(args.map(Edge::from)), fate).into(),
+                    Op::See(Kind::$kind) => worker.$see(&list(args.map(Edge::from)), fate).into(),
                 )+
                 op => panic!("no task: {op:?}"),
             }

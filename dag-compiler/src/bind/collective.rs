@@ -1,7 +1,7 @@
 //! Collective operations on edges: several actors combine values that they have made.
 //!
 //! Every function takes one edge per rank, in the order of ranks, and each edge is the result of a task of another
-//! actor. It returns one edge per rank, an array for an array and a `Vec` for a `Vec`; [`reduce`] and [`gather_to`]
+//! actor. It returns one edge per rank, an array for an array and a `Vec` for a `Vec`; [`reduce`] and [`gather`]
 //! return only the edge of the root. The ranks of an operation are tasks of those actors. All ranks take part in every
 //! execution. If one rank brings a failure, every rank gets that failure as its result, and the graph goes on.
 
@@ -110,9 +110,9 @@ pub fn reduce<T: Contribution, R: Ranks<T>>(op: ReduceOp, root: usize, edges: R)
 }
 
 /// Concatenates the values of all ranks along the first dimension. Rank `root` gets the result. (To pass several edges
-/// as one argument, use [`gather`](crate::gather).)
+/// as one argument, use [`list`](crate::list).)
 #[track_caller]
-pub fn gather_to<T: Contribution, R: Ranks<T>>(root: usize, edges: R) -> Edge<T> {
+pub fn gather<T: Contribution, R: Ranks<T>>(root: usize, edges: R) -> Edge<T> {
     at_root(Collective::Gather { root }, root, edges)
 }
 

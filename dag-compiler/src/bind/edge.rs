@@ -144,7 +144,7 @@ fn wait_for(builder: &Rc<RefCell<Builder>>, value: ValueId, before: &Source, loc
 ///
 /// The result can only be an argument. A graph returns a `Vec` of edges instead. The type of the parameter must be
 /// written as `Vec` or as a slice (D0116).
-pub fn gather<T: Payload>(edges: impl IntoIterator<Item = Edge<T>>) -> Edge<Vec<T>> {
+pub fn list<T: Payload>(edges: impl IntoIterator<Item = Edge<T>>) -> Edge<Vec<T>> {
     let members = edges
         .into_iter()
         .map(|edge| (edge.source, edge.transport))

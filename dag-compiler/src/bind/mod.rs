@@ -135,7 +135,7 @@ fn outputs(
             Source::Value { .. } => (Code::MixedGraphs, "an output is an edge of another graph"),
             Source::List(_) => (
                 Code::NoOutput,
-                "an output is a list of edges made by `gather`: return a `Vec` of edges",
+                "an output is a list of edges made by `list`: return a `Vec` of edges",
             ),
             Source::Constant(_) => (
                 Code::NoOutput,
