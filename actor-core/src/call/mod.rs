@@ -94,7 +94,9 @@ pub enum CallError {
         method: &'static str,
     },
     /// The runtime was shut down.
-    #[error("`{actor}.{method}`: the runtime was shut down")]
+    #[error(
+        "`{actor}.{method}`: the runtime was shut down, or dropped (help: keep the `Runtime` as long as its actors are called)"
+    )]
     Shutdown {
         /// The actor's name.
         actor: String,

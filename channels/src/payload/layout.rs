@@ -15,7 +15,7 @@ pub const DIMENSIONS_MAX: usize = 32;
 #[non_exhaustive]
 pub enum TensorError {
     /// The number of elements given is not that of the shape.
-    #[error("shape {shape:?} holds {expected:?} elements, {found} were given")]
+    #[error("shape {shape:?} holds {} elements, {found} were given", counted(*expected))]
     Shape {
         /// The shape asked for.
         shape: Vec<usize>,
@@ -33,7 +33,7 @@ pub enum TensorError {
         found: DType,
     },
     /// The tensor does not fit into memory.
-    #[error("there is no memory for a tensor of {len_bytes:?} bytes")]
+    #[error("there is no memory for a tensor of {} bytes", counted(*len_bytes))]
     Memory {
         /// The number of bytes needed; `None` if it overflows.
         len_bytes: Option<usize>,
@@ -41,6 +41,11 @@ pub enum TensorError {
 }
 
 crate::debug_is_report!(TensorError);
+
+/// A number in an error; `None` if it overflows.
+fn counted(number: Option<usize>) -> String {
+    number.map_or_else(|| "more than 2^64".to_owned(), |number| number.to_string())
+}
 
 /// The element type and the shape of a dense, row-major tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

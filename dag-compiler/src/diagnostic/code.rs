@@ -57,7 +57,7 @@ codes! {
         "spawn all actors of a graph on the runtime that compiles it",
     /// D0108: an option is out of bounds.
     InvalidOption = "D0108":
-        "choose a value within the bounds",
+        "choose a value within the bounds; `--selvedge-help` lists the variables",
     /// D0109: the schedule would deadlock.
     Deadlock = "D0109":
         "change the plan as proposed; if the compiler made it, please report it with `Graph::describe`",

@@ -256,7 +256,7 @@ impl fmt::Display for Timeout {
 impl fmt::Display for Suspect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let doing = match (self.stopped, self.phase) {
-            (true, _) => "its process is stopped",
+            (true, _) => "is in a process that is stopped,",
             (_, Phase::Computing) => "is still computing",
             (_, Phase::Reading) => "waits for an input",
             (_, Phase::Meeting) => "waits for the other ranks",

@@ -57,7 +57,13 @@ fn command(name: &str, env: &[(String, String)], depth: u32) -> io::Result<(Comm
 /// Starts a process for worker `name` at a depth among workers that start workers. The start may take any time.
 pub(crate) fn launch(name: &str, env: &[(String, String)], depth: u32) -> io::Result<Launched> {
     let (command, stream) = command(name, env, depth)?;
-    let (child, _) = spawn(command).map_err(about("starting /proc/self/exe (is /proc mounted?)"))?;
+    let (child, _) = spawn(command).map_err(|error| {
+        let what = match error.kind() {
+            io::ErrorKind::NotFound => "starting /proc/self/exe (is /proc mounted?)",
+            _ => "starting /proc/self/exe",
+        };
+        about(what)(error)
+    })?;
     let contact = Contact::Pair(stream);
     Ok(Launched { child, contact })
 }
