@@ -6,7 +6,6 @@ use parking_lot::Mutex;
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::names::{HeldNames, NameAction, NameChange, NameEvent, NameTable, NamedObject};
 use selvedge_objects::refs::RefError;
-use thiserror::Error;
 
 use super::message::NameMessage;
 use super::reply::NameReply;
@@ -15,6 +14,7 @@ use crate::promise::{Answer, Promise, promise_by_letter};
 use crate::questions::Questions;
 use crate::reference::handle::Handle;
 use crate::reference::references::References;
+use crate::reference::unsaid::Unsaid;
 
 /// The service of names of one process.
 pub(crate) struct Naming {
@@ -34,15 +34,6 @@ pub(crate) struct Naming {
 /// Writes changes of the names to a log, in the order of its calls. Once they are there, and not if they cannot be written, the function is
 /// called, on another thread. The recorder itself must not block: the names are locked meanwhile.
 pub(crate) type NameRecorder = Box<dyn Fn(Vec<NameChange>, Box<dyn FnOnce() + Send>) + Send + Sync>;
-
-/// The reason that a message was not said.
-#[derive(Debug, Error)]
-pub(super) enum Unsaid {
-    #[error(transparent)]
-    Reference(RefError),
-    #[error(transparent)]
-    Post(PostError),
-}
 
 /// A question that was asked. Its drop leaves nothing behind.
 pub(super) struct AskedName<'a> {
@@ -145,12 +136,8 @@ impl Naming {
             return Ok(());
         }
         let handles: Vec<_> = reference.into_iter().map(Arc::clone).collect();
-        let parcels = self.references.pass(&handles, to).map_err(Unsaid::Reference)?;
-        let sent = self.post.send(to, message.letter(parcels.clone()));
-        sent.map(drop).map_err(|error| {
-            self.references.not_sent(to, &parcels);
-            Unsaid::Post(error)
-        })
+        let letter = |parcels| message.letter(parcels);
+        self.references.send(to, None, &handles, letter).map(drop)
     }
 
     /// Says what a process must learn.

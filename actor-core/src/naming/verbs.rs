@@ -12,12 +12,13 @@ use super::error::NameError;
 use super::info::NameInfo;
 use super::message::NameMessage;
 use super::reply::NameReply;
-use super::service::{Naming, Unsaid};
+use super::service::Naming;
 use crate::call::request::CALL_TIMEOUT;
 use crate::hub::post::PostError;
 use crate::process_name::NameBook;
 use crate::reference::Ref;
 use crate::reference::handle::Handle;
+use crate::reference::unsaid::Unsaid;
 use crate::runtime::Runtime;
 use crate::waiting::WaitPermit;
 

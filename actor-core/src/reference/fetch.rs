@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use selvedge_cluster::frame::Service;
+use selvedge_cluster::frame::{Class, Service};
 use selvedge_objects::refs::{Parcel, RefId};
 use selvedge_objects::store::{StoreError, StoreId};
 use selvedge_objects::transfer::CopyName;
 use serde::{Deserialize, Serialize};
 
 use super::handle::Handle;
+use crate::body::Body;
 use crate::failure::FailureReport;
-use crate::hub::post::PostError;
+use crate::hub::post::{Letter, PostError};
 use crate::store::message::{FarObject, ObjectSpot};
 use crate::store::pin::ObjectPin;
 
@@ -156,10 +157,17 @@ pub(super) enum FetchMessage {
 }
 
 impl FetchMessage {
+    pub(super) fn letter(&self, body: impl Into<Body>) -> Letter {
+        Letter {
+            stream: self.stream(),
+            ..Letter::new(FETCHES, Class::Ordered, self, body)
+        }
+    }
+
     /// The stream of the letter. A question is one letter, is never cancelled, and has one answer, so nothing has to keep its
     /// order but `Create`: it comes before everything else about its object. No letter of its stream is long, so it waits for
     /// none. The numbers of answers are the peer's own, so they have other streams than the questions of this process.
-    pub(super) fn stream(&self) -> u64 {
+    fn stream(&self) -> u64 {
         match self {
             FetchMessage::Create { .. } | FetchMessage::Put { .. } => 0,
             FetchMessage::Ask { question, .. }

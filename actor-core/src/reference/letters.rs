@@ -9,7 +9,7 @@ use selvedge_objects::refs::{Bundle, Event, Parcel, REFERENCES, RefError, RefId}
 
 use super::content::Content;
 use super::effect::{Effect, EffectThread};
-use super::fetch::{FETCHES, FetchMessage, Fetched, Wish};
+use super::fetch::{FetchMessage, Fetched, Wish};
 use super::handle::Handle;
 use super::references::References;
 use super::set_value::SetValue;
@@ -203,22 +203,21 @@ pub(super) fn send_value(
     body: Body,
     handles: &[Arc<Handle>],
 ) {
-    let parcels = match table.pass(handles, to) {
-        Ok(parcels) => parcels,
-        Err(error) => return tell(table, to, &unreadable(question, Failure::from_error(error))),
-    };
-    let message = FetchMessage::Value {
-        question,
-        parcels: parcels.clone(),
-    };
-    if let Err(error) = say(table, to, &message, body) {
-        table.not_sent(to, &parcels);
-        tell(
-            table,
-            to,
-            &unreadable(question, Failure::from_error(error.to_string())),
-        );
-    }
+    send_answer(table, (to, question), handles, |parcels| {
+        FetchMessage::Value { question, parcels }.letter(body)
+    });
+}
+
+/// Sends an answer with references. Returns whether it was sent; if not, that is the answer.
+pub(super) fn send_answer(
+    table: &Arc<References>,
+    (to, question): (Peer, u64),
+    handles: &[Arc<Handle>],
+    letter: impl FnOnce(Vec<Parcel>) -> Letter,
+) -> bool {
+    let sent = table.send(to, None, handles, letter);
+    sent.map_err(|error| tell(table, to, &unreadable(question, error.into_failure())))
+        .is_ok()
 }
 
 /// Sets a value for another process, and answers. Whoever waits for the value is woken: user code.
@@ -266,20 +265,6 @@ pub(super) fn unreadable(question: u64, failure: Failure) -> FetchMessage {
 
 /// Sends an answer without a value.
 pub(super) fn tell(table: &References, to: Peer, message: &FetchMessage) {
-    let sent = say(table, to, message, Body::EMPTY);
+    let sent = table.post().send(to, message.letter(Body::EMPTY));
     table.post().told(to, sent);
-}
-
-/// Sends a message of a fetch.
-pub(super) fn say(
-    table: &References,
-    to: Peer,
-    message: &FetchMessage,
-    body: Body,
-) -> Result<u64, PostError> {
-    let letter = Letter {
-        stream: message.stream(),
-        ..Letter::new(FETCHES, Class::Ordered, message, body)
-    };
-    table.post().send(to, letter)
 }

@@ -46,6 +46,7 @@ pub(crate) mod stored_value;
 mod table;
 mod timer;
 pub(crate) mod transit;
+pub(crate) mod unsaid;
 mod view;
 mod waiting_letter;
 mod whole;

@@ -11,9 +11,9 @@ use super::content::{Content, LostCopy, ObjectValue};
 use super::effect::EffectThread;
 use super::fetch::{FetchMessage, Fetched, Wish};
 use super::handle::{Handle, ReferenceTable};
-use super::letters::say;
 use super::references::References;
 use super::table::ObjectCell;
+use super::unsaid::Unsaid;
 use crate::body::Body;
 use crate::failure::Failure;
 use crate::process_name::ProcessName;
@@ -104,7 +104,7 @@ impl ReferenceTable for References {
                 Wish::Value | Wish::Letter | Wish::Readiness => FetchMessage::Ask { question, id },
                 Wish::State => FetchMessage::Look { question, id },
             };
-            if let Err(error) = say(&self, id.owner, &message, Body::EMPTY) {
+            if let Err(error) = self.post.send(id.owner, message.letter(Body::EMPTY)) {
                 self.answered(id.owner, question, Fetched::of_unsent(error));
             }
         }
@@ -125,21 +125,15 @@ impl ReferenceTable for References {
         let (question, answer) = self.question(id, Wish::State);
         let Some(question) = question else { return answer };
         references.push(object);
-        let parcels = match self.pass(&references, id.owner) {
-            Ok(parcels) => parcels,
-            Err(error) => {
-                let report = Failure::from_error(error).into_report();
-                self.answered(id.owner, question, Fetched::Unreadable(report));
-                return answer;
-            }
-        };
-        let message = FetchMessage::Set {
-            question,
-            parcels: parcels.clone(),
-        };
-        if let Err(error) = say(&self, id.owner, &message, value) {
-            self.not_sent(id.owner, &parcels);
-            self.answered(id.owner, question, Fetched::of_unsent(error));
+        let sent = self.send(id.owner, None, &references, |parcels| {
+            FetchMessage::Set { question, parcels }.letter(value)
+        });
+        if let Err(error) = sent {
+            let refused = match error {
+                Unsaid::Reference(error) => Fetched::Unreadable(Failure::from_error(error).into_report()),
+                Unsaid::Post(error) => Fetched::of_unsent(error),
+            };
+            self.answered(id.owner, question, refused);
         }
         answer
     }

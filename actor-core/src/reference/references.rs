@@ -18,17 +18,18 @@ use super::content::{Content, LostCopy, ObjectValue};
 use super::effect::{Effect, EffectThread};
 use super::fetch::{FetchMessage, Fetched};
 use super::handle::{Handle, ReferenceTable};
-use super::letters::{perform, say};
+use super::letters::perform;
 use super::open_questions::Askers;
 use super::stored_value::StoredValue;
 use super::table::{ObjectCell, ReferenceState};
 use super::timer::ReferenceTimer;
+use super::unsaid::Unsaid;
 use super::waiting_letter::{WaitingLetter, handles};
 use crate::body::Body;
 use crate::errand::Errand;
 use crate::failure::Failure;
 use crate::hub::delivering::delivering;
-use crate::hub::post::Post;
+use crate::hub::post::{Letter, Post};
 use crate::promise::Promise;
 use crate::store::message::ObjectSpot;
 use crate::store::stores::Stores;
@@ -190,8 +191,33 @@ impl References {
         Ok(parcels)
     }
 
+    /// Sends a letter, which gets the parcels of these references, in this order and behind `kept`: the one of the object that
+    /// the letter asks for.
+    ///
+    /// # Errors
+    /// [`Unsaid`]; nothing is passed and nothing is kept then.
+    pub(crate) fn send(
+        self: &Arc<Self>,
+        to: Peer,
+        kept: Option<Parcel>,
+        handles: &[Arc<Handle>],
+        letter: impl FnOnce(Vec<Parcel>) -> Letter,
+    ) -> Result<u64, Unsaid> {
+        let mut parcels = Vec::from_iter(kept);
+        let passed = self.pass(handles, to).map_err(Unsaid::Reference);
+        let sent = passed.and_then(|passed| {
+            parcels.extend(passed);
+            let sent = self.post.send(to, letter(parcels.clone()));
+            sent.map_err(Unsaid::Post)
+        });
+        if sent.is_err() {
+            self.not_sent(to, &parcels);
+        }
+        sent
+    }
+
     /// A letter with these parcels was not sent.
-    pub(crate) fn not_sent(self: &Arc<Self>, to: Peer, parcels: &[Parcel]) {
+    fn not_sent(self: &Arc<Self>, to: Peer, parcels: &[Parcel]) {
         for parcel in parcels {
             let parcel = *parcel;
             self.event(EffectThread::here(), Event::NotSent { to, parcel });
@@ -488,11 +514,9 @@ impl References {
     /// The reason that it does not.
     pub(crate) fn unset(self: &Arc<Self>, owner: Peer) -> Result<Arc<Handle>, Failure> {
         let (handle, parcel) = self.keep(owner).map_err(Failure::from_error)?;
-        if let Err(error) = say(self, owner, &FetchMessage::Create { parcel }, Body::EMPTY) {
-            self.not_sent(owner, &[parcel]);
-            return Err(Failure::from_error(error));
-        }
-        Ok(handle)
+        let letter = |_| FetchMessage::Create { parcel }.letter(Body::EMPTY);
+        let sent = self.send(owner, Some(parcel), &[], letter);
+        sent.map(|_| handle).map_err(Unsaid::into_failure)
     }
 
     /// Keeps a promise. Wakers are user code, and another thread wakes them: this one may read links.

@@ -11,13 +11,13 @@ use super::content::ObjectValue;
 use super::effect::EffectThread;
 use super::fetch::{FetchMessage, Fetched, PutPlace, Wish};
 use super::handle::{Handle, ReferenceTable};
-use super::letters::{say, send_value, tell, unreadable};
+use super::letters::{send_answer, send_value, tell};
 use super::references::References;
 use super::set_value::SetValue;
 use super::stored_value::StoredValue;
 use crate::body::Body;
 use crate::failure::Failure;
-use crate::hub::post::PostError;
+use crate::hub::post::Letter;
 use crate::store::message::ObjectSpot;
 use crate::store::placed::PlacedObject;
 
@@ -58,20 +58,14 @@ pub(super) fn answer_stored(
 
 /// Tells a process of another host by which name the stores know the value.
 fn send_name(table: &Arc<References>, (to, question): (Peer, u64), name: CopyName, handles: &[Arc<Handle>]) {
-    let parcels = match table.pass(handles, to) {
-        Ok(parcels) => parcels,
-        Err(error) => return tell(table, to, &unreadable(question, Failure::from_error(error))),
-    };
-    let message = FetchMessage::Elsewhere {
-        question,
-        parcels: parcels.clone(),
-        name,
-    };
-    let sent = say(table, to, &message, Body::EMPTY);
-    if sent.is_err() {
-        table.not_sent(to, &parcels);
-    }
-    table.post().told(to, sent);
+    send_answer(table, (to, question), handles, |parcels| {
+        let message = FetchMessage::Elsewhere {
+            question,
+            parcels,
+            name,
+        };
+        message.letter(Body::EMPTY)
+    });
 }
 
 /// The value that was asked for is in stores: the agent of this host gets it, if it does not have it.
@@ -111,26 +105,16 @@ fn send_spot(
     spot: ObjectSpot,
     handles: &[Arc<Handle>],
 ) {
-    let parcels = match table.pass(handles, to) {
-        Ok(parcels) => parcels,
-        Err(error) => {
-            table.release(to, &spot);
-            return tell(table, to, &unreadable(question, Failure::from_error(error)));
-        }
-    };
-    let message = FetchMessage::Stored {
-        question,
-        parcels: parcels.clone(),
-        spot: spot.clone(),
-    };
-    if let Err(error) = say(table, to, &message, Body::EMPTY) {
-        table.not_sent(to, &parcels);
+    let is_told = send_answer(table, (to, question), handles, |parcels| {
+        let message = FetchMessage::Stored {
+            question,
+            parcels,
+            spot: spot.clone(),
+        };
+        message.letter(Body::EMPTY)
+    });
+    if !is_told {
         table.release(to, &spot);
-        tell(
-            table,
-            to,
-            &unreadable(question, Failure::from_error(error.to_string())),
-        );
     }
 }
 
@@ -194,14 +178,6 @@ pub(super) fn put(
 }
 
 /// Has another process hold an object with a value, which lies in a store or in the body.
-///
-/// # Errors
-/// [`PostError`].
-pub(crate) fn say_put(
-    table: &References,
-    to: Peer,
-    parcels: Vec<Parcel>,
-    (place, body): (PutPlace, Body),
-) -> Result<u64, PostError> {
-    say(table, to, &FetchMessage::Put { parcels, place }, body)
+pub(crate) fn put_letter(parcels: Vec<Parcel>, (place, body): (PutPlace, Body)) -> Letter {
+    FetchMessage::Put { parcels, place }.letter(body)
 }

@@ -21,6 +21,7 @@ use crate::promise::Answer;
 use crate::reference::NamedRef;
 use crate::reference::content::Content;
 use crate::reference::handle::Handle;
+use crate::reference::unsaid::Unsaid;
 use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionEntry, Invocation, Wants};
 use crate::remote::job::RemoteJob;
@@ -220,24 +221,25 @@ impl Remote {
         kept: Option<Parcel>,
     ) -> Result<u64, RemoteError> {
         let EncodedArguments { body, handles } = encoded;
-        let mut parcels: Vec<Parcel> = kept.into_iter().collect();
-        let passed = self.references.pass(&handles, peer).map_err(not_passed);
-        let sent = passed.and_then(|passed| {
-            parcels.extend(passed);
+        let sent = self.references.send(peer, kept, &handles, |parcels| {
             let message = CallMessage::Call {
                 call,
                 function: function.id(),
                 wants,
                 name,
-                parcels: parcels.clone(),
+                parcels,
             };
-            let sent = self.post.send(peer, message.letter(body));
-            sent.map_err(|error| self.unsent(error))
+            message.letter(body)
         });
-        if sent.is_err() {
-            self.references.not_sent(peer, &parcels);
+        sent.map_err(|error| self.unsaid(error))
+    }
+
+    /// The error of a letter with references that was not sent.
+    pub(crate) fn unsaid(&self, error: Unsaid) -> RemoteError {
+        match error {
+            Unsaid::Reference(error) => not_passed(error),
+            Unsaid::Post(error) => self.unsent(error),
         }
-        sent
     }
 
     /// Makes a call whose value stays in the process, and returns the reference to it. Errors are the reference's content.

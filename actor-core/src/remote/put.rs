@@ -18,9 +18,10 @@ use crate::reference::Ref;
 use crate::reference::content::ObjectValue;
 use crate::reference::fetch::PutPlace;
 use crate::reference::handle::Handle;
-use crate::reference::store_letters::say_put;
+use crate::reference::store_letters::put_letter;
 use crate::reference::stored_value::StoredValue;
 use crate::reference::transit::{self, Beside};
+use crate::reference::unsaid::Unsaid;
 use crate::remote::argument_store::{INLINE_BYTES_MAX, KeptAs, LargeArgument};
 use crate::remote::service::Remote;
 use crate::runtime::Runtime;
@@ -252,22 +253,14 @@ impl Remote {
         place: (PutPlace, Body),
     ) -> Result<Arc<Handle>, PutError> {
         let (handle, kept) = self.references.keep(agent).map_err(PutError::Reference)?;
-        let mut parcels = vec![kept];
-        let passed = self.references.pass(&handles, agent);
-        let passed = passed.map(|passed| parcels.extend(passed));
-        let sent = passed.map_err(PutError::Reference).and_then(|()| {
-            let sent = say_put(&self.references, agent, parcels.clone(), place);
-            sent.map_err(|error| PutError::Unreachable {
+        let letter = |parcels| put_letter(parcels, place);
+        let sent = self.references.send(agent, Some(kept), &handles, letter);
+        sent.map(|_| handle).map_err(|error| match error {
+            Unsaid::Reference(error) => PutError::Reference(error),
+            Unsaid::Post(error) => PutError::Unreachable {
                 reason: error.to_string(),
-            })
-        });
-        match sent {
-            Ok(_) => Ok(handle),
-            Err(error) => {
-                self.references.not_sent(agent, &parcels);
-                Err(error)
-            }
-        }
+            },
+        })
     }
 }
 

@@ -19,6 +19,7 @@ use crate::reference::handle::Handle;
 use crate::reference::letters::ReferenceService;
 use crate::reference::stored_value::StoredValue;
 use crate::reference::transit::Beside;
+use crate::reference::unsaid::Unsaid;
 use crate::remote::asking::log;
 use crate::remote::calls::CallId;
 use crate::remote::function::{FunctionEntry, FunctionId, Invocation, Wants, find_function, known_functions};
@@ -280,30 +281,9 @@ impl Remote {
         if !self.served.lock().end(from, call) {
             return;
         }
-        let parcels = match self.references.pass(&handles, from) {
-            Ok(parcels) => parcels,
-            Err(error) => {
-                let report = Failure::from_error(error).into_report();
-                return self.send_fault(from, call, &Fault::Failed(report));
-            }
-        };
-        let message = CallMessage::Value {
-            call,
-            parcels: parcels.clone(),
-        };
-        let sent = self.post.send(from, message.letter(body));
-        if sent.is_err() {
-            self.references.not_sent(from, &parcels);
-        }
-        match sent {
-            Err(PostError::TooLarge { bytes, limit }) => {
-                self.send_fault(from, call, &Fault::TooLarge { bytes, limit });
-            }
-            Err(error @ PostError::Full { .. }) => {
-                let report = Failure::from_error(error).into_report();
-                self.send_fault(from, call, &Fault::Failed(report));
-            }
-            sent => self.post.told(from, sent),
+        let letter = |parcels| CallMessage::Value { call, parcels }.letter(body);
+        if let Err(error) = self.references.send(from, None, &handles, letter) {
+            self.value_unsaid(from, call, error);
         }
     }
 
@@ -312,25 +292,29 @@ impl Remote {
         if !self.served.lock().end(from, call) {
             return self.stores.abandon(&object);
         }
-        let parcels = match self.references.pass(handles, from) {
-            Ok(parcels) => parcels,
-            Err(error) => {
-                self.stores.abandon(&object);
-                let report = Failure::from_error(error).into_report();
-                return self.send_fault(from, call, &Fault::Failed(report));
-            }
-        };
-        let message = CallMessage::Stored {
-            call,
-            parcels: parcels.clone(),
-            object,
-        };
-        let sent = self.post.send(from, message.letter(Body::EMPTY));
-        if sent.is_err() {
-            self.references.not_sent(from, &parcels);
+        let sent = self.references.send(from, None, handles, |parcels| {
+            let message = CallMessage::Stored {
+                call,
+                parcels,
+                object,
+            };
+            message.letter(Body::EMPTY)
+        });
+        if let Err(error) = sent {
             self.stores.abandon(&object);
+            self.value_unsaid(from, call, error);
         }
-        self.post.told(from, sent);
+    }
+
+    fn value_unsaid(&self, from: Peer, call: CallId, error: Unsaid) {
+        let fault = match error {
+            Unsaid::Post(PostError::TooLarge { bytes, limit }) => Fault::TooLarge { bytes, limit },
+            error @ (Unsaid::Reference(_) | Unsaid::Post(PostError::Full { .. })) => {
+                Fault::Failed(error.into_failure().into_report())
+            }
+            Unsaid::Post(error) => return self.post.told(from, Err(error)),
+        };
+        self.send_fault(from, call, &fault);
     }
 
     fn fail(&self, from: Peer, call: CallId, fault: Fault) {

@@ -21,6 +21,7 @@ use crate::process_name::ProcessName;
 use crate::promise::{promise, promise_by_letter};
 use crate::reference::effect::EffectThread;
 use crate::reference::handle::Handle;
+use crate::reference::unsaid::Unsaid;
 use crate::waiting::WaitPermit;
 
 impl RemoteChannels {
@@ -114,35 +115,25 @@ impl RemoteChannels {
             self.ask_here(channel, request);
             return Ok(());
         }
-        self.send_request(channel, request).map_err(|error| match error {
-            NotSent::Unreadable(failure) => RemoteChannelError::Unreadable { channel, failure },
-            NotSent::Unsent(PostError::Dead(_) | PostError::NoSuchPeer(_)) => self.home_lost(channel),
-            NotSent::Unsent(error) => RemoteChannelError::Unreachable {
+        let unreadable = |failure| RemoteChannelError::Unreadable { channel, failure };
+        let value = match &request.wish {
+            Wish::Put(value) => value.to_encoded().map_err(unreadable)?,
+            _ => EncodedValue::default(),
+        };
+        let EncodedValue { body, handles } = value;
+        let sent = self.references.send(channel.owner, None, &handles, |parcels| {
+            let request = request.map(|_| parcels);
+            ChannelMessage::Asked { channel, request }.letter(channel, body)
+        });
+        sent.map(drop).map_err(|error| match error {
+            Unsaid::Reference(RefError::Dead(_))
+            | Unsaid::Post(PostError::Dead(_) | PostError::NoSuchPeer(_)) => self.home_lost(channel),
+            Unsaid::Reference(error) => unreadable(Failure::from_error(error)),
+            Unsaid::Post(error) => RemoteChannelError::Unreachable {
                 channel,
                 home: self.home(channel),
                 reason: error.to_string(),
             },
-        })
-    }
-
-    /// Sends a request, with the references in its value.
-    fn send_request(&self, channel: RefId, request: Request<SharedValue>) -> Result<(), NotSent> {
-        let home = channel.owner;
-        let value = match &request.wish {
-            Wish::Put(value) => value.to_encoded().map_err(NotSent::Unreadable)?,
-            _ => EncodedValue::default(),
-        };
-        let passed = self.references.pass(&value.handles, home);
-        let parcels = passed.map_err(|error| match error {
-            RefError::Dead(peer) => NotSent::Unsent(PostError::Dead(peer)),
-            error => NotSent::Unreadable(Failure::from_error(error)),
-        })?;
-        let request = request.map(|_| parcels.clone());
-        let message = ChannelMessage::Asked { channel, request };
-        let sent = self.post.send(home, message.letter(channel, value.body));
-        sent.map(drop).map_err(|error| {
-            self.references.not_sent(home, &parcels);
-            NotSent::Unsent(error)
         })
     }
 
@@ -228,10 +219,4 @@ impl RemoteChannels {
             self.settle(asker, settled, EffectThread::Link);
         }
     }
-}
-
-/// The reason that a request was not sent.
-enum NotSent {
-    Unreadable(Failure),
-    Unsent(PostError),
 }

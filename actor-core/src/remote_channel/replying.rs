@@ -10,11 +10,12 @@ use selvedge_objects::refs::{Parcel, RefError, RefId};
 use super::cell::{ChannelCell, Replies, Stepped};
 use super::message::{ChannelMessage, ChannelRefusal};
 use super::service::RemoteChannels;
-use super::value::SharedValue;
+use super::value::{EncodedValue, SharedValue};
 use crate::body::Body;
 use crate::failure::Failure;
 use crate::hub::post::PostError;
 use crate::reference::effect::EffectThread;
+use crate::reference::unsaid::Unsaid;
 
 impl RemoteChannels {
     /// Takes a step of a channel, and gives the answers that follow.
@@ -81,12 +82,11 @@ impl RemoteChannels {
             self.send_answer((cell.id(), to), number, Ok(answer.map(|_| Vec::new())));
             return Stepped::default();
         };
-        let Err(unpassed) = self.send_value((cell.id(), to), number, &value) else {
+        let Err((failure, is_lasting)) = self.send_value((cell.id(), to), number, &value) else {
             return Stepped::default();
         };
-        let is_lasting = unpassed.is_lasting();
-        let report = unpassed.into_failure().into_report();
-        self.send_answer((cell.id(), to), number, Err(ChannelRefusal::Unreadable(report)));
+        let refusal = ChannelRefusal::Unreadable(failure.into_report());
+        self.send_answer((cell.id(), to), number, Err(refusal));
         cell.step(|home| match is_lasting {
             // Whoever takes next would get the same error.
             true => home.request(to, acknowledged(number)),
@@ -95,21 +95,27 @@ impl RemoteChannels {
     }
 
     /// Sends a value, with the references in it. The value is encoded if it is not yet.
+    ///
+    /// # Errors
+    /// The reason that it was not sent, and whether it cannot be passed to any process at any time.
     fn send_value(
         &self,
         (channel, to): (RefId, Peer),
         number: u64,
         value: &SharedValue,
-    ) -> Result<(), Unpassed> {
-        let encoded = value.to_encoded().map_err(Unpassed::Unreadable)?;
-        let passed = self.references.pass(&encoded.handles, to);
-        let parcels = passed.map_err(Unpassed::Reference)?;
-        let answer = Ok(Answer::Value(parcels.clone()));
-        let message = ChannelMessage::Answered { number, answer };
-        let sent = self.post.send(to, message.letter(channel, encoded.body));
+    ) -> Result<(), (Failure, bool)> {
+        let encoded = value.to_encoded().map_err(|failure| (failure, true))?;
+        let EncodedValue { body, handles } = encoded;
+        let sent = self.references.send(to, None, &handles, |parcels| {
+            let answer = Ok(Answer::Value(parcels));
+            ChannelMessage::Answered { number, answer }.letter(channel, body)
+        });
         sent.map(drop).map_err(|error| {
-            self.references.not_sent(to, &parcels);
-            Unpassed::Unsent(error)
+            let is_lasting = matches!(
+                error,
+                Unsaid::Reference(RefError::Lost(_)) | Unsaid::Post(PostError::TooLarge { .. })
+            );
+            (error.into_failure(), is_lasting)
         })
     }
 
@@ -152,32 +158,6 @@ impl Drop for Encoding {
             && let Some(service) = self.service.upgrade()
         {
             service.reply_unencoded(&self.cell, std::mem::take(&mut self.replies));
-        }
-    }
-}
-
-/// The reason that a value was not sent.
-enum Unpassed {
-    Unreadable(Failure),
-    Reference(RefError),
-    Unsent(PostError),
-}
-
-impl Unpassed {
-    /// Whether the value cannot be passed to any process at any time.
-    fn is_lasting(&self) -> bool {
-        match self {
-            Unpassed::Unreadable(_) => true,
-            Unpassed::Reference(error) => matches!(error, RefError::Lost(_)),
-            Unpassed::Unsent(error) => matches!(error, PostError::TooLarge { .. }),
-        }
-    }
-
-    fn into_failure(self) -> Failure {
-        match self {
-            Unpassed::Unreadable(failure) => failure,
-            Unpassed::Reference(error) => Failure::from_error(error),
-            Unpassed::Unsent(error) => Failure::from_error(error),
         }
     }
 }

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use selvedge_channels::dispose;
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::channel::Request;
-use selvedge_objects::refs::{Parcel, RefError, RefId};
+use selvedge_objects::refs::RefId;
 
 use super::cell::{ChannelCell, LivingChannels};
 use super::inbox::ChannelInbox;
@@ -14,11 +14,12 @@ use super::message::{ChannelMessage, ChannelRefusal};
 use super::requests::{ChannelRequests, Settled};
 use super::value::{SharedValue, ValueForm, deferring};
 use crate::body::Body;
-use crate::hub::post::{Post, PostError};
+use crate::hub::post::Post;
 use crate::promise::Promise;
 use crate::reference::effect::EffectThread;
 use crate::reference::handle::Handle;
 use crate::reference::references::{Helpers, References};
+use crate::reference::unsaid::Unsaid;
 
 /// The service of channels of one process: the requests of this process, and the channels that live in it.
 pub(crate) struct RemoteChannels {
@@ -33,13 +34,6 @@ pub(crate) struct RemoteChannels {
 
 /// A request of another process, or the reason that it is refused.
 pub(super) type Incoming = Result<Request<SharedValue>, (u64, ChannelRefusal)>;
-
-/// The reason that a channel was not made.
-#[derive(Debug)]
-pub(crate) enum NotMade {
-    Reference(RefError),
-    Unsent(PostError),
-}
 
 impl RemoteChannels {
     /// Creates the service, which the handles of `references` find.
@@ -87,20 +81,13 @@ impl RemoteChannels {
     /// Has another process make a channel.
     ///
     /// # Errors
-    /// [`NotMade`]; the process makes none then.
-    pub(crate) fn make_at(&self, peer: Peer, capacity: usize) -> Result<Arc<Handle>, NotMade> {
-        let (handle, parcel) = self.references.keep(peer).map_err(NotMade::Reference)?;
+    /// [`Unsaid`]; the process makes none then.
+    pub(crate) fn make_at(&self, peer: Peer, capacity: usize) -> Result<Arc<Handle>, Unsaid> {
+        let (handle, parcel) = self.references.keep(peer).map_err(Unsaid::Reference)?;
         let capacity = u64::try_from(capacity).unwrap_or(u64::MAX);
-        self.make_letter(peer, parcel, capacity).map_err(|error| {
-            self.references.not_sent(peer, &[parcel]);
-            NotMade::Unsent(error)
-        })?;
-        Ok(handle)
-    }
-
-    fn make_letter(&self, peer: Peer, parcel: Parcel, capacity: u64) -> Result<u64, PostError> {
-        let letter = ChannelMessage::Make { parcel, capacity }.letter(parcel.id(), Body::EMPTY);
-        self.post.send(peer, letter)
+        let letter = |_| ChannelMessage::Make { parcel, capacity }.letter(parcel.id(), Body::EMPTY);
+        let sent = self.references.send(peer, Some(parcel), &[], letter);
+        sent.map(|_| handle)
     }
 
     /// Does something on the thread that reads links, where no value may be dropped.

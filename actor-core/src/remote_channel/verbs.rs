@@ -4,10 +4,8 @@ use selvedge_channels::Wire;
 
 use super::channel_type::RemoteChannel;
 use super::error::RemoteChannelError;
-use super::service::NotMade;
 use crate::call::remote_error::RemoteError;
 use crate::home::handles::Worker;
-use crate::remote::asking::not_passed;
 use crate::runtime::Runtime;
 
 impl Runtime {
@@ -35,13 +33,8 @@ impl Worker {
         let (remote, process) = (self.runtime().remote(), self.process());
         let made = match self.runtime().is_open() {
             true => remote.find(process).and_then(|peer| {
-                remote
-                    .channels()
-                    .make_at(peer, capacity)
-                    .map_err(|error| match error {
-                        NotMade::Reference(error) => not_passed(error),
-                        NotMade::Unsent(error) => remote.unsent(error),
-                    })
+                let made = remote.channels().make_at(peer, capacity);
+                made.map_err(|error| remote.unsaid(error))
             }),
             false => Err(RemoteError::Shutdown),
         };

@@ -222,10 +222,7 @@ impl Remote {
         if let (Some(outer), Some(nested)) = (outer, nested) {
             outer.note(handle.id(), nested.digest);
         }
-        let mut parcels = vec![parcel];
-        let passed = self.references.pass(&handles, head).map_err(not_passed);
-        let sent = passed.and_then(|passed| {
-            parcels.extend(passed);
+        let sent = self.references.send(head, Some(parcel), &handles, |parcels| {
             let submission = Submission {
                 call: self.asked.lock().number(),
                 nested,
@@ -238,18 +235,9 @@ impl Remote {
                 is_alias: alias.is_some(),
                 hops: 0,
             };
-            let message = CallMessage::Submit {
-                submission,
-                parcels: parcels.clone(),
-            };
-            let sent = self.post.send(head, message.letter(body));
-            sent.map_err(|error| self.unsent(error))
+            CallMessage::Submit { submission, parcels }.letter(body)
         });
-        if let Err(error) = sent {
-            self.references.not_sent(head, &parcels);
-            return Err(error);
-        }
-        Ok(handle)
+        sent.map(|_| handle).map_err(|error| self.unsaid(error))
     }
 
     /// A reference to the failure of a call that was not submitted.
