@@ -247,8 +247,12 @@ impl<T: Wire> CallBatch<T> {
     /// # Errors
     /// [`CallError::Remote`]: the arguments cannot be encoded.
     pub fn one(runtime: &Runtime, call: RemoteCall<T>) -> Result<Self, CallError> {
-        let function = call.function;
-        let sent = Sent::Alone(encode(call).map_err(|error| refused(runtime, function, error))?);
+        let function = call.request.function;
+        let sent = Sent::Alone(
+            call.request
+                .encode()
+                .map_err(|error| refused(runtime, function, error))?,
+        );
         Ok(CallBatch {
             function,
             sent,
@@ -291,7 +295,7 @@ impl<T: Wire> CallBatch<T> {
         together.add(body);
         let mut next = Some(second);
         while let Some(call) = next {
-            let encoded = encode(call).map_err(refused)?;
+            let encoded = call.request.encode().map_err(refused)?;
             if !encoded.handles.is_empty() {
                 let text = "only some of the calls of a batch take references (help: `.batch(1)`)";
                 let failure = Failure::from_error(text.to_owned());
@@ -302,8 +306,8 @@ impl<T: Wire> CallBatch<T> {
             next = if has_room { calls.next() } else { None };
         }
         let count = together.ends.len();
-        let encoded = encode(RemoteCall::<Values>::new(&RUN, (Argument::Value(together),)));
-        let sent = Sent::Together(encoded.map_err(refused)?, count);
+        let call = RemoteCall::<Values>::new(&RUN, (Argument::Value(together),));
+        let sent = Sent::Together(call.request.encode().map_err(refused)?, count);
         Ok(CallBatch {
             function,
             sent,
@@ -365,10 +369,6 @@ impl Calls {
         segments.for_each(|segment| self.bytes.extend_from_slice(segment));
         self.ends.push(self.bytes.len() as u64);
     }
-}
-
-fn encode<T>(call: RemoteCall<T>) -> Result<EncodedArguments, RemoteError> {
-    crate::remote::verbs::request(call).encode()
 }
 
 impl<T: Wire> BatchCall<T> {

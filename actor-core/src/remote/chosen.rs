@@ -69,7 +69,7 @@ impl<T, S> RemoteCall<T, S> {
             Verb::Submit => None,
             _ => self.chosen.first().map(|name| (name, Verb::Submit)),
         };
-        let deadline = self.deadline.filter(|_: &Duration| !verb.has_deadline());
+        let deadline = self.request.deadline.filter(|_: &Duration| !verb.has_deadline());
         let deadline = deadline.map(|_| ("deadline", Verb::Call));
         let is_placed = verb == Verb::Everywhere && self.destination != Destination::Any;
         let place = is_placed.then_some(("on", Verb::Call));

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use selvedge_cluster::peer::ProcessId;
 
-use crate::actor::arguments::Arguments;
 use crate::home::handles::Worker;
-use crate::reference::NamedRef;
 use crate::remote::chosen::ChosenOptions;
-use crate::remote::function::{FunctionEntry, TypedEntry};
+use crate::remote::function::TypedEntry;
 use crate::remote::parameter::InputRef;
+use crate::remote::request::Request;
 use crate::task::options::TaskOptions;
 
 /// A described call of a remote function, whose value is a `T`. Nothing happens until it is handed to one of
@@ -32,15 +31,10 @@ use crate::task::options::TaskOptions;
 /// for `submit`, and no such option.
 #[must_use = "a described call does nothing until a runtime gets it"]
 pub struct RemoteCall<T, S = T> {
-    pub(crate) function: &'static FunctionEntry,
-    pub(crate) arguments: Arguments,
-    /// The references whose owner the function has to run in.
-    pub(crate) homes: Vec<NamedRef>,
+    pub(crate) request: Request,
     /// The references whose values the function takes.
     pub(crate) inputs: Vec<InputRef>,
     pub(crate) destination: Destination,
-    pub(crate) deadline: Option<Duration>,
-    pub(crate) is_copied: bool,
     /// The options for the scheduler, if the call is submitted.
     pub(crate) options: TaskOptions,
     /// The options that were set on the call itself.
@@ -60,9 +54,9 @@ pub(crate) enum Destination {
 impl<T, S> std::fmt::Debug for RemoteCall<T, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RemoteCall")
-            .field("function", &self.function.path)
+            .field("function", &self.request.function.path)
             .field("destination", &self.destination)
-            .field("deadline", &self.deadline)
+            .field("deadline", &self.request.deadline)
             .finish_non_exhaustive()
     }
 }
@@ -72,13 +66,15 @@ impl<T, S> RemoteCall<T, S> {
     #[doc(hidden)]
     pub fn new<A, P>(function: &'static TypedEntry<A, P>, arguments: P) -> Self {
         RemoteCall {
-            function: function.entry(),
-            homes: function.homes(&arguments),
             inputs: function.inputs(&arguments),
-            arguments: function.pass(arguments),
+            request: Request {
+                function: function.entry(),
+                homes: function.homes(&arguments),
+                arguments: function.pass(arguments),
+                deadline: None,
+                is_copied: false,
+            },
             destination: Destination::Any,
-            deadline: None,
-            is_copied: false,
             options: TaskOptions::of(function.entry()),
             chosen: ChosenOptions::default(),
             value: PhantomData,
@@ -88,28 +84,12 @@ impl<T, S> RemoteCall<T, S> {
     /// Makes no alias of a submission: its value is what the function returns, also if that is a reference.
     #[doc(hidden)] // for functions as values
     pub fn plain(self) -> RemoteCall<T> {
-        let RemoteCall {
-            function,
-            arguments,
-            homes,
-            inputs,
-            destination,
-            deadline,
-            is_copied,
-            options,
-            chosen,
-            value: _,
-        } = self;
         RemoteCall {
-            function,
-            arguments,
-            homes,
-            inputs,
-            destination,
-            deadline,
-            is_copied,
-            options,
-            chosen,
+            request: self.request,
+            inputs: self.inputs,
+            destination: self.destination,
+            options: self.options,
+            chosen: self.chosen,
             value: PhantomData,
         }
     }
@@ -170,14 +150,14 @@ impl<T, S> RemoteCall<T, S> {
     /// ([`RemoteError::OptionWithoutEffect`](crate::RemoteError::OptionWithoutEffect)):
     /// [`Ref::fetch_timeout`](crate::Ref::fetch_timeout) limits the wait for a value that is submitted or kept.
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = Some(deadline);
+        self.request.deadline = Some(deadline);
         self
     }
 
     /// Passes copies of the arguments and of the result, also within one process: they are encoded and decoded. By default, a
     /// call within a process moves them, so an `Arc` in them is shared.
     pub fn copied(mut self) -> Self {
-        self.is_copied = true;
+        self.request.is_copied = true;
         self
     }
 }

@@ -18,7 +18,6 @@ use crate::remote::chosen::Verb;
 use crate::remote::composite::Composite;
 use crate::remote::function::Wants;
 use crate::remote::remote_call::RemoteCall;
-use crate::remote::request::Request;
 use crate::runtime::{Inner, Runtime};
 use crate::waiting::WaitPermit;
 
@@ -70,10 +69,10 @@ impl Runtime {
     /// serde, unless it is fetched from another process. An error of the function is the error of every fetch.
     pub fn keep<T: Payload, S>(&self, call: RemoteCall<T, S>) -> Ref<T> {
         let remote = self.remote();
-        let process = remote.choose(call.destination, &call.homes);
+        let process = remote.choose(call.destination, &call.request.homes);
         Ref::of(match call.check_options(Verb::Keep) {
-            Ok(()) => remote.keep(process, request(call)),
-            Err(error) => remote.not_kept(call.function, process, error),
+            Ok(()) => remote.keep(process, call.request),
+            Err(error) => remote.not_kept(call.request.function, process, error),
         })
     }
 
@@ -110,12 +109,12 @@ impl Runtime {
     /// # Errors
     /// [`CallError::Remote`] if the call was not accepted.
     pub fn cast<T, S>(&self, call: RemoteCall<T, S>) -> Result<(), CallError> {
-        let function = call.function;
+        let function = call.request.function;
         let remote = self.remote();
-        let process = remote.choose(call.destination, &call.homes);
+        let process = remote.choose(call.destination, &call.request.homes);
         let accepted = match (call.check_options(Verb::Cast), self.is_open()) {
             (Err(error), _) => Err(error),
-            (Ok(()), true) => remote.cast(process, request(call)),
+            (Ok(()), true) => remote.cast(process, call.request),
             (Ok(()), false) => Err(RemoteError::Shutdown),
         };
         accepted.map_err(|error| remote.callee(function, process).error(error))
@@ -127,7 +126,7 @@ impl Runtime {
     /// # Errors
     /// [`Composite`], with the errors of all calls that failed.
     pub fn everywhere<T: Wire, S>(&self, call: RemoteCall<T, S>) -> Result<Vec<T>, Composite> {
-        let (function, deadline, remote) = (call.function, call.deadline, self.remote());
+        let (function, deadline, remote) = (call.request.function, call.request.deadline, self.remote());
         let checked = call.check_options(Verb::Everywhere);
         // Asked for first, so that a function that must not wait calls nobody; one that may has given its place back until all
         // calls have ended.
@@ -136,7 +135,7 @@ impl Runtime {
             (Err(error), _) => vec![Asking::failed(remote.me(), error)],
             (Ok(()), Err(reason)) => vec![Asking::failed(remote.me(), RemoteError::from(*reason))],
             (Ok(()), Ok(_)) if !self.is_open() => vec![Asking::failed(remote.me(), RemoteError::Shutdown)],
-            (Ok(()), Ok(_)) => remote.ask_everywhere(request(call)),
+            (Ok(()), Ok(_)) => remote.ask_everywhere(call.request),
         };
         let calls = askings.len();
         let (mut values, mut errors) = (Vec::new(), Vec::new());
@@ -172,12 +171,12 @@ impl Runtime {
         wants: Wants,
         traits: &'static Traits<T>,
     ) -> Call<T> {
-        let (function, deadline) = (call.function, call.deadline);
+        let (function, deadline) = (call.request.function, call.request.deadline);
         let remote = self.remote();
-        let process = remote.choose(call.destination, &call.homes);
+        let process = remote.choose(call.destination, &call.request.homes);
         let asking = match (call.check_options(verb), self.is_open()) {
             (Err(error), _) => Asking::failed(process, error),
-            (Ok(()), true) => remote.ask(process, request(call), wants),
+            (Ok(()), true) => remote.ask(process, call.request, wants),
             (Ok(()), false) => Asking::failed(process, RemoteError::Shutdown),
         };
         let callee = remote.callee(function, asking.process);
@@ -195,16 +194,6 @@ impl Worker {
     /// [`Ref::set`], and the first one counts; fetches and calls that take the value wait for it.
     pub fn unset<T: Wire>(&self) -> Ref<T> {
         Ref::of(self.runtime().remote().unset(self.process()))
-    }
-}
-
-pub(crate) fn request<T, S>(call: RemoteCall<T, S>) -> Request {
-    Request {
-        function: call.function,
-        arguments: call.arguments,
-        homes: call.homes,
-        deadline: call.deadline,
-        is_copied: call.is_copied,
     }
 }
 

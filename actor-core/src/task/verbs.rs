@@ -23,7 +23,6 @@ use crate::remote::message::CallMessage;
 use crate::remote::remote_call::{Destination, RemoteCall};
 use crate::remote::request::{EncodedArguments, Request};
 use crate::remote::service::Remote;
-use crate::remote::verbs::request;
 use crate::runtime::Runtime;
 use crate::schedule::Resources;
 
@@ -42,7 +41,7 @@ impl Runtime {
     /// A call with [`on`](RemoteCall::on), or with a `#[here]` value, goes to its process at once, whatever that has to do.
     pub fn submit<T: Wire, S: Wire>(&self, call: RemoteCall<T, S>) -> Ref<S> {
         let remote = self.remote();
-        let pinned = match (call.destination, call.homes.first()) {
+        let pinned = match (call.destination, call.request.homes.first()) {
             (Destination::Process(process), _) => Some(process),
             (Destination::Any, Some(home)) => Some(home.id().owner.process),
             (Destination::Any, None) => None,
@@ -50,13 +49,13 @@ impl Runtime {
         let checked = call.check_options(Verb::Submit);
         let is_alias = std::any::TypeId::of::<T>() != std::any::TypeId::of::<S>();
         let alias: Option<ReferenceOf> = is_alias.then_some(reference_of::<S>);
-        let (mut inputs, options) = (call.inputs.clone(), call.options.clone());
+        let mut inputs = call.inputs;
         inputs.dedup_by_key(|input| input.0.id());
         let inputs = inputs.into_iter().map(|input| input.0).collect();
         let submitted = Submitted {
-            request: request(call),
+            request: call.request,
             inputs,
-            options,
+            options: call.options,
             pinned,
             alias,
         };

@@ -19,7 +19,6 @@ use crate::cancel::{CallCancel, Cancellation, Scope, within};
 use crate::current::{Current, NoBlocking, Place, as_async, within_current};
 use crate::remote::message::CALLS;
 use crate::remote::remote_call::RemoteCall;
-use crate::remote::request::Request;
 
 fn reason<T: std::fmt::Debug>(answer: Result<T, CallError>) -> RemoteError {
     match answer.unwrap_err() {
@@ -242,14 +241,8 @@ fn jcode_05_the_local_function_runs_after_all_messages_are_sent() {
     let call = watching::remote(Observed {
         original: Some((network.clone(), 2000)),
     });
-    let request = Request {
-        function: call.function,
-        arguments: call.arguments,
-        homes: Vec::new(),
-        deadline: None,
-        is_copied: false,
-    };
-    assert_eq!(processes[0].runtime.remote().ask_everywhere(request).len(), 3);
+    let remote = processes[0].runtime.remote();
+    assert_eq!(remote.ask_everywhere(call.request).len(), 3);
     // The others may have answered by then.
     let first = 2000 + before + 2;
     assert!((first..first + 3).any(|mark| TOLD.get().unwrap().lock().contains(&mark)));
