@@ -1,26 +1,17 @@
 //! The askers of a store, and their answers.
 
-use std::sync::Arc;
-use std::task::Waker;
-
 use bytes::Bytes;
 use selvedge_objects::store::StoreError;
 
-use super::borrowed::{Borrowed, BorrowedFrom};
 use super::host_store::HostStore;
 use super::message::{LentSpot, ObjectSpot};
-use crate::promise::Promise;
 
 /// The one who has asked the store for something.
 pub(super) enum StoreAsker {
-    /// A thread of this process that wants to fill memory.
-    Borrower(Promise<Result<Borrowed, StoreError>>),
-    /// A thread of this process that wants to read.
-    Reader(Promise<Result<Bytes, StoreError>>),
-    /// Another process that wants to fill memory: it is sent a letter.
-    FarBorrower(Box<dyn FnOnce(Result<LentSpot, StoreError>) + Send>),
-    /// Another process that wants to read: it is sent a letter. What it does not use it gives back.
-    FarReader(Box<dyn FnOnce(Result<ObjectSpot, StoreError>) + Send>),
+    /// It wants to fill memory.
+    Borrower(Box<dyn FnOnce(Result<LentSpot, StoreError>) + Send>),
+    /// It wants to read. What it does not use it gives back.
+    Reader(Box<dyn FnOnce(Result<ObjectSpot, StoreError>) + Send>),
     /// A sender of this process: it sends a part of an object to another host.
     PartReader(PartRange, Box<dyn FnOnce(Result<Bytes, StoreError>) + Send>),
 }
@@ -38,34 +29,18 @@ pub(super) enum Given {
 }
 
 impl StoreAsker {
-    /// Tells the one who has asked. Returns the waker of a task that waits.
-    pub(super) fn tell(self, host: &Arc<HostStore>, given: Given) -> Option<Waker> {
+    /// Tells the one who has asked.
+    pub(super) fn tell(self, host: &HostStore, given: Given) {
         match self {
-            StoreAsker::Borrower(promise) => {
-                let from = || BorrowedFrom::Host(Arc::clone(host));
-                promise.keep_unwoken(given.lent().map(|lent| Borrowed::new(lent, from())))
-            }
-            StoreAsker::Reader(promise) => {
-                promise.keep_unwoken(given.granted().and_then(|spot| host.bytes_of(spot)))
-            }
-            StoreAsker::FarBorrower(then) => {
-                then(given.lent());
-                None
-            }
-            StoreAsker::FarReader(then) => {
-                then(given.granted());
-                None
-            }
-            StoreAsker::PartReader(range, then) => {
-                then(match given {
-                    Given::Part(part) => Ok(part),
-                    given => given
-                        .granted()
-                        .and_then(|spot| host.bytes_of(spot))
-                        .and_then(|bytes| part_of(&bytes, range)),
-                });
-                None
-            }
+            StoreAsker::Borrower(then) => then(given.lent()),
+            StoreAsker::Reader(then) => then(given.granted()),
+            StoreAsker::PartReader(range, then) => then(match given {
+                Given::Part(part) => Ok(part),
+                given => given
+                    .granted()
+                    .and_then(|spot| host.bytes_of(spot))
+                    .and_then(|bytes| part_of(&bytes, range)),
+            }),
         }
     }
 }

@@ -24,7 +24,7 @@ use super::disk::Disk;
 use super::message::{LentSpot, ObjectSpot};
 use super::options::StoreOptions;
 use super::pin::{ObjectPin, PinFrom};
-use crate::promise::{Answer, promise};
+use crate::promise::{Answer, Promise, promise};
 use crate::remote::threads::Threads;
 
 /// The objects that are listed under one lock.
@@ -234,9 +234,17 @@ impl HostStore {
     /// Tells those who have asked. Runs no user code: wakers are woken elsewhere.
     fn tell(&self, given: Vec<(StoreAsker, Given)>) {
         let Some(this) = self.this.upgrade() else { return };
-        for (asker, what) in given {
-            if let Some(waker) = asker.tell(&this, what) {
-                (self.wake)(waker);
+        given
+            .into_iter()
+            .for_each(|(asker, what)| asker.tell(&this, what));
+    }
+
+    /// Keeps a promise to a thread or task of this process.
+    fn keeps<T: Send>(&self, promise: Promise<T>) -> impl FnOnce(T) + Send + use<T> {
+        let wake = Arc::clone(&self.wake);
+        move |value| {
+            if let Some(waker) = promise.keep_unwoken(value) {
+                wake(waker);
             }
         }
     }
@@ -260,12 +268,7 @@ impl HostStore {
     /// Asks for memory for an object of this process.
     pub(super) fn borrow_here(&self, bytes: u64) -> Answer<Result<Borrowed, StoreError>> {
         let (promise, answer) = promise();
-        let by = self.me;
-        self.ask(StoreAsker::Borrower(promise), |request| StoreEvent::Reserve {
-            request,
-            by,
-            bytes,
-        });
+        self.borrow_then(bytes, self.keeps(promise));
         answer
     }
 
@@ -291,7 +294,7 @@ impl HostStore {
         bytes: u64,
         then: impl FnOnce(Result<LentSpot, StoreError>) + Send + 'static,
     ) {
-        let asker = StoreAsker::FarBorrower(Box::new(then));
+        let asker = StoreAsker::Borrower(Box::new(then));
         self.ask(asker, |request| StoreEvent::Reserve { request, by, bytes });
     }
 
@@ -373,13 +376,7 @@ impl HeldObject {
     /// Asks for the bytes, for this process.
     pub(crate) fn open_here(&self) -> Answer<Result<Bytes, StoreError>> {
         let (promise, answer) = promise();
-        let (by, object) = (self.host.me, self.object);
-        self.host
-            .ask(StoreAsker::Reader(promise), |request| StoreEvent::Open {
-                request,
-                by,
-                object,
-            });
+        self.read_here(self.host.keeps(promise));
         answer
     }
 
@@ -390,9 +387,12 @@ impl HeldObject {
         then: impl FnOnce(Result<ObjectSpot, StoreError>) + Send + 'static,
     ) {
         let object = self.object;
-        self.host.ask(StoreAsker::FarReader(Box::new(then)), |request| {
-            StoreEvent::Open { request, by, object }
-        });
+        self.host
+            .ask(StoreAsker::Reader(Box::new(then)), |request| StoreEvent::Open {
+                request,
+                by,
+                object,
+            });
     }
 
     /// Says whether the object can be made again, so that it may be dropped for want of room.

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use selvedge_cluster::frame::Class;
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::store::StoreId;
 
-use super::message::{STORES, StoreMessage};
-use crate::body::Body;
-use crate::hub::post::{Letter, Post};
+use super::message::StoreMessage;
+use crate::hub::post::Post;
 
 /// Memory that the store of another process, its agent, has lent for an object. The drop gives it back, unless the agent was told whose
 /// object it is.
@@ -43,13 +41,7 @@ impl Drop for StoreLoan {
     fn drop(&mut self) {
         let Some(post) = self.post.take() else { return };
         let object = self.object;
-        let letter = Letter::new(
-            STORES,
-            Class::Ordered,
-            &StoreMessage::Abort { object },
-            Body::EMPTY,
-        );
-        let sent = post.send(self.agent, letter);
+        let sent = post.send(self.agent, StoreMessage::Abort { object }.letter());
         post.told(self.agent, sent);
     }
 }

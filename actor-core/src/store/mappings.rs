@@ -5,14 +5,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use selvedge_channels::platform::extent_file::ExtentFile;
 use selvedge_channels::{SegmentError, SegmentId};
-use selvedge_cluster::frame::Class;
 use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::store::StoreId;
 
-use super::message::{STORES, StoreMessage};
-use crate::body::Body;
-use crate::hub::post::{Letter, Post};
+use super::message::StoreMessage;
+use crate::hub::post::Post;
 
 /// The memory of others, by their agents. Views keep what they lie in mapped, also when its agent is dead.
 pub(super) struct Mappings {
@@ -42,8 +40,7 @@ impl Mappings {
 
     /// The last view by way of a grant is gone.
     pub(super) fn close(&self, agent: Peer, object: StoreId, grant: u64) {
-        let message = StoreMessage::Close { object, grant };
-        let letter = Letter::new(STORES, Class::Ordered, &message, Body::EMPTY);
+        let letter = StoreMessage::Close { object, grant }.letter();
         self.post.told(agent, self.post.send(agent, letter));
     }
 

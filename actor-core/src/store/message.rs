@@ -2,13 +2,15 @@
 //! lies in the answer to a fetch: `../reference/fetch.rs`.
 
 use selvedge_channels::SegmentId;
-use selvedge_cluster::frame::Service;
+use selvedge_cluster::frame::{Class, Service};
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::store::{Extent, StoreError, StoreId};
 use selvedge_objects::transfer::{CopyAt, CopyFacts, CopyName};
 use serde::{Deserialize, Serialize};
 
 use super::options::StoreOptions;
+use crate::body::Body;
+use crate::hub::post::Letter;
 
 /// The service of stores.
 pub(crate) const STORES: Service = Service(20);
@@ -108,6 +110,12 @@ pub(crate) enum StoreMessage {
         /// The grant.
         grant: u64,
     },
+}
+
+impl StoreMessage {
+    pub(super) fn letter(&self) -> Letter {
+        Letter::new(STORES, Class::Ordered, self, Body::EMPTY)
+    }
 }
 
 /// An object that was filled in the store of another host than its owner's.

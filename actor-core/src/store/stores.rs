@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use selvedge_channels::SegmentError;
-use selvedge_cluster::frame::Class;
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::store::{StoreError, StoreEvent, StoreId, StoreReport, StoredObject};
 use selvedge_objects::transfer::CopyName;
@@ -13,13 +12,12 @@ use selvedge_objects::transfer::CopyName;
 use super::agents::AgentTable;
 use super::host_store::{HeldObject, HostStore, Wake};
 use super::mappings::Mappings;
-use super::message::{ObjectSpot, STORES, StoreMessage};
+use super::message::{ObjectSpot, StoreMessage};
 use super::options::StoreOptions;
 use super::pin::{ObjectPin, PinFrom};
 use super::questions::StoreQuestion;
 use super::transfers::{TellLostCopies, Transfers};
-use crate::body::Body;
-use crate::hub::post::{Letter, Post, PostError};
+use crate::hub::post::{Post, PostError};
 use crate::promise::{Answer, Promise, promise_by_letter};
 use crate::questions::Questions;
 use crate::remote::threads::Threads;
@@ -211,8 +209,7 @@ impl Stores {
     }
 
     pub(super) fn say(&self, to: Peer, message: &StoreMessage) -> Result<u64, PostError> {
-        self.post
-            .send(to, Letter::new(STORES, Class::Ordered, message, Body::EMPTY))
+        self.post.send(to, message.letter())
     }
 
     /// Another process has not been told of its view of an object.
