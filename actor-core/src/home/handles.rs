@@ -118,13 +118,17 @@ impl Runtime {
         if self.remote().is_job() {
             return Err(NotAllowed::IsJob.into());
         }
-        let record = Arc::new(WorkerRecord::new(ProcessId::next(), name, env));
+        #[cfg_attr(
+            not(feature = "hosts"),
+            expect(unused_mut, reason = "only managers change it")
+        )]
+        let mut record = WorkerRecord::new(ProcessId::next(), name, env);
         #[cfg(feature = "hosts")]
-        record.note_place(launcher.place());
-        #[cfg(feature = "hosts")]
-        if launcher.guests().is_some() {
-            record.note_guest();
+        {
+            record.place = launcher.place().map(Into::into);
+            record.is_guest = launcher.guests().is_some();
         }
+        let record = Arc::new(record);
         let (reply, started) = promise();
         let limit = launcher.time_limit(self.inner().directory.limits().hello);
         let message = SupervisorMessage::AddWorker {

@@ -298,7 +298,7 @@ impl WorkerOrder {
         let launcher = GuestLauncher {
             guests: Guests::expected(Arc::clone(door.door()), self.recipe.names.clone()),
             wait: door.wait(),
-            seat: managing.seat(self.recipe.config),
+            seat: Some(managing.seat(self.recipe.config)),
         };
         Ok(runtime.begin_worker(&self.name(), Vec::new(), Arc::new(launcher))?)
     }

@@ -12,7 +12,8 @@ use thiserror::Error;
 
 use super::add::AddError;
 use super::dial_in::{DialIn, Invitation};
-use super::reception::{ComingLauncher, add};
+use super::guests::Guests;
+use super::reception::add;
 use super::restored_names::restore_names;
 use crate::actor::registry::registry_hash;
 use crate::directory::{Directory, Keeping};
@@ -255,13 +256,13 @@ impl HeadProcess {
         let inner = self.runtime.inner();
         let supervisor = inner.control()?.supervisor();
         for (peer, member) in state.of_part(MemberPart::Guest) {
-            let record = WorkerRecord::new(ProcessId::of_peer(peer.process), &member.name, Vec::new());
-            record.note_guest();
-            record.note_place(member.host.as_deref());
+            let mut record = WorkerRecord::new(ProcessId::of_peer(peer.process), &member.name, Vec::new());
+            record.place = member.host.as_deref().map(Into::into);
+            record.is_guest = true;
             let record = Arc::new(record);
             inner.directory.note_let_in(&record);
-            let launcher = ComingLauncher::back(Arc::clone(self.door.door()), peer, grace);
-            add(&supervisor, record, launcher);
+            let guests = Guests::back(Arc::clone(self.door.door()), peer);
+            add(&supervisor, record, guests, grace);
         }
         Ok(())
     }

@@ -24,11 +24,12 @@ pub(super) struct CommandLauncher {
     pub(super) place: Option<String>,
 }
 
-/// The launcher of a worker that dials in: it launches nothing.
+/// The launcher of a process that dials in, is there, or comes back: it launches nothing.
 pub(super) struct GuestLauncher {
     pub(super) guests: Guests,
     pub(super) wait: Duration,
-    pub(super) seat: Seat,
+    /// That of its manager, if it has one.
+    pub(super) seat: Option<Seat>,
 }
 
 impl Launcher for GuestLauncher {
@@ -45,7 +46,9 @@ impl Launcher for GuestLauncher {
     }
 
     fn tell(&self, worker: ProcessId, event: ManageEvent) {
-        self.seat.tell(worker, event);
+        if let Some(seat) = &self.seat {
+            seat.tell(worker, event);
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! The head's side of processes that a door lets in as they come: each is watched like a guest.
 
-use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use super::add::AddError;
 use super::dial_in::DialIn;
 use super::door::Door;
 use super::guests::Guests;
+use super::launcher::GuestLauncher;
 use super::manager::ClusterManager;
 use super::terms::Terms;
 use crate::control::node::NodeRef;
@@ -20,41 +20,10 @@ use crate::head_log::{HeadRecord, MemberPart, NotLogged};
 use crate::id::ProcessId;
 use crate::promise::promise;
 use crate::runtime::Runtime;
-use crate::worker::launch::{Launched, Launcher};
 use crate::worker::record::WorkerRecord;
 
 /// The time that a process may take from its handshake to its first word.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Launches nothing: the process is there, or comes back.
-pub(super) struct ComingLauncher {
-    guests: Guests,
-    within: Duration,
-}
-
-impl ComingLauncher {
-    /// A member of the head's last life, which may come back.
-    pub(super) fn back(door: Arc<Door>, peer: Peer, within: Duration) -> Self {
-        ComingLauncher {
-            guests: Guests::back(door, peer),
-            within,
-        }
-    }
-}
-
-impl Launcher for ComingLauncher {
-    fn launch(&self, _: &str, _: &[(String, String)]) -> io::Result<Launched> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn time_limit(&self, _: Duration) -> Duration {
-        self.within
-    }
-
-    fn guests(&self) -> Option<Guests> {
-        Some(self.guests.clone())
-    }
-}
 
 /// Lets processes in at a door.
 struct Usher {
@@ -97,8 +66,9 @@ impl Usher {
             MemberPart::Job => "job",
             MemberPart::Guest => "guest",
         };
-        let record = Arc::new(WorkerRecord::new(ProcessId::next(), name, Vec::new()));
-        record.note_guest();
+        let mut record = WorkerRecord::new(ProcessId::next(), name, Vec::new());
+        record.is_guest = true;
+        let record = Arc::new(record);
         directory.note_let_in(&record);
         Admission {
             record,
@@ -126,11 +96,7 @@ impl Admission {
     }
 
     fn admit(self) {
-        let launcher = ComingLauncher {
-            guests: self.guests,
-            within: JOIN_TIMEOUT,
-        };
-        add(&self.supervisor, self.record, launcher);
+        add(&self.supervisor, self.record, self.guests, JOIN_TIMEOUT);
     }
 
     fn refuse(self, why: &NotLogged) {
@@ -142,12 +108,14 @@ impl Admission {
 pub(super) fn add(
     supervisor: &NodeRef<SupervisorMessage>,
     record: Arc<WorkerRecord>,
-    launcher: ComingLauncher,
+    guests: Guests,
+    wait: Duration,
 ) {
     let (reply, _nobody_waits) = promise();
+    let seat = None;
     supervisor.send(SupervisorMessage::AddWorker {
         record,
-        launcher: Arc::new(launcher),
+        launcher: Arc::new(GuestLauncher { guests, wait, seat }),
         reply,
     });
 }

@@ -65,10 +65,9 @@ pub(crate) struct WorkerRecord {
     machine: OnceLock<(Machine, HostId)>,
     /// The machine as the manager calls it.
     #[cfg(feature = "hosts")]
-    place: OnceLock<Arc<str>>,
-    /// Set if the worker is a guest.
+    pub(crate) place: Option<Arc<str>>,
     #[cfg(feature = "hosts")]
-    guest: OnceLock<()>,
+    pub(crate) is_guest: bool,
     /// Becomes true when the worker is told to end.
     told: watch::Sender<bool>,
     /// Set when no process of the worker will run any more: `true` if the last process had to be killed.
@@ -87,35 +86,20 @@ impl WorkerRecord {
             #[cfg(feature = "hosts")]
             machine: OnceLock::new(),
             #[cfg(feature = "hosts")]
-            place: OnceLock::new(),
+            place: None,
             #[cfg(feature = "hosts")]
-            guest: OnceLock::new(),
+            is_guest: false,
             told: watch::Sender::new(false),
             over: OnceLock::new(),
         }
     }
 
-    /// Notes that the worker is a guest.
-    #[cfg(feature = "hosts")]
-    pub(crate) fn note_guest(&self) {
-        let _ = self.guest.set(());
-    }
-
     /// Whether the worker is a guest: it has dialled in, so nobody can kill it or start it again.
     pub(crate) fn is_guest(&self) -> bool {
         #[cfg(feature = "hosts")]
-        return self.guest.get().is_some();
+        return self.is_guest;
         #[cfg(not(feature = "hosts"))]
         false
-    }
-
-    /// Notes how the manager calls the machine.
-    #[cfg(feature = "hosts")]
-    pub(crate) fn note_place(&self, place: Option<&str>) {
-        if let Some(place) = place {
-            // A worker has one manager.
-            let _ = self.place.set(place.into());
-        }
     }
 
     /// The name of the host, unless it is this one: as the manager calls it, or else as the worker does.
@@ -126,7 +110,7 @@ impl WorkerRecord {
             if machine.is_some() && self.host() == HostId::DRIVER {
                 return None;
             }
-            let place = self.place.get().cloned();
+            let place = self.place.clone();
             place.or_else(|| Some(machine?.shown_name().into()))
         }
         #[cfg(not(feature = "hosts"))]
