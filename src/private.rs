@@ -11,11 +11,11 @@ pub use selvedge_compiler::bind;
 pub use selvedge_compiler::bind::collective::{Adapter, BACKENDS, CONTRIBUTORS};
 pub use selvedge_core::{
     ACTORS, ActorEntry, ActorState, Argument, Arguments, AsyncDriver, Begun, BindableTask, BoxError,
-    CheckpointProbe, ConstructorEntry, ConstructorTable, EXTENSIONS, ErrorCodec, ErrorProbe, Extension,
-    FUNCTIONS, Failure, Frame, FunctionEntry, FunctionFacts, InitEntry, ListLevel, MethodEntry, MethodFuture,
-    MethodTable, NoConstructor, OpaqueError, Overlap, ParamEntry, PartsProbe, PinnedState, PlainResult,
-    RemoteBody, Returned, SavedType, SendState, Sharing, StateProbe, TaskProbe, TupleResult, TypedEntry,
-    TypedError, UnbindableTask, UnsavedType, ValueHere, WORKER_INITS, WireTupleResult, decoded,
+    ConstructorEntry, ConstructorTable, EXTENSIONS, ErrorCodec, ErrorProbe, Extension, FUNCTIONS, Failure,
+    Frame, FunctionEntry, FunctionFacts, InitEntry, ListLevel, MethodEntry, MethodFuture, MethodTable,
+    NoConstructor, OpaqueError, Overlap, ParamEntry, PinnedState, PlainResult, RemoteBody, Returned,
+    SavedType, SendState, Sharing, TupleResult, TypeProbe, TypedEntry, TypedError, UnbindableTask,
+    UnsavedType, ValueHere, WORKER_INITS, WireTupleResult, decoded,
 };
 #[cfg(feature = "parallel")]
 pub use selvedge_parallel::GlobalValue;

@@ -67,20 +67,21 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub use actor::actor_type::{Actor, ConstructorTable, NoConstructor};
 pub use actor::arguments::{Arguments, ArgumentsKind, Returned, decoded};
 pub use actor::checkpoint::{
-    Checkpoint, CheckpointEntry, CheckpointError, CheckpointProbe, SavedType, UnsavedType,
+    Checkpoint, CheckpointEntry, CheckpointError, SavedType, UnsavedType,
 };
 pub use actor::construction::Construction;
 pub use actor::error_probe::{ErrorProbe, MethodError, OpaqueError, TypedError};
 pub use actor::extension::{Extension, Method};
 pub use actor::list::{Gather, ListLevel};
-pub use actor::parts::{Parts, PartsProbe, PlainResult, TupleResult, WireParts, WireTupleResult};
+pub use actor::parts::{Parts, PlainResult, TupleResult, WireParts, WireTupleResult};
+pub use actor::probe::TypeProbe;
 pub use actor::registry::{
     ACTORS, EXTENSIONS, LOADERS, UnknownActorType, UnknownExtension, check_linked, decode_error, find_actor,
     find_extension, find_method, known_actors, note_extension,
 };
 pub use actor::sharing::{MethodFuture, Overlap, Sharing};
-pub use actor::state_probe::{PinnedState, SendState, StateProbe};
-pub use actor::task_probe::{BindableTask, TaskProbe, UnbindableTask};
+pub use actor::state_probe::{PinnedState, SendState};
+pub use actor::task_probe::{BindableTask, UnbindableTask};
 pub use actor::{ActorEntry, Compute, ConstructorEntry, Create, MethodEntry, MethodTable, ParamEntry};
 pub use actor_ref::ActorRef;
 #[doc(hidden)] // for the compiler

@@ -1,16 +1,15 @@
 //! Checkpoints: the state of an actor, saved where it survives the actor's process.
 //!
-//! Generated code does not know whether an actor's type has checkpoints, so it asks a [`CheckpointProbe`]: with both traits
+//! Generated code does not know whether an actor's type has checkpoints, so it asks a [`TypeProbe`]: with both traits
 //! in scope, method lookup finds [`SavedType`] if `A: Checkpoint`, and, one reference further, [`UnsavedType`] for every
 //! other type, whose methods then cost nothing.
-
-use std::marker::PhantomData;
 
 use selvedge_channels::{Traits, Wire};
 use serde::{Deserialize, Serialize};
 
 use crate::BoxError;
 use crate::actor::arguments::{decoded, to_bytes};
+use crate::actor::probe::TypeProbe;
 use crate::cell::state::ActorState;
 use crate::error_codec::ErrorCodec;
 use crate::failure::{Failure, FailureReport};
@@ -109,24 +108,7 @@ impl CheckpointEntry {
     }
 }
 
-/// A probe that tells whether an actor's type has checkpoints. See the documentation of the module.
-pub struct CheckpointProbe<A>(PhantomData<fn() -> A>);
-
-impl<A> CheckpointProbe<A> {
-    /// Creates a probe, which has no data.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<A> Default for CheckpointProbe<A> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// The answers of [`CheckpointProbe`] for types with checkpoints.
+/// The answers of [`TypeProbe`] for types with checkpoints.
 pub trait SavedType<A> {
     /// The functions of the type.
     fn checkpoint(&self) -> Option<&'static CheckpointEntry>;
@@ -138,7 +120,7 @@ pub trait SavedType<A> {
     fn changed(&self, state: &mut ActorState) -> Result<(), Box<Failure>>;
 }
 
-impl<A: Checkpoint> SavedType<A> for CheckpointProbe<A> {
+impl<A: Checkpoint> SavedType<A> for TypeProbe<A> {
     fn checkpoint(&self) -> Option<&'static CheckpointEntry> {
         Some(const { &CheckpointEntry::of::<A>() })
     }
@@ -149,7 +131,7 @@ impl<A: Checkpoint> SavedType<A> for CheckpointProbe<A> {
     }
 }
 
-/// The answers of [`CheckpointProbe`] for all other types.
+/// The answers of [`TypeProbe`] for all other types.
 pub trait UnsavedType<A> {
     /// Returns `None`.
     fn checkpoint(&self) -> Option<&'static CheckpointEntry>;
@@ -161,7 +143,7 @@ pub trait UnsavedType<A> {
     fn changed(&self, state: &mut ActorState) -> Result<(), Box<Failure>>;
 }
 
-impl<A> UnsavedType<A> for &CheckpointProbe<A> {
+impl<A> UnsavedType<A> for &TypeProbe<A> {
     fn checkpoint(&self) -> Option<&'static CheckpointEntry> {
         None
     }
@@ -179,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_type_without_checkpoints_has_no_functions_and_is_not_saved() {
-        let probe = CheckpointProbe::<u8>::new();
+        let probe = TypeProbe::<u8>::of();
         assert!((&probe).checkpoint().is_none());
         assert!((&probe).changed(&mut ActorState::new(1_u8)).is_ok());
     }

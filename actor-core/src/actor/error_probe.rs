@@ -1,7 +1,7 @@
 //! The types of methods' errors.
 //!
 //! Generated code does not know whether serde knows the error of a method, so it asks an [`ErrorProbe`], as it asks
-//! [`PartsProbe`](crate::PartsProbe) about tuples: with both traits in scope, method lookup finds [`TypedError`] if serde
+//! [`TypeProbe`](crate::TypeProbe) about tuples: with both traits in scope, method lookup finds [`TypedError`] if serde
 //! knows `E`, and, one reference further, [`OpaqueError`] for every other error.
 
 use std::any::type_name;

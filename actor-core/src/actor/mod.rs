@@ -12,6 +12,7 @@ pub(crate) mod error_probe;
 pub(crate) mod extension;
 pub(crate) mod list;
 pub(crate) mod parts;
+pub(crate) mod probe;
 pub(crate) mod registry;
 pub(crate) mod sharing;
 pub(crate) mod state_probe;

@@ -1,13 +1,12 @@
 //! Tuple results: each part is a value of its own, beside the whole.
 //!
-//! Generated code does not know whether a result type is a tuple (the type may be an alias), so it asks [`PartsProbe`]:
-//! `(&&&PartsProbe::<R>::new()).types()`. With all three traits in scope, method lookup finds [`WireTupleResult`] if
+//! Generated code does not know whether a result type is a tuple (the type may be an alias), so it asks [`TypeProbe`]:
+//! `(&&&TypeProbe::<R>::of()).types()`. With all three traits in scope, method lookup finds [`WireTupleResult`] if
 //! `R: WireParts`, else [`TupleResult`] if `R: Parts`, and else [`PlainResult`] (David Tolnay's "autoref specialization").
-
-use std::marker::PhantomData;
 
 use selvedge_channels::{AnyOutlet, Payload, PayloadType, Wire, dispose};
 
+use crate::actor::probe::TypeProbe;
 use crate::cell::frame::stage;
 use crate::{Failure, Frame};
 
@@ -64,36 +63,19 @@ parts!(A B C D E F);
 parts!(A B C D E F G);
 parts!(A B C D E F G H);
 
-/// A probe that tells, for a concrete type `T`, whether it has parts. See the documentation of the module.
-pub struct PartsProbe<T>(PhantomData<fn() -> T>);
-
-impl<T> PartsProbe<T> {
-    /// Creates a probe, which has no data.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<T> Default for PartsProbe<T> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// The answer of [`PartsProbe`] for tuples whose parts may cross processes.
+/// The answer of [`TypeProbe`] for tuples whose parts may cross processes.
 pub trait WireTupleResult<T> {
     /// The types of the parts.
     fn types(&self) -> Vec<PayloadType>;
 }
 
-impl<T: WireParts> WireTupleResult<T> for &&PartsProbe<T> {
+impl<T: WireParts> WireTupleResult<T> for &&TypeProbe<T> {
     fn types(&self) -> Vec<PayloadType> {
         T::wire_types()
     }
 }
 
-/// The answers of [`PartsProbe`] for tuples.
+/// The answers of [`TypeProbe`] for tuples.
 pub trait TupleResult<T> {
     /// The types of the parts.
     fn types(&self) -> Vec<PayloadType>;
@@ -105,7 +87,7 @@ pub trait TupleResult<T> {
     fn finish(&self, frame: &mut Frame<'_>, value: T) -> Result<(), Box<Failure>>;
 }
 
-impl<T: Parts> TupleResult<T> for &PartsProbe<T> {
+impl<T: Parts> TupleResult<T> for &TypeProbe<T> {
     fn types(&self) -> Vec<PayloadType> {
         T::types()
     }
@@ -115,7 +97,7 @@ impl<T: Parts> TupleResult<T> for &PartsProbe<T> {
     }
 }
 
-/// The answers of [`PartsProbe`] for all other types.
+/// The answers of [`TypeProbe`] for all other types.
 pub trait PlainResult<T> {
     /// Returns an empty list: the type has no parts.
     fn types(&self) -> Vec<PayloadType>;
@@ -127,7 +109,7 @@ pub trait PlainResult<T> {
     fn finish(&self, frame: &mut Frame<'_>, value: T) -> Result<(), Box<Failure>>;
 }
 
-impl<T: Payload> PlainResult<T> for PartsProbe<T> {
+impl<T: Payload> PlainResult<T> for TypeProbe<T> {
     fn types(&self) -> Vec<PayloadType> {
         Vec::new()
     }
@@ -146,12 +128,12 @@ mod tests {
 
     #[test]
     fn the_probe_tells_tuples_from_plain_values() {
-        assert_eq!((&&&PartsProbe::<u32>::new()).types(), Vec::new());
-        assert_eq!((&&&PartsProbe::<Vec<(u8, u8)>>::new()).types(), Vec::new());
-        let types = (&&&PartsProbe::<(u32, String)>::new()).types();
+        assert_eq!((&&&TypeProbe::<u32>::of()).types(), Vec::new());
+        assert_eq!((&&&TypeProbe::<Vec<(u8, u8)>>::of()).types(), Vec::new());
+        let types = (&&&TypeProbe::<(u32, String)>::of()).types();
         assert_eq!(types, vec![PayloadType::of::<u32>(), PayloadType::of::<String>()]);
         assert!(types.iter().all(PayloadType::is_wire));
-        let types = (&&&PartsProbe::<(u32, Sender<u8>)>::new()).types();
+        let types = (&&&TypeProbe::<(u32, Sender<u8>)>::of()).types();
         assert_eq!(
             types,
             vec![PayloadType::of::<u32>(), PayloadType::of_moved::<Sender<u8>>()]

@@ -70,7 +70,7 @@ fn compute(function: &Ident, operation: &Operation, site: &Site<'_>) -> TokenStr
             #begin
             let value = #value;
             #end
-            (&&::selvedge::__private::PartsProbe::<#result>::new()).finish(frame, value)
+            (&&::selvedge::__private::TypeProbe::<#result>::of()).finish(frame, value)
         }
     }
 }

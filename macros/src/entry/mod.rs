@@ -37,7 +37,7 @@ impl Site<'_> {
     pub(crate) fn changed(&self) -> TokenStream {
         let actor = &self.actor;
         if self.generics.params.is_empty() {
-            quote!((&::selvedge::__private::CheckpointProbe::<#actor>::new()).changed(actor))
+            quote!((&::selvedge::__private::TypeProbe::<#actor>::of()).changed(actor))
         } else {
             quote!(actor.changed())
         }
@@ -178,8 +178,8 @@ fn record(parsed: &Parsed, site: &Site<'_>, concurrency: u32) -> TokenStream {
             instance: #instance,
             id: ::std::any::TypeId::of::<#ty>(),
             place: #place,
-            checkpoint: || (&::selvedge::__private::CheckpointProbe::<#ty>::new()).checkpoint(),
-            is_pinned: || (&::selvedge::__private::StateProbe::<#ty>::new()).is_pinned(),
+            checkpoint: || (&::selvedge::__private::TypeProbe::<#ty>::of()).checkpoint(),
+            is_pinned: || (&::selvedge::__private::TypeProbe::<#ty>::of()).is_pinned(),
             constructors: #constructors,
             concurrency: #concurrency,
             methods: #methods,
@@ -242,7 +242,7 @@ fn implementation(parsed: &Parsed, site: &Site<'_>) -> TokenStream {
             }
 
             fn into_actor_state(self) -> ::selvedge::__private::ActorState {
-                (&::selvedge::__private::StateProbe::<#ty>::new()).state(self)
+                (&::selvedge::__private::TypeProbe::<#ty>::of()).state(self)
             }
 
             fn handle(actor: ::selvedge::ActorRef) -> Self::Handle {

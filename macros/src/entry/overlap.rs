@@ -91,7 +91,7 @@ pub(super) fn overlap(index: usize, operation: &Operation, site: &Site<'_>) -> T
             returned: ::selvedge::__private::Returned,
         ) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> #travel {
             let result = returned.into::<#result>(#of_result)?;
-            (&&::selvedge::__private::PartsProbe::<#result>::new()).finish(frame, result)
+            (&&::selvedge::__private::TypeProbe::<#result>::of()).finish(frame, result)
         }
     }
 }

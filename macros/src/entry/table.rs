@@ -85,7 +85,7 @@ fn parts(result: &Type) -> TokenStream {
             let parts = tuple.elems.iter().map(payload_type);
             quote!(::std::vec![#(#parts),*])
         }
-        _ => quote!((&&&::selvedge::__private::PartsProbe::<#result>::new()).types()),
+        _ => quote!((&&&::selvedge::__private::TypeProbe::<#result>::of()).types()),
     }
 }
 

@@ -54,7 +54,7 @@ fn entry_of(function: &Function<'_>, actor: &TokenStream) -> TokenStream {
     quote! {
         || {
             use ::selvedge::__private::{BindableTask as _, UnbindableTask as _};
-            (&::selvedge::__private::TaskProbe::<(#(#edges,)* #result,)>::new()).entry::<#actor>()
+            (&::selvedge::__private::TypeProbe::<(#(#edges,)* #result,)>::of()).entry::<#actor>()
         }
     }
 }
