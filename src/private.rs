@@ -10,9 +10,9 @@ pub use selvedge_compiler::CARRIERS;
 pub use selvedge_compiler::bind;
 pub use selvedge_compiler::bind::collective::{Adapter, BACKENDS, CONTRIBUTORS};
 pub use selvedge_core::{
-    ACTORS, ActorEntry, ActorState, Argument, Arguments, AsyncDriver, Begun, BindableTask, BoxError,
-    ConstructorEntry, ConstructorTable, EXTENSIONS, ErrorCodec, ErrorProbe, Extension, FUNCTIONS, Failure,
-    Frame, FunctionEntry, FunctionFacts, InitEntry, ListLevel, MethodEntry, MethodFuture, MethodTable,
+    ACTORS, ActorEntry, ActorState, Argument, Arguments, AsyncDriver, Begun, BindableTask, ConstructorEntry,
+    ConstructorTable, EXTENSIONS, ErrorCodec, ErrorProbe, Extension, FUNCTIONS, Failure, Frame,
+    FunctionEntry, FunctionFacts, InitEntry, ListLevel, MethodEntry, MethodFuture, MethodTable,
     NoConstructor, OpaqueError, Overlap, ParamEntry, PinnedState, PlainResult, RemoteBody, Returned,
     SavedType, SendState, Sharing, TupleResult, TypeProbe, TypedEntry, TypedError, UnbindableTask,
     UnsavedType, ValueHere, WORKER_INITS, WireTupleResult, decoded,

@@ -21,6 +21,7 @@ use crate::cell::factory::Factory;
 use crate::cell::saving::Checkpoints;
 use crate::control::messages::NodeMessage;
 use crate::control::supervisor_message::SupervisorMessage;
+use crate::failure::Failure;
 use crate::home::Home;
 use crate::home::handles::{Lane, Worker};
 use crate::home::inline::InlineHome;
@@ -75,7 +76,7 @@ impl Runtime {
         name: impl Into<String>,
         make: impl FnOnce() -> Result<A, E> + Send + 'static,
     ) -> Spawn<'_, A, ThisProcess> {
-        let first = Box::new(move || make().map(A::into_actor_state).map_err(E::into));
+        let first = Box::new(move || make().map(A::into_actor_state).map_err(Failure::from_error));
         Spawn::new(self, name.into(), Factory::closure(first))
     }
 }

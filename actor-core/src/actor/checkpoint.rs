@@ -67,11 +67,7 @@ pub(crate) static CHECKPOINT_ERRORS: ErrorCodec = ErrorCodec::of::<CheckpointErr
 impl CheckpointError {
     /// The failure with this error.
     pub(crate) fn into_failure(self) -> Failure {
-        Failure::Error {
-            type_name: CHECKPOINT_ERRORS.type_name(),
-            error: std::sync::Arc::new(self),
-            codec: Some(&CHECKPOINT_ERRORS),
-        }
+        Failure::encodable(std::sync::Arc::new(self), &CHECKPOINT_ERRORS)
     }
 
     /// Whether a report is one of such an error.

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use selvedge_channels::{Payload, Traits};
 
 use crate::cell::factory::Factory;
-use crate::{ActorState, AsyncDriver, BoxError};
+use crate::{ActorState, AsyncDriver, Failure};
 
 /// A constructor of the actor type `A` with its arguments, a tuple `T`, for [`Runtime::spawn_from`](crate::Runtime::spawn_from). The
 /// associated functions of a handle, named as the constructors, make it: `TokHandle::open(path)`.
@@ -23,7 +23,7 @@ impl<A, T: Payload> Construction<A, T> {
         index: u16,
         args: T,
         traits: &'static Traits<T>,
-        create: fn(T, &AsyncDriver) -> Result<ActorState, BoxError>,
+        create: fn(T, &AsyncDriver) -> Result<ActorState, Failure>,
     ) -> Self {
         Construction {
             factory: Factory::kept(index, args, traits, create),

@@ -4,7 +4,6 @@
 //! [`TypeProbe`](crate::TypeProbe) about tuples: with both traits in scope, method lookup finds [`TypedError`] if serde
 //! knows `E`, and, one reference further, [`OpaqueError`] for every other error.
 
-use std::any::type_name;
 use std::error::Error;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -52,11 +51,7 @@ impl<E: Error + Serialize + DeserializeOwned + Send + Sync + 'static> TypedError
     }
 
     fn failure(&self, error: E) -> Failure {
-        Failure::Error {
-            type_name: type_name::<E>(),
-            error: Arc::new(error),
-            codec: self.codec(),
-        }
+        Failure::encodable(Arc::new(error), const { &ErrorCodec::of::<E>() })
     }
 }
 
@@ -114,6 +109,9 @@ mod tests {
             "text is no `Error`"
         );
         let of_method = ErrorProbe::of_method(|| Err::<(), Known>(Known));
-        assert_eq!(of_method.codec().unwrap().type_name(), type_name::<Known>());
+        assert_eq!(
+            of_method.codec().unwrap().type_name(),
+            std::any::type_name::<Known>()
+        );
     }
 }

@@ -23,7 +23,6 @@ use std::fmt;
 
 use selvedge_channels::PayloadType;
 
-use crate::BoxError;
 use crate::actor::arguments::{Arguments, Returned};
 use crate::actor::checkpoint::CheckpointEntry;
 use crate::actor::list::ListLevel;
@@ -35,7 +34,7 @@ use crate::error_codec::ErrorCodec;
 use crate::failure::Failure;
 
 /// Decodes the arguments and calls a constructor; the driver runs the future of an async one.
-pub type Create = fn(&[u8], &AsyncDriver) -> Result<ActorState, BoxError>;
+pub type Create = fn(&[u8], &AsyncDriver) -> Result<ActorState, Failure>;
 
 /// Runs a method inside a program, from the values of its arguments to the destinations of its result.
 pub type Compute = fn(&mut ActorState, &mut Frame<'_>) -> Result<(), Box<Failure>>;

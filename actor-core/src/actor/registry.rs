@@ -127,13 +127,8 @@ fn own_error(failure: &Failure) -> Option<Failure> {
     };
     let report = error.downcast_ref::<FailureReport>()?;
     let (codec, error) = decode_error(&report.type_name, report.encoded.as_deref()?)?;
-    let own = Failure::Error {
-        type_name: codec.type_name(),
-        error,
-        codec: Some(codec),
-    };
     let functions = report.functions.iter().rev().cloned();
-    Some(functions.fold(own, Failure::unmade))
+    Some(functions.fold(Failure::encodable(error, codec), Failure::unmade))
 }
 
 /// Finds the actor type with this [key](ActorEntry::key).

@@ -7,14 +7,13 @@ use selvedge_channels::{Payload, Traits, dispose};
 
 use crate::actor::ActorEntry;
 use crate::actor::arguments::to_bytes;
-use crate::error_codec::ErrorCodec;
 use crate::{ActorState, AsyncDriver, BoxError, Failure};
 
 /// A closure that builds the state once. It may hold what cannot be copied.
-type First = Box<dyn FnOnce() -> Result<ActorState, BoxError> + Send>;
+type First = Box<dyn FnOnce() -> Result<ActorState, Failure> + Send>;
 
 /// A closure that builds the state whenever a panic has lost it.
-type Again = Box<dyn FnMut() -> Result<ActorState, BoxError> + Send>;
+type Again = Box<dyn FnMut() -> Result<ActorState, Failure> + Send>;
 
 /// The source of an actor's state. A clone builds the same actor.
 #[derive(Clone)]
@@ -31,7 +30,7 @@ pub(crate) enum Factory {
 /// The arguments of a constructor, with their type erased.
 pub(crate) trait KeptArguments: Send + Sync {
     /// Builds the actor's state from a clone of the arguments or, if they cannot be cloned, once from themselves.
-    fn create(&self, driver: &AsyncDriver) -> Result<ActorState, BoxError>;
+    fn create(&self, driver: &AsyncDriver) -> Result<ActorState, Failure>;
 
     /// The index of the constructor, and the encoded arguments.
     fn encode(&self) -> Result<(u16, Vec<u8>), Failure>;
@@ -46,7 +45,7 @@ struct StoredArguments<T: Payload> {
 }
 
 /// Calls a constructor with its arguments.
-type CreateFrom<T> = fn(T, &AsyncDriver) -> Result<ActorState, BoxError>;
+type CreateFrom<T> = fn(T, &AsyncDriver) -> Result<ActorState, Failure>;
 
 impl<T: Payload> StoredArguments<T> {
     fn next(&self) -> Result<T, Failure> {
@@ -61,7 +60,7 @@ impl<T: Payload> StoredArguments<T> {
 }
 
 impl<T: Payload> KeptArguments for StoredArguments<T> {
-    fn create(&self, driver: &AsyncDriver) -> Result<ActorState, BoxError> {
+    fn create(&self, driver: &AsyncDriver) -> Result<ActorState, Failure> {
         (self.create)(self.next()?, driver)
     }
 
@@ -137,10 +136,9 @@ impl Factory {
                 let constructor = entry.constructor(*index);
                 let none = || Failure::Internal(format!("`{}` has no constructor {index}", entry.name));
                 let constructor = constructor.ok_or_else(none)?;
-                let built = run(|| (constructor.create)(args, driver));
-                built.map_err(|failure| with_codec(failure, (constructor.error)()))
+                Failure::catch(|| (constructor.create)(args, driver))
             }
-            Factory::Arguments(args) => run(|| args.create(driver)),
+            Factory::Arguments(args) => Failure::catch(|| args.create(driver)),
             Factory::Closures(closures) => Closures::build(closures),
         }
     }
@@ -151,14 +149,14 @@ impl Closures {
     fn build(closures: &Mutex<Self>) -> Result<ActorState, Failure> {
         let first = closures.lock().first.take();
         if let Some(first) = first {
-            return run(first);
+            return Failure::catch(first);
         }
         let again = closures.lock().again.take();
         let Some(mut again) = again else {
             let text = "an actor was to be built again, and has no closure for that";
             return Err(Failure::Internal(text.to_owned()));
         };
-        let made = run(&mut again);
+        let made = Failure::catch(&mut again);
         closures.lock().again = Some(again);
         made
     }
@@ -170,20 +168,4 @@ impl Drop for Closures {
         dispose(self.first.take());
         dispose(self.again.take());
     }
-}
-
-/// The failure of a constructor with the codec of its errors, if it is one of these.
-fn with_codec(failure: Failure, codec: Option<&'static ErrorCodec>) -> Failure {
-    match (failure, codec) {
-        (Failure::Error { error, .. }, Some(codec)) if codec.encode(&error).is_some() => Failure::Error {
-            type_name: codec.type_name(),
-            error,
-            codec: Some(codec),
-        },
-        (failure, _) => failure,
-    }
-}
-
-fn run(make: impl FnOnce() -> Result<ActorState, BoxError>) -> Result<ActorState, Failure> {
-    Failure::catch(|| make().map_err(Failure::from_error))
 }

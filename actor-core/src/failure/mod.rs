@@ -82,6 +82,15 @@ impl Failure {
         }
     }
 
+    /// The failure for an error of the codec's type.
+    pub(crate) fn encodable(error: SharedError, codec: &'static ErrorCodec) -> Self {
+        Failure::Error {
+            type_name: codec.type_name(),
+            error,
+            codec: Some(codec),
+        }
+    }
+
     /// The failure of an error of a channel, or of its encoding.
     pub(crate) fn of_channel(error: impl Into<ChannelError>) -> Self {
         Failure::from(error.into())

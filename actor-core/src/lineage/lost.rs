@@ -109,10 +109,6 @@ pub(crate) static LOSSES: ErrorCodec = ErrorCodec::of::<Lost>();
 
 impl From<Lost> for Failure {
     fn from(why: Lost) -> Self {
-        Failure::Error {
-            type_name: LOSSES.type_name(),
-            error: Arc::new(why),
-            codec: Some(&LOSSES),
-        }
+        Failure::encodable(Arc::new(why), &LOSSES)
     }
 }

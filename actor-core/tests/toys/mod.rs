@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use selvedge_channels::{Doorbell, PayloadType, Traits, Waiting, decode, encode};
 use selvedge_core::{
-    ACTORS, Actor, ActorEntry, ActorId, ActorRef, ActorState, Arguments, AsyncDriver, BoxError, Call,
-    Construction, ConstructorEntry, Failure, Frame, LOADERS, LaneHost, LaneId, LoadedPrograms, MethodEntry,
-    Program, ProgramLoader, Returned, Sharing,
+    ACTORS, Actor, ActorEntry, ActorId, ActorRef, ActorState, Arguments, AsyncDriver, Call, Construction,
+    ConstructorEntry, Failure, Frame, LOADERS, LaneHost, LaneId, LoadedPrograms, MethodEntry, Program,
+    ProgramLoader, Returned, Sharing,
 };
 use serde::{Deserialize, Serialize};
 
@@ -143,7 +143,7 @@ static ENTRY: ActorEntry = ActorEntry {
         name: "new",
         error: || None,
         create: |bytes, driver| {
-            let (birth, sum) = decode(bytes)?;
+            let (birth, sum) = decode(bytes).map_err(Failure::from_error)?;
             Ok(Toy::create((birth, sum), driver)?.into_actor_state())
         },
     }],
@@ -155,10 +155,10 @@ static ENTRY: ActorEntry = ActorEntry {
 static REGISTERED: fn() -> &'static ActorEntry = Toy::entry;
 
 impl Toy {
-    fn create((birth, sum): (Birth, i64), _: &AsyncDriver) -> Result<Self, BoxError> {
+    fn create((birth, sum): (Birth, i64), _: &AsyncDriver) -> Result<Self, Failure> {
         match birth {
             Birth::Fine => Ok(Toy { sum }),
-            Birth::Refuses => Err(Refusal("toy".to_owned()).into()),
+            Birth::Refuses => Err(Failure::from_error(Refusal("toy".to_owned()))),
             Birth::Panics => panic!("born to panic"),
             Birth::Exits => std::process::exit(9),
             Birth::Hangs => loop {

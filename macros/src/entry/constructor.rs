@@ -7,7 +7,7 @@ use syn::Generics;
 
 use super::Site;
 use super::argument::{passed, variables};
-use super::error::{Failing, error_codec};
+use super::error::{Failing, error_codec, failure};
 use crate::edge_type::{traits, travel};
 use crate::generics::{declared, phantom, where_clause};
 use crate::parse::{Constructor, Parsed};
@@ -48,22 +48,22 @@ fn build(index: usize, constructor: &Constructor, site: &Site<'_>) -> TokenStrea
     let (names, passed, args) = (variables(params), passed(params), constructor.args());
     let (parameters, ..) = site.generics.split_for_impl();
     let bounds = where_clause(site.generics, &TokenStream::new());
-    let mut built = quote!(#path::#name(#(#passed),*));
-    if constructor.is_async {
-        built = quote!(driver.block_on(#built).map_err(::selvedge::__private::Failure::from)?);
-    }
-    if constructor.fallible {
-        built = quote!(#built.map_err(::std::convert::Into::into));
-    } else {
-        built = quote!(::std::result::Result::Ok(#built));
-    }
+    let made = quote!(#path::#name(#(#passed),*));
+    let awaited = quote!(driver.block_on(#made).map_err(::selvedge::__private::Failure::from));
+    let failure = failure();
+    let built = match (constructor.is_async, constructor.fallible) {
+        (true, true) => quote!(#awaited? #failure),
+        (true, false) => awaited,
+        (false, true) => quote!(#made #failure),
+        (false, false) => quote!(::std::result::Result::Ok(#made)),
+    };
     quote! {
         #(#cfgs)*
         #[allow(unused_variables)]
         fn #function #parameters(
             args: #args,
             driver: &::selvedge::__private::AsyncDriver,
-        ) -> ::std::result::Result<#ty, ::selvedge::__private::BoxError> #bounds {
+        ) -> ::std::result::Result<#ty, ::selvedge::__private::Failure> #bounds {
             let (#(#names,)*) = args;
             #built
         }

@@ -1,4 +1,4 @@
-//! The codec of the errors of an operation, a constructor or a remote function.
+//! The errors of an operation, a constructor or a remote function.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -35,4 +35,9 @@ pub(crate) fn error_codec(function: &Failing) -> TokenStream {
             (&probe).codec()
         }
     }
+}
+
+/// Generates the call that makes the error of a `Result` a failure, with its codec if it has one.
+pub(crate) fn failure() -> TokenStream {
+    quote!(.map_err(|error| (&::selvedge::__private::ErrorProbe::of(&error)).failure(error)))
 }

@@ -5,6 +5,7 @@ use quote::{format_ident, quote};
 
 use super::Site;
 use super::argument::{borrowed, passed, taken, variables};
+use super::error::failure;
 use super::overlap::overlap;
 use crate::edge_type::{traits, travel};
 use crate::generics::where_clause;
@@ -159,7 +160,8 @@ fn receiver(operation: &Operation, site: &Site<'_>) -> TokenStream {
 /// Generates the expression that takes the operation's value from the variable `result`.
 pub(super) fn value(operation: &Operation) -> TokenStream {
     if operation.fallible {
-        quote!(result.map_err(|error| (&::selvedge::__private::ErrorProbe::of(&error)).failure(error))?)
+        let failure = failure();
+        quote!(result #failure?)
     } else {
         quote!(result)
     }

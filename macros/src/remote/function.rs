@@ -9,7 +9,7 @@ use syn::{Attribute, Error, FnArg, ItemFn, Signature, Visibility, parse_quote};
 
 use crate::edge_type::{Pass, help, probes, result_type, traits};
 use crate::entry::argument::{passed, variables};
-use crate::entry::error::{Failing, error_codec};
+use crate::entry::error::{Failing, error_codec, failure};
 use crate::entry::place;
 use crate::parse::Param;
 use crate::remote::facts::{Facts, submitted};
@@ -241,7 +241,8 @@ fn body(function: &Function<'_>) -> TokenStream {
     let edges = params.iter().map(|param| &param.edge);
     let is_async = function.signature.asyncness.is_some();
     let value = if function.fallible {
-        quote!(result.map_err(|error| (&::selvedge::__private::ErrorProbe::of(&error)).failure(error)))
+        let failure = failure();
+        quote!(result #failure)
     } else {
         quote!(::std::result::Result::Ok(result))
     };

@@ -6,6 +6,7 @@ use syn::ItemFn;
 
 use super::function::refused;
 use crate::edge_type::{help, result_type};
+use crate::entry::error::failure;
 
 /// Expands `#[worker_init]`.
 pub(crate) fn attribute(arguments: TokenStream, item: TokenStream) -> TokenStream {
@@ -42,11 +43,8 @@ fn registered(arguments: TokenStream, function: &ItemFn) -> syn::Result<TokenStr
     let (name, text) = (&signature.ident, signature.ident.to_string());
     let (_, fallible) = result_type(&signature.output)?;
     let value = if fallible {
-        quote! {
-            result
-                .map(|_| ())
-                .map_err(|error| (&::selvedge::__private::ErrorProbe::of(&error)).failure(error))
-        }
+        let failure = failure();
+        quote!(result.map(|_| ()) #failure)
     } else {
         quote!({
             let _ = result;
