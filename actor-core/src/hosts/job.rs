@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::process;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -22,14 +22,13 @@ use tokio::time::timeout;
 use super::dialing::{PlaceOfPeer, dial_peer};
 use super::host_key::Machine;
 use super::identity::{Means, identity};
-use super::serve::hear_peers;
+use super::serve::{hear_peers, hub_of};
 use super::watched_tcp::WatchedTcp;
+use crate::hub::Hub;
 use crate::hub::connection::Resume;
 use crate::hub::notice::Notice;
 use crate::hub::post::{Letter, Post, Receiver};
 use crate::hub::reactor::start_reactor_until;
-use crate::hub::start::register_services;
-use crate::hub::{Hub, LinkSettings};
 use crate::platform::peer_socket::of_link;
 use crate::remote::service::Remote;
 use crate::runtime::Runtime;
@@ -272,22 +271,8 @@ fn joined(reactor: &Handle, admitted: Admitted, alive: Sender<Infallible>) -> io
         address,
     } = admitted;
     let (me, head) = (link.welcome.you, link.welcome.me);
-    let slot = Arc::<OnceLock<Weak<Writer>>>::default();
-    let asking = Arc::clone(&slot);
-    let hub = Hub::of_worker(me, head, LinkSettings::default(), move |peer| {
-        // Without a writer, nobody asks yet, or this job has left. The writer holds the hub, so the hub does not hold the writer.
-        if let Some(writer) = asking.get().and_then(Weak::upgrade) {
-            writer.send(&FromWorker::AskLink { peer });
-        }
-    });
+    let (hub, writer, remote) = hub_of(reactor, me, head);
     hub.note_job(me);
-    hub.set_reactor(reactor.clone());
-    let writer = Arc::new(Writer::Letters {
-        post: Arc::clone(&hub) as Arc<dyn Post>,
-    });
-    slot.get_or_init(|| Arc::downgrade(&writer));
-    let remote = Remote::new(Arc::clone(&hub) as Arc<dyn Post>);
-    register_services(&hub, &remote);
     let (sender, words) = unbounded();
     hub.register(
         WORDS,

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU16;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
 use selvedge_cluster::handshake::{Cookie, CookieSource, Role};
@@ -113,22 +113,7 @@ fn start(reactor: &Handle, means: Means, entry: Entry) -> Result<WorkingHost, St
     let means = MEANS.get_or_init(|| means).clone();
     let met = reactor.block_on(meet_driver(means.clone(), entry))?;
     let (me, driver) = (met.me, met.driver);
-    let slot = Arc::<OnceLock<Arc<Writer>>>::default();
-    let asking = Arc::clone(&slot);
-    let hub = Hub::of_worker(me, driver, LinkSettings::default(), move |peer| {
-        // Nobody asks before there is a writer.
-        if let Some(writer) = asking.get() {
-            writer.send(&FromWorker::AskLink { peer });
-        }
-    });
-    hub.set_reactor(reactor.clone());
-    let writer = slot.get_or_init(|| {
-        Arc::new(Writer::Letters {
-            post: Arc::clone(&hub) as Arc<dyn Post>,
-        })
-    });
-    let remote = Remote::new(Arc::clone(&hub) as Arc<dyn Post>);
-    register_services(&hub, &remote);
+    let (hub, writer, remote) = hub_of(reactor, me, driver);
     let (sender, words) = unbounded();
     let way_back = Arc::new(WayBack {
         hub: Arc::downgrade(&hub),
@@ -144,7 +129,11 @@ fn start(reactor: &Handle, means: Means, entry: Entry) -> Result<WorkingHost, St
         outlive: Box::new(move || outliving.begin()),
     };
     hub.register(WORDS, Arc::new(service));
-    let lanes = WorkerLanes::with_hub(Arc::clone(writer), Arc::clone(&hub), Runtime::with_remote(remote));
+    let lanes = WorkerLanes::with_hub(
+        Arc::clone(&writer),
+        Arc::clone(&hub),
+        Runtime::with_remote(remote),
+    );
     let adopted = {
         let _context = reactor.enter();
         of_link(met.link).and_then(|connection| hub.adopt(driver, connection, met.resume))
@@ -160,6 +149,26 @@ fn start(reactor: &Handle, means: Means, entry: Entry) -> Result<WorkingHost, St
         way_back,
         hub,
     })
+}
+
+/// Makes the hub and the services of a process that has met its driver, and that which asks the driver for links.
+pub(super) fn hub_of(reactor: &Handle, me: Peer, driver: Peer) -> (Arc<Hub>, Arc<Writer>, Arc<Remote>) {
+    let slot = Arc::<OnceLock<Weak<Writer>>>::default();
+    let asking = Arc::clone(&slot);
+    let hub = Hub::of_worker(me, driver, LinkSettings::default(), move |peer| {
+        // Without a writer, nobody asks yet, or this process has left. The writer holds the hub, so the hub does not hold the writer.
+        if let Some(writer) = asking.get().and_then(Weak::upgrade) {
+            writer.send(&FromWorker::AskLink { peer });
+        }
+    });
+    hub.set_reactor(reactor.clone());
+    let writer = Arc::new(Writer::Letters {
+        post: Arc::clone(&hub) as Arc<dyn Post>,
+    });
+    slot.get_or_init(|| Arc::downgrade(&writer));
+    let remote = Remote::new(Arc::clone(&hub) as Arc<dyn Post>);
+    register_services(&hub, &remote);
+    (hub, writer, remote)
 }
 
 /// A worker that has met its driver.
