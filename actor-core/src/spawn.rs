@@ -18,7 +18,7 @@ use crate::actor_record::ActorRecord;
 use crate::actor_ref::ActorRef;
 use crate::cell::Blueprint;
 use crate::cell::factory::Factory;
-use crate::cell::saving::Checkpoints;
+use crate::cell::saving::{CheckpointRules, Checkpoints};
 use crate::control::messages::NodeMessage;
 use crate::control::supervisor_message::SupervisorMessage;
 use crate::failure::Failure;
@@ -321,8 +321,12 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
                 "the `#[actor]` block does not see `impl Checkpoint`: give the block the bounds that the `impl` has",
             ));
         }
-        let checkpoints = Checkpoints::new(every, outlive_process, outlive_panic);
-        Ok(Some(Arc::new(checkpoints)))
+        let rules = CheckpointRules {
+            every,
+            outlive_process,
+            outlive_panic,
+        };
+        Ok(Some(Arc::new(Checkpoints::new(rules))))
     }
 }
 

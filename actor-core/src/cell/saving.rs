@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use crate::actor::ActorEntry;
 use crate::actor::checkpoint::{CheckpointEntry, CheckpointError};
@@ -14,25 +15,29 @@ use crate::failure::Failure;
 /// Takes an encoded state to where it survives this process; the error says in words why it cannot.
 pub(crate) type Survivor = Box<dyn Fn(&Bytes) -> Result<(), String> + Send + Sync>;
 
-/// The checkpoints of one actor, as its blueprint has them.
-pub(crate) struct Checkpoints {
+/// When an actor is saved, and what for.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct CheckpointRules {
     /// The number of methods with `&mut self` from one checkpoint to the next.
     pub(crate) every: NonZeroU32,
     /// True if the next process of the actor continues from them.
     pub(crate) outlive_process: bool,
     /// True if the state after a panic continues from them: the actor's process then keeps the last one.
     pub(crate) outlive_panic: bool,
+}
+
+/// The checkpoints of one actor, as its blueprint has them.
+pub(crate) struct Checkpoints {
+    pub(crate) rules: CheckpointRules,
     /// The way out of the actor's process; `None` in the driver.
     survivor: Option<Survivor>,
     last: Mutex<Option<Bytes>>,
 }
 
 impl Checkpoints {
-    pub(crate) fn new(every: NonZeroU32, outlive_process: bool, outlive_panic: bool) -> Self {
+    pub(crate) fn new(rules: CheckpointRules) -> Self {
         Checkpoints {
-            every,
-            outlive_process,
-            outlive_panic,
+            rules,
             survivor: None,
             last: Mutex::default(),
         }
@@ -74,15 +79,15 @@ impl Checkpoints {
                 CheckpointError::NotRestored { actor, reason }.into_failure()
             })?;
         }
-        if !self.outlive_panic {
+        if !self.rules.outlive_panic {
             self.set_last(None);
         }
-        if self.outlive_panic || self.survivor.is_some() {
+        if self.rules.outlive_panic || self.survivor.is_some() {
             let mut counted = Counted {
                 actor: Arc::clone(actor),
                 functions,
                 checkpoints: Arc::clone(self),
-                left: self.every.get(),
+                left: self.rules.every.get(),
             };
             state.save_with(Box::new(move |state| counted.changed(state)));
         }
@@ -110,7 +115,7 @@ impl Counted {
             let actor = self.actor.to_string();
             CheckpointError::NotSaved { actor, reason }.into_failure()
         })?;
-        self.left = self.checkpoints.every.get();
+        self.left = self.checkpoints.rules.every.get();
         Ok(())
     }
 
@@ -120,7 +125,7 @@ impl Counted {
         if let Some(survivor) = &self.checkpoints.survivor {
             survivor(&saved)?;
         }
-        if self.checkpoints.outlive_panic {
+        if self.checkpoints.rules.outlive_panic {
             self.checkpoints.set_last(Some(saved));
         }
         Ok(())

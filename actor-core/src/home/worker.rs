@@ -20,7 +20,7 @@ use crate::id::{ActorId, Address, LaneId};
 use crate::promise::promise;
 use crate::spawn_error::SpawnError;
 use crate::worker::link::{LinkLost, OnResponse, Response, Unsent};
-use crate::worker::protocol::{CreateActor, CreateCheckpoints, ToWorker};
+use crate::worker::protocol::{CreateActor, ToWorker};
 use crate::worker::record::WorkerRecord;
 
 /// The time that a worker without handles and actors may take to end before it is killed.
@@ -80,12 +80,8 @@ impl Home for WorkerHome {
             checkpoints: blueprint
                 .checkpoints
                 .as_ref()
-                .map(|checkpoints| CreateCheckpoints {
-                    every: checkpoints.every,
-                    outlive_process: checkpoints.outlive_process,
-                    outlive_panic: checkpoints.outlive_panic,
-                    last_bytes: last.as_ref().map(|last| last.len() as u64),
-                }),
+                .map(|checkpoints| checkpoints.rules),
+            last_bytes: last.as_ref().map(|last| last.len() as u64),
         };
         let on_response = move |response| {
             done(match response {

@@ -4,13 +4,13 @@
 //! body is raw bytes (arguments, results, programs), so that large payloads are not walked byte by byte. This module
 //! does no I/O: `link` (driver) and `serve` (worker) read and write.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use selvedge_cluster::peer::Peer;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::cell::saving::CheckpointRules;
 use crate::failure::FailureReport;
 use crate::home::placement::OnPanic;
 #[cfg(feature = "hosts")]
@@ -97,19 +97,8 @@ pub(crate) struct CreateActor {
     pub(crate) concurrency: u32,
     /// The time limit for an async constructor.
     pub(crate) build_limit: Duration,
-    pub(crate) checkpoints: Option<CreateCheckpoints>,
-}
-
-/// The checkpoints of an actor that a worker builds.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct CreateCheckpoints {
-    /// The number of methods with `&mut self` from one to the next.
-    pub(crate) every: NonZeroU32,
-    /// Whether the driver gets them.
-    pub(crate) outlive_process: bool,
-    /// Whether the worker keeps the last one.
-    pub(crate) outlive_panic: bool,
-    /// The number of bytes of the last one, at the end of the body; `None` if there is none yet.
+    pub(crate) checkpoints: Option<CheckpointRules>,
+    /// The number of bytes of the last checkpoint, at the end of the body; `None` if there is none yet.
     pub(crate) last_bytes: Option<u64>,
 }
 

@@ -274,18 +274,18 @@ impl WorkerLanes {
         order: &CreateActor,
         body: &'b [u8],
     ) -> Result<(&'b [u8], Option<Arc<Checkpoints>>), Failure> {
-        let Some(ordered) = &order.checkpoints else {
+        let Some(rules) = order.checkpoints else {
             return Ok((body, None));
         };
-        let mut checkpoints = Checkpoints::new(ordered.every, ordered.outlive_process, ordered.outlive_panic);
-        if ordered.outlive_process {
+        let mut checkpoints = Checkpoints::new(rules);
+        if rules.outlive_process {
             let (writer, actor) = (Arc::clone(&self.writer), order.actor);
             checkpoints = checkpoints.send_to(Box::new(move |state| {
                 let sent = writer.send_with(&FromWorker::Saved { actor }, state);
                 sent.map_err(|error| error.to_string())
             }));
         }
-        let Some(bytes) = ordered.last_bytes else {
+        let Some(bytes) = order.last_bytes else {
             return Ok((body, Some(Arc::new(checkpoints))));
         };
         let divided = usize::try_from(bytes)
