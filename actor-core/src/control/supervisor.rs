@@ -19,7 +19,7 @@ use crate::control::supervisor_message::{ControlReport, SupervisorMessage};
 use crate::control::worker_node::WorkerNode;
 use crate::control::worker_start::WorkerArgs;
 use crate::directory::Directory;
-use crate::id::{ActorId, ProcessId};
+use crate::id::ProcessId;
 use crate::promise::Promise;
 use crate::spawn_error::SpawnError;
 use crate::worker::launch::Launcher;
@@ -69,8 +69,9 @@ impl Node for Supervisor {
                 }
             }
             SupervisorMessage::ActorNodeEnded { actor, failure } => {
-                if let Some(failure) = failure {
-                    self.end_actor(actor, &format!("its control node failed: {failure}"));
+                if let (Some(failure), Some(record)) = (failure, self.directory.record(actor)) {
+                    let why = format!("its control node failed: {failure}");
+                    self.directory.end_actors(&[record], &why);
                 }
             }
             SupervisorMessage::WorkerNodeEnded { worker, failure } => {
@@ -200,15 +201,5 @@ impl Supervisor {
                 record.kill();
             }
         }
-    }
-
-    fn end_actor(&self, id: ActorId, why: &str) {
-        let failed: Vec<_> = self
-            .directory
-            .records()
-            .into_iter()
-            .filter(|record| record.id() == id)
-            .collect();
-        self.directory.end_actors(&failed, why);
     }
 }

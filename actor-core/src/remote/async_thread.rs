@@ -24,7 +24,19 @@ type Start = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 pub(crate) struct AsyncThread {
     name: &'static str,
     threads: Threads,
-    queue: OnDemand<UnboundedSender<Start>>,
+    queue: OnDemand<AsyncQueue>,
+}
+
+/// The way to a thread that runs.
+#[derive(Clone)]
+pub(crate) struct AsyncQueue(UnboundedSender<Start>);
+
+impl AsyncQueue {
+    /// Runs a future on the thread. `start` creates the future there. The end of the thread drops both.
+    pub(crate) fn spawn<F: Future<Output = ()> + 'static>(&self, start: impl FnOnce() -> F + Send + 'static) {
+        // A thread that has ended meanwhile drops `start`.
+        let _ = self.0.send(Box::new(move || Box::pin(start())));
+    }
 }
 
 impl AsyncThread {
@@ -36,32 +48,23 @@ impl AsyncThread {
         }
     }
 
-    /// Starts the thread if it does not run yet.
+    /// The way to the thread, which starts if it does not run yet.
     ///
     /// # Errors
     /// The thread has been stopped, or the system refuses it.
-    pub(crate) fn ensure(&self) -> Result<(), WorkRefusal> {
-        let start = || {
+    pub(crate) fn get(&self) -> Result<AsyncQueue, WorkRefusal> {
+        self.queue.get(|| {
             let (sender, receiver) = unbounded_channel();
             self.threads.start(self.name, move || live(receiver))?;
-            Ok(sender)
-        };
-        self.queue.get(start).map(drop)
-    }
-
-    /// Runs a future on the thread, if it runs. `start` creates the future there. The end of the thread drops both.
-    pub(crate) fn spawn<F: Future<Output = ()> + 'static>(&self, start: impl FnOnce() -> F + Send + 'static) {
-        if let Some(sender) = self.queue.running() {
-            // A thread that has ended meanwhile drops `start`.
-            let _ = sender.send(Box::new(move || Box::pin(start())));
-        }
+            Ok(AsyncQueue(sender))
+        })
     }
 
     /// Wakes a waker, which is user code, on the thread; if there is no such thread any more, on this one.
     pub(crate) fn wake(&self, waker: Waker) {
         let waking = Waking::new(waker);
-        if self.ensure().is_ok() {
-            self.spawn(move || {
+        if let Ok(queue) = self.get() {
+            queue.spawn(move || {
                 drop(waking);
                 std::future::ready(())
             });

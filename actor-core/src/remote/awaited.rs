@@ -66,15 +66,18 @@ impl Remote {
             is_made: false,
         };
         let remote = self.this();
-        // A refusal drops the future, which is the failure of the object.
-        let _ = self.in_results(move || async move {
+        let future = move || async move {
             let made = value.await;
             // Encodes the value and waits for the store: not here, where the next value is awaited.
             match remote.upgrade() {
                 Some(service) => service.do_soon(move || awaited.fill(content_of(made, &remote))),
                 None => drop((made, awaited)),
             }
-        });
+        };
+        // A refusal drops the future, which is the failure of the object.
+        if let Ok(queue) = self.results.get() {
+            queue.spawn(future);
+        }
         handle
     }
 }

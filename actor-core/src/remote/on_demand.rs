@@ -37,14 +37,6 @@ impl<S: Clone> OnDemand<S> {
         }
     }
 
-    /// The sending end, if the thread runs.
-    pub(crate) fn running(&self) -> Option<S> {
-        match &*self.0.lock() {
-            DemandState::Open(sender) => Some(sender.clone()),
-            DemandState::NotStarted | DemandState::Stopped => None,
-        }
-    }
-
     /// Ends the thread, once it has done what it has.
     pub(crate) fn stop(&self) {
         let before = std::mem::replace(&mut *self.0.lock(), DemandState::Stopped);

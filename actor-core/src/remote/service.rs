@@ -75,7 +75,7 @@ pub(crate) struct Remote {
     executor: Executor<Piece>,
     functions: AsyncThread,
     /// Values that are awaited for objects.
-    results: AsyncThread,
+    pub(super) results: AsyncThread,
     /// Deadlines, and the wakers of callers.
     background: Arc<AsyncThread>,
     owner: OnceLock<Arc<dyn Any + Send + Sync>>,
@@ -181,22 +181,7 @@ impl Remote {
         &self,
         start: impl FnOnce() -> F + Send + 'static,
     ) -> Result<(), WorkRefusal> {
-        self.background.ensure()?;
-        self.background.spawn(start);
-        Ok(())
-    }
-
-    /// Runs a future that makes the value of an object, on a thread where one may be polled for long: it computes inline actors.
-    ///
-    /// # Errors
-    /// [`WorkRefusal::NoThread`]: the future is dropped.
-    pub(super) fn in_results<F: Future<Output = ()> + 'static>(
-        &self,
-        start: impl FnOnce() -> F + Send + 'static,
-    ) -> Result<(), WorkRefusal> {
-        self.results.ensure()?;
-        self.results.spawn(start);
-        Ok(())
+        self.background.get().map(|queue| queue.spawn(start))
     }
 
     /// Does something soon, on a thread that may run user code.
@@ -296,8 +281,8 @@ impl Remote {
         if !job.function.is_async() {
             return self.executor.submit(Piece::Job(job));
         }
-        match self.functions.ensure() {
-            Ok(()) => self.functions.spawn(move || job.run_async()),
+        match self.functions.get() {
+            Ok(queue) => queue.spawn(move || job.run_async()),
             Err(refusal) => job.refuse(refusal),
         }
     }
@@ -315,12 +300,15 @@ impl Remote {
             return;
         };
         let Some(answered) = waiter.answered() else { return };
-        if let Err(refusal) = self.background.ensure() {
-            waiter.cancel.cancel();
-            return self.settle(waiter, Err(refusal.into()));
-        }
+        let queue = match self.background.get() {
+            Ok(queue) => queue,
+            Err(refusal) => {
+                waiter.cancel.cancel();
+                return self.settle(waiter, Err(refusal.into()));
+            }
+        };
         let waiter = Arc::clone(waiter);
-        self.background.spawn(move || async move {
+        queue.spawn(move || async move {
             tokio::select! {
                 () = tokio::time::sleep_until(until) => {
                     if let Some(Some(waker)) = waiter.expire(deadline) {

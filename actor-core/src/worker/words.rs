@@ -1,6 +1,5 @@
 //! The words of a worker, as they come to its driver: frames of a socket pair, or letters of the hub.
 
-use serde::de::DeserializeOwned;
 use tokio::io::AsyncReadExt;
 
 use crate::platform::link::LinkReader;
@@ -30,9 +29,7 @@ impl Words {
 }
 
 /// Reads the next frame; returns `None` at the end of the stream.
-async fn read_frame<M: DeserializeOwned>(
-    socket: &mut LinkReader,
-) -> Result<Option<(M, Vec<u8>)>, FrameError> {
+async fn read_frame(socket: &mut LinkReader) -> Result<Option<(FromWorker, Vec<u8>)>, FrameError> {
     let mut start = [0; FRAME_HEADER_BYTES];
     match socket.read_exact(&mut start).await {
         Ok(_) => {}
