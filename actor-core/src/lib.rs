@@ -55,6 +55,8 @@ mod sleeper;
 mod spawn;
 mod spawn_error;
 mod sync;
+#[cfg(test)]
+mod testing;
 #[cfg_attr(
     not(feature = "hosts"),
     allow(dead_code, unreachable_pub, reason = "only managers choose one")
@@ -66,9 +68,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 pub use actor::actor_type::{Actor, ConstructorTable, NoConstructor};
 pub use actor::arguments::{Arguments, ArgumentsKind, Returned, decoded};
-pub use actor::checkpoint::{
-    Checkpoint, CheckpointEntry, CheckpointError, SavedType, UnsavedType,
-};
+pub use actor::checkpoint::{Checkpoint, CheckpointEntry, CheckpointError, SavedType, UnsavedType};
 pub use actor::construction::Construction;
 pub use actor::error_probe::{ErrorProbe, MethodError, OpaqueError, TypedError};
 pub use actor::extension::{Extension, Method};

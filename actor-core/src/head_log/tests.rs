@@ -3,13 +3,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 
 use proptest::prelude::*;
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::{Incarnation, Peer};
 use selvedge_objects::names::{NameChange, NamedObject, NamingId};
 use selvedge_objects::refs::RefId;
 
 use super::error::{HeadLogCause, HeadLogError};
 use super::replay::{Replayed, batch, beginning};
 use super::{HeadLog, HeadRecord, HeadState, LogFile, LogHeader, MemberPart};
+use crate::testing::peer;
 
 fn header(cluster: &str) -> LogHeader {
     LogHeader {
@@ -23,13 +24,6 @@ fn header(cluster: &str) -> LogHeader {
 /// Reads a log, whosever it is.
 fn replay(bytes: &[u8]) -> Result<Replayed, HeadLogCause> {
     super::replay::replay(bytes, |_| Ok(()))
-}
-
-fn peer(number: u32) -> Peer {
-    Peer {
-        process: ProcessId::new(number).unwrap(),
-        incarnation: Incarnation(1),
-    }
 }
 
 fn joined(number: u32, part: MemberPart) -> HeadRecord {

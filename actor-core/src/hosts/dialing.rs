@@ -207,23 +207,20 @@ fn explained(error: &LinkError, connect_at: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use selvedge_cluster::net::Tcp;
-    use selvedge_cluster::peer::{Incarnation, ProcessId};
+
+    use super::*;
+    use crate::testing::peer;
 
     #[test]
     fn jnet_03_an_address_that_only_its_own_host_reaches_is_named_as_such() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let place = free.local_addr().unwrap().to_string();
         drop(free);
-        let peer = Peer {
-            process: ProcessId::HEAD,
-            incarnation: Incarnation(1),
-        };
         let way = PlaceOfPeer {
             role: Role::Worker,
-            me: peer,
-            to: peer,
+            me: peer(1),
+            to: peer(1),
             connect_at: place.clone(),
             means: Means {
                 cookie: Cookie::new([7; 32]),

@@ -319,6 +319,7 @@ mod tests {
     use selvedge_cluster::peer::Incarnation;
 
     use super::*;
+    use crate::testing::peer;
     use crate::topology::Names;
 
     /// Notes what a member is told.
@@ -336,13 +337,6 @@ mod tests {
     impl TellTale {
         fn take(&self) -> Vec<Notice> {
             std::mem::take(&mut self.0.lock())
-        }
-    }
-
-    fn peer(number: u32) -> Peer {
-        Peer {
-            process: ProcessId::new(number).unwrap_or(ProcessId::HEAD),
-            incarnation: Incarnation(1),
         }
     }
 

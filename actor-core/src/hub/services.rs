@@ -98,10 +98,10 @@ impl Services {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use selvedge_cluster::peer::{Incarnation, ProcessId};
     use selvedge_cluster::session::Outcome;
 
     use super::*;
+    use crate::testing::peer;
 
     #[derive(Default)]
     struct CountsDeaths(AtomicUsize);
@@ -116,13 +116,7 @@ mod tests {
 
     #[test]
     fn a_receiver_of_several_services_is_told_of_a_death_once() {
-        let (services, dead) = (
-            Services::default(),
-            Peer {
-                process: ProcessId::HEAD,
-                incarnation: Incarnation(1),
-            },
-        );
+        let (services, dead) = (Services::default(), peer(1));
         let [several, one] = [(); 2].map(|()| Arc::<CountsDeaths>::default());
         for service in [1, 2, 3] {
             services.register(Service(service), Arc::clone(&several) as Arc<dyn Receiver>);

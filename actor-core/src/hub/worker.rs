@@ -109,17 +109,9 @@ impl Hub {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_cluster::peer::{Incarnation, ProcessId};
-
     use super::*;
     use crate::hub::post::Post;
-
-    fn peer(number: u32) -> Peer {
-        Peer {
-            process: ProcessId::new(number).unwrap(),
-            incarnation: Incarnation(1),
-        }
-    }
+    use crate::testing::peer;
 
     #[test]
     fn of_the_processes_of_earlier_lives_of_the_head_only_those_live_that_the_next_one_names() {

@@ -159,15 +159,11 @@ impl fmt::Debug for CallDigest {
 mod tests {
     use std::collections::BTreeSet;
 
-    use selvedge_cluster::peer::{Incarnation, Peer};
-
     use super::*;
+    use crate::testing::peer;
 
     fn reference(number: u64) -> ReferenceName {
-        let owner = Peer {
-            process: ProcessId::HEAD,
-            incarnation: Incarnation(1),
-        };
+        let owner = peer(1);
         ReferenceName::Object(RefId {
             owner,
             creator: owner,

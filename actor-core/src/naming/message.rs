@@ -109,16 +109,13 @@ impl NameMessage {
 mod tests {
     use bytes::Bytes;
     use proptest::prelude::*;
-    use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
     use selvedge_objects::refs::RefId;
 
     use super::*;
+    use crate::testing::peer;
 
     fn object() -> NamedObject {
-        let peer = Peer {
-            process: ProcessId::HEAD,
-            incarnation: Incarnation(1),
-        };
+        let peer = peer(1);
         NamedObject {
             name: "counter".to_owned(),
             naming: NamingId {

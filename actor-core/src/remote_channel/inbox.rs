@@ -162,21 +162,17 @@ impl<R> ChannelInbox<R> {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_cluster::peer::{Incarnation, ProcessId};
-
     use super::*;
+    use crate::testing::peer;
 
     fn key(number: u64) -> InboxKey {
-        let peer = Peer {
-            process: ProcessId::HEAD,
-            incarnation: Incarnation(1),
-        };
+        let from = peer(1);
         let channel = RefId {
-            owner: peer,
-            creator: peer,
+            owner: from,
+            creator: from,
             number,
         };
-        InboxKey { channel, from: peer }
+        InboxKey { channel, from }
     }
 
     #[test]

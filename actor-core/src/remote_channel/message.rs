@@ -54,17 +54,13 @@ fn stream(channel: RefId) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
     use selvedge_objects::channel::Wish;
 
     use super::*;
+    use crate::testing::peer;
 
     #[test]
     fn letters_about_one_channel_are_one_stream_and_those_about_others_are_not() {
-        let peer = |process| Peer {
-            process: ProcessId::new(process).unwrap(),
-            incarnation: Incarnation(1),
-        };
         let channel = |owner, creator, number| RefId {
             owner: peer(owner),
             creator: peer(creator),

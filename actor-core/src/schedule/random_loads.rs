@@ -3,19 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::Peer;
 
 use super::scheduler::CallStart;
 use super::{AHEAD_MAX, PASSES_MAX, Resources, Scheduler};
+use crate::testing::peer;
 
 /// The cores of the host.
 const CORES: u32 = 2;
 
 fn worker(number: u32) -> Peer {
-    Peer {
-        process: ProcessId::new(number + 2).unwrap(),
-        incarnation: Incarnation(1),
-    }
+    peer(number + 2)
 }
 
 /// What the interpreter knows of a call.

@@ -1,15 +1,13 @@
 //! The rules of the scheduler, one by one.
 
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::Peer;
 
 use super::scheduler::CallStart;
 use super::{HOPS_MAX, PASSES_MAX, Resources, Scheduler, forwarded};
+use crate::testing::peer;
 
 fn worker(number: u32) -> Peer {
-    Peer {
-        process: ProcessId::new(number + 2).unwrap(),
-        incarnation: Incarnation(1),
-    }
+    peer(number + 2)
 }
 
 fn with_workers(offers: &[Resources]) -> Scheduler {

@@ -14,6 +14,7 @@ use crate::hub::link_end::LinkEnd;
 use crate::hub::post::Post;
 use crate::promise::promise_by_letter;
 use crate::sleeper::Sleeper;
+use crate::testing::wait_until;
 use crate::waiting::{Unanswered, wait_for};
 
 #[test]
@@ -132,13 +133,8 @@ fn the_end_of_a_stream_is_seen_though_one_event_told_of_it_and_of_the_bytes_befo
     assert_eq!(next_death(&duo.seen).0, duo.worker.me());
 }
 
-/// Waits until a thread leads.
 fn until_taken(lead: &Lead) {
-    let late = Instant::now() + TIMEOUT;
-    while !lead.is_taken() {
-        assert!(Instant::now() < late, "nobody takes the lead");
-        thread::yield_now();
-    }
+    wait_until("a thread leads", || lead.is_taken());
 }
 
 /// Passes the time in steps that the compiler keeps.
@@ -247,11 +243,7 @@ fn the_wait_of_a_cancelled_call_ends_whether_its_thread_leads_or_not() {
     let leader = waiting(&first);
     until_taken(&lead);
     let follower = waiting(&second);
-    let late = Instant::now() + TIMEOUT;
-    while !second.is_slept_on() {
-        assert!(Instant::now() < late, "nobody waits");
-        thread::yield_now();
-    }
+    wait_until("the second one waits", || second.is_slept_on());
     second.cancel();
     assert_eq!(follower.join().unwrap(), Err(Unanswered::Cancelled));
     assert!(lead.is_taken());

@@ -14,6 +14,7 @@ use crate::hub::post::Post;
 use crate::hub::queue::CHUNK_BYTES_MAX;
 use crate::looking::Looking;
 use crate::platform::peer_socket::REFUSES_TO_WATCH;
+use crate::testing::wait_until;
 use crate::topology::Station;
 
 /// The place where a worker's hub takes connections.
@@ -122,9 +123,7 @@ impl Hosts {
         self.is_closed.store(true, Ordering::Release);
         // Wakes the thread that accepts.
         drop(TcpStream::connect(self.place));
-        while TcpStream::connect(self.place).is_ok() {
-            std::thread::yield_now();
-        }
+        wait_until("it is closed", || TcpStream::connect(self.place).is_err());
     }
 }
 
@@ -171,11 +170,7 @@ fn jrem_10_rref_28_letters_of_all_lengths_arrive_once_and_in_order_however_often
         // Long bodies were received into memory of the receiver's, and nobody keeps any of it.
         assert!(LENT_SO_FAR.load(Ordering::Acquire) as u64 >= LETTERS / 97);
         drop(hosts);
-        let late = Instant::now() + TIMEOUT;
-        while LENT.load(Ordering::Acquire) > 0 {
-            assert!(Instant::now() < late, "memory that was lent is kept");
-            std::thread::yield_now();
-        }
+        wait_until("no memory is lent any more", || LENT.load(Ordering::Acquire) == 0);
     }
 }
 

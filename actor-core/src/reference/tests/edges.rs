@@ -108,7 +108,7 @@ impl TestEdge {
 
 fn run(seed: u64) {
     let random = &mut Random(seed);
-    let network = TestNetwork::new();
+    let network = TestNetwork::default();
     let members = [1, 2, 3].map(|number| network.join(number));
     let mut edge = edge(&members, 1 + u32::try_from(random.below(4)).unwrap());
     let mut own: Vec<Ref<u64>> = vec![members[0].put(0)];
@@ -234,7 +234,7 @@ fn a_reference_that_cannot_be_passed_refuses_the_message_and_no_more() {
     let (network, a, b, c) = three();
     let members = [a, b, c];
     let mut edge = edge(&members, 4);
-    let other = TestNetwork::new().join(1);
+    let other = TestNetwork::default().join(1);
     let (own, foreign) = (members[0].put(1_u64), other.put(2_u64));
     let lost: Ref<u64> = {
         let there = members[2].put(3);

@@ -24,16 +24,9 @@ use super::{FetchError, Ref};
 use crate::Failure;
 use crate::actor::arguments::to_bytes;
 use crate::hub::delivering::delivering;
-use network::{TestMember, TestNetwork};
+use network::{TestMember, TestNetwork, three};
 
 const AT_ONCE: Duration = Duration::ZERO;
-
-/// Three processes: A, B and C.
-fn three() -> (TestNetwork, TestMember, TestMember, TestMember) {
-    let network = TestNetwork::new();
-    let [a, b, c] = [1, 2, 3].map(|number| network.join(number));
-    (network, a, b, c)
-}
 
 /// Asserts that no process has an entry left.
 fn assert_empty(processes: &[&TestMember]) {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_channels::Wire;
 use selvedge_cluster::frame::{Class, Service};
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::Peer;
 use selvedge_objects::channel::CHANNELS;
 use selvedge_objects::refs::{Event, Leak, Parcel, REFERENCES, RefId};
 
@@ -29,6 +29,7 @@ use crate::failure::Waking;
 use crate::hub::post::{Letter, Post, PostError};
 use crate::promise::{Answer, promise};
 use crate::remote_channel::service::RemoteChannels;
+use crate::testing::{peer, wait_until};
 
 /// Letters that a test sends with parcels.
 const GIFTS: Service = Service(99);
@@ -125,6 +126,13 @@ impl Post for Port {
     }
 }
 
+/// Three processes: A, B and C.
+pub(crate) fn three() -> (TestNetwork, TestMember, TestMember, TestMember) {
+    let network = TestNetwork::default();
+    let [a, b, c] = [1, 2, 3].map(|number| network.join(number));
+    (network, a, b, c)
+}
+
 impl Helpers for TestNetwork {
     fn run(&self, errand: Errand) {
         self.state.lock().errands.push_back(errand);
@@ -137,15 +145,8 @@ impl Helpers for TestNetwork {
 }
 
 impl TestNetwork {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
     pub(crate) fn join(&self, number: u32) -> TestMember {
-        let peer = Peer {
-            process: ProcessId::new(number).unwrap(),
-            incarnation: Incarnation(1),
-        };
+        let peer = peer(number);
         let post = Port {
             me: peer,
             network: self.clone(),
@@ -343,13 +344,13 @@ impl TestNetwork {
 
     /// Delivers letters and runs errands until `is_over`, which another thread may bring about.
     pub(crate) fn run_until(&self, is_over: impl Fn() -> bool) {
-        let limit = std::time::Instant::now() + Duration::from_secs(60);
-        while !is_over() {
-            assert!(std::time::Instant::now() < limit, "it does not come to an end");
-            if !self.step() {
-                std::thread::yield_now();
+        wait_until("the end", || {
+            let is_over = is_over();
+            if !is_over {
+                self.step();
             }
-        }
+            is_over
+        });
     }
 }
 

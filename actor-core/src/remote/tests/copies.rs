@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use selvedge_channels::{DType, Tensor};
 use selvedge_cluster::frame::{Class, Service};
@@ -18,6 +18,7 @@ use crate::body::Body;
 use crate::hub::post::Letter;
 use crate::reference::{FetchError, Ref};
 use crate::store::message::{STORES, StoreMessage, TRANSFERS};
+use crate::testing;
 
 /// Ten chunks, of which the last is short.
 const BYTES: usize = (9 << 20) + 1000;
@@ -57,14 +58,12 @@ fn passed(processes: &[TestProcess], from: usize, to: usize, value: &Ref<Tensor>
 /// Waits until something is so. The network has no timers, so what is due is done here.
 #[track_caller]
 fn wait_until(processes: &[TestProcess], what: impl Fn() -> bool) {
-    let late = Instant::now() + Duration::from_secs(60);
-    while !what() {
+    testing::wait_until("what is due", || {
         processes
             .iter()
             .for_each(|it| it.runtime.remote().references.tick());
-        assert!(Instant::now() < late, "it does not happen");
-        thread::yield_now();
-    }
+        what()
+    });
 }
 
 /// The hosts that have a copy, as the owner says of its only object.
@@ -358,12 +357,9 @@ fn a_poll_of_a_fetch_that_waits_for_a_pull_is_pending_until_the_object_is_there(
     network.wait_until_held(1, 4, 4);
     assert!(fetch.as_mut().poll(&mut context).is_pending());
     network.release(4);
-    let late = Instant::now() + Duration::from_secs(60);
-    loop {
-        match fetch.as_mut().poll(&mut context) {
-            Poll::Ready(value) => break assert!(is_right(&value.unwrap())),
-            Poll::Pending => assert!(Instant::now() < late),
-        }
-        thread::yield_now();
-    }
+    let value = testing::wait_for("the object", || match fetch.as_mut().poll(&mut context) {
+        Poll::Ready(value) => Some(value.unwrap()),
+        Poll::Pending => None,
+    });
+    assert!(is_right(&value));
 }

@@ -13,6 +13,7 @@ use crate::remote::argument::Argument;
 use crate::remote::calls::CallId;
 use crate::remote::function::Wants;
 use crate::remote::message::{CALLS, CallMessage, Fault};
+use crate::testing::wait_until;
 
 fn letter(head: Vec<u8>, body: Vec<u8>) -> Letter {
     Letter {
@@ -36,9 +37,8 @@ fn jrem_20_arguments_that_cannot_be_decoded_are_the_callers_error_and_the_link_s
     };
     network.forge(processes[0].peer, 2, call.letter(Bytes::from_static(&[0xff; 3])));
     assert_eq!(processes[0].runtime.call(half::remote(8)).wait().unwrap(), 4);
-    while network.sent().iter().filter(|(from, ..)| *from == 2).count() < 2 {
-        std::thread::yield_now();
-    }
+    let sent = || network.sent().iter().filter(|(from, ..)| *from == 2).count();
+    wait_until("two answers", || sent() >= 2);
     assert_eq!(processes[1].runtime.remote().open_calls(), (0, 0));
 }
 

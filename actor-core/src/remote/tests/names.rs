@@ -3,7 +3,7 @@
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -20,20 +20,13 @@ use crate::naming::message::NAMES;
 use crate::naming::{NameError, NameInfo};
 use crate::reference::Ref;
 use crate::runtime::Runtime;
+use crate::testing::wait_until;
 
 /// Has process `by` keep a value in process `at`.
 fn kept(processes: &[TestProcess], by: usize, at: u32) -> Ref<u32> {
     let kept = processes[by - 1].runtime.keep(half::remote(8).on_process(id(at)));
     assert_eq!(*kept.fetch().unwrap(), 4);
     kept
-}
-
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let late = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < late, "{what}");
-        thread::yield_now();
-    }
 }
 
 /// The number of objects of a process. Time passes for all of them, so what waits for a frame goes out.
@@ -46,7 +39,7 @@ fn owned(processes: &[TestProcess], number: u32) -> usize {
 /// Waits until these processes hold no object for a name, and have no open question and no object.
 fn until_nothing_is_left(processes: &[TestProcess], numbers: impl IntoIterator<Item = u32>) {
     for number in numbers {
-        until("something is left", || {
+        wait_until("nothing is left", || {
             let figures = processes[number as usize - 1].runtime.remote().naming().figures();
             figures == (0, 0) && owned(processes, number) == 0
         });
@@ -93,7 +86,7 @@ fn rft_08_a_named_reference_outlives_its_namer_and_every_process_finds_it() {
     }
     let left = processes[3].runtime.named::<u32>("four").unwrap();
     processes[3].runtime.unname("four").unwrap();
-    until("the hold ends", || held(&processes[2]) == 0);
+    wait_until("the hold ends", || held(&processes[2]) == 0);
     assert_eq!(
         *left.fetch().unwrap(),
         4,
@@ -216,7 +209,7 @@ fn the_death_of_the_owner_takes_its_names_away_and_tells_those_that_wait() {
     let runtime = &processes[1].runtime;
     runtime.name("first", &first).unwrap();
     network.kill(3);
-    until("the head has heard", || names(&processes[0]).is_empty());
+    wait_until("the head has heard", || names(&processes[0]).is_empty());
     for process in [&processes[0], &processes[1], &processes[4]] {
         let error = process.runtime.named::<u32>("first").unwrap_err();
         assert!(
@@ -247,7 +240,7 @@ fn the_death_of_the_owner_takes_its_names_away_and_tells_those_that_wait() {
             );
         }
     });
-    until("the head has heard", || names(&processes[0]).is_empty());
+    wait_until("the head has heard", || names(&processes[0]).is_empty());
 }
 
 #[test]
@@ -263,7 +256,7 @@ fn a_namer_that_dies_leaves_a_name_with_its_hold_or_neither() {
         processes[1].runtime.remote().naming().stop();
     });
     network.release(1);
-    until("the value goes with the namer", || owned(&processes, 4) == 0);
+    wait_until("the value goes with the namer", || owned(&processes, 4) == 0);
     assert_eq!((names(&processes[0]).len(), held(&processes[3])), (0, 0));
 
     // Before the owner has heard: neither, unless the owner has heard of the head's reference. Then both.
@@ -277,7 +270,7 @@ fn a_namer_that_dies_leaves_a_name_with_its_hold_or_neither() {
             assert!(names(&processes[0]).is_empty(), "not before the owner holds it");
             if is_listed {
                 let head = processes[0].peer;
-                until("the head is listed", || {
+                wait_until("the head is listed", || {
                     owned(processes, 4);
                     let (listed, _) = processes[3].runtime.remote().references.listed(1);
                     listed[0].holders.contains(&head)
@@ -287,11 +280,11 @@ fn a_namer_that_dies_leaves_a_name_with_its_hold_or_neither() {
             processes[2].runtime.remote().naming().stop();
         });
         if !is_listed {
-            until("the value goes with the namer", || owned(processes, 4) == 0);
+            wait_until("the value goes with the namer", || owned(processes, 4) == 0);
         }
         network.release(4);
         if is_listed {
-            until("the name is there", || names(&processes[0]) == ["found"]);
+            wait_until("the name is there", || names(&processes[0]) == ["found"]);
             let found = processes[0].runtime.named::<u32>("found").unwrap();
             assert_eq!(*found.fetch().unwrap(), 4);
             processes[0].runtime.unname("found").unwrap();
@@ -348,8 +341,8 @@ fn rft_07_a_head_that_goes_on_has_the_recorded_names_and_owners_let_the_others_g
     for process in &processes[1..] {
         processes[0].runtime.remote().receiver().joined(process.peer);
     }
-    until("the other one goes", || held(&processes[2]) == 1);
-    until("its value goes", || owned(&processes, 3) == 1);
+    wait_until("the other one goes", || held(&processes[2]) == 1);
+    wait_until("its value goes", || owned(&processes, 3) == 1);
     assert_eq!(names(&processes[1]), ["recorded"]);
     assert_eq!(
         *processes[1]

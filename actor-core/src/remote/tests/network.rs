@@ -6,11 +6,10 @@ use std::pin::Pin;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use selvedge_cluster::frame::{Class, Service};
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_cluster::session::Outcome;
 
 use crate::hub::post::{Letter, Post, PostError};
@@ -18,6 +17,7 @@ use crate::remote::init::WorkerInit;
 use crate::remote::message::{CALLS, CallMessage};
 use crate::remote::service::Remote;
 use crate::runtime::Runtime;
+use crate::testing::{peer, wait_until};
 
 /// The length of the longest body, in bytes.
 pub(super) const BODY_MAX: usize = 4 << 20;
@@ -81,10 +81,7 @@ impl Network {
 
     /// One more process. Nobody is told.
     pub(super) fn join(&self, number: u32) -> TestProcess {
-        let peer = Peer {
-            process: id(number),
-            incarnation: Incarnation(1),
-        };
+        let peer = peer(number);
         let network = self.clone();
         let init = Box::leak(Box::new(WorkerInit::new()));
         let remote = Remote::with_init(Arc::new(Memory { network, me: peer }), init);
@@ -157,14 +154,8 @@ impl Network {
 
     /// Waits until so many letters of a process to another one are held.
     pub(super) fn wait_until_held(&self, from: u32, to: u32, letters: usize) {
-        let late = Instant::now() + Duration::from_secs(60);
-        while self.held(from, to) < letters {
-            assert!(
-                Instant::now() < late,
-                "{letters} letters of {from} to {to} do not come"
-            );
-            thread::yield_now();
-        }
+        let what = format!("{letters} letters of {from} to {to}");
+        wait_until(&what, || self.held(from, to) >= letters);
     }
 
     /// Hands over the letters that were held, and further ones.
@@ -305,9 +296,6 @@ pub(super) static TOLD: OnceLock<Mutex<Vec<u64>>> = OnceLock::new();
 
 /// Waits until a function of a test has told `mark`.
 pub(super) fn wait_until_told(mark: u64) {
-    let late = Instant::now() + Duration::from_secs(60);
-    while !TOLD.get_or_init(Mutex::default).lock().contains(&mark) {
-        assert!(Instant::now() < late, "nobody tells {mark}");
-        thread::yield_now();
-    }
+    let told = TOLD.get_or_init(Mutex::default);
+    wait_until(&format!("{mark} is told"), || told.lock().contains(&mark));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -19,6 +19,7 @@ use crate::cancel::{CallCancel, Cancellation, Scope, within};
 use crate::current::{Current, NoBlocking, Place, as_async, within_current};
 use crate::remote::message::CALLS;
 use crate::remote::remote_call::RemoteCall;
+use crate::testing::wait_until;
 
 fn reason<T: std::fmt::Debug>(answer: Result<T, CallError>) -> RemoteError {
     match answer.unwrap_err() {
@@ -361,10 +362,7 @@ fn a_call_that_does_not_fit_is_refused_and_an_answer_that_does_not_fit_cuts_the_
     network.limit(2, 1);
     network.limit(1, 0);
     let call = runtime.call(half::remote(8));
-    let late = Instant::now() + Duration::from_secs(60);
-    while network.cut().is_empty() && Instant::now() < late {
-        std::thread::yield_now();
-    }
+    wait_until("it is cut off", || !network.cut().is_empty());
     assert_eq!(network.cut(), [(2, 1)]);
     network.kill(2);
     assert!(matches!(reason(call.wait()), RemoteError::Died { .. }));

@@ -1,8 +1,6 @@
 //! Calls that another process submits.
 
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use super::functions::TELLING;
 use super::network::{Network, TOLD, TestProcess, id};
@@ -11,22 +9,16 @@ use crate::reference::references::Object;
 use crate::remote::argument::Argument;
 use crate::remote::message::CallMessage;
 use crate::remote::remote_call::RemoteCall;
-
-#[track_caller]
-fn wait_until(is_so: impl Fn() -> bool) {
-    let late = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < late, "it does not happen");
-        thread::yield_now();
-    }
-}
+use crate::testing::wait_until;
 
 /// A reference of `holder` to a value of process `owner`, which dies.
 fn lost_reference(network: &Network, holder: &TestProcess, owner: u32) -> Ref<u64> {
     let remote = holder.runtime.remote();
     let lost = Ref::<u64>::of(remote.unset(id(owner)));
     network.kill(owner);
-    wait_until(|| remote.references.check(lost.id()).is_err());
+    wait_until("its owner is dead", || {
+        remote.references.check(lost.id()).is_err()
+    });
     lost
 }
 
@@ -37,7 +29,7 @@ fn leaves_nothing(processes: &[TestProcess], caller: u32) {
     let references = &all[caller as usize - 1];
     assert_eq!(references.stats().pending, 0, "{references:?}");
     // Nothing is due by itself in this network.
-    wait_until(|| {
+    wait_until("nothing is left", || {
         all.iter().for_each(|references| references.tick());
         let stats = references.stats();
         stats.questions + stats.children + stats.waiting == 0
@@ -80,12 +72,14 @@ fn a_value_whose_call_waits_when_its_submitter_dies_is_a_failure() {
     network.hold(3);
     let call: RemoteCall<()> = RemoteCall::new(&TELLING, (Argument::Reference(unset.clone()),));
     let value = submitter.runtime.submit(call);
-    wait_until(|| head.runtime.references().owned == 1);
+    wait_until("it has an entry", || head.runtime.references().owned == 1);
     let references = &head.runtime.remote().references;
     let (held, _) = references.hold_again(value.id());
     assert!(matches!(references.object(held.id()), Object::Empty));
     network.kill(2);
-    wait_until(|| matches!(references.object(held.id()), Object::Content(Err(_))));
+    wait_until("it is filled", || {
+        matches!(references.object(held.id()), Object::Content(Err(_)))
+    });
     let error = Ref::<()>::of(held).fetch().unwrap_err().to_string();
     assert!(error.contains("has died before its call began"), "{error}");
     assert!(head.runtime.calls().is_empty());
@@ -104,24 +98,24 @@ fn a_call_whose_value_was_freed_before_the_call_was_known_leaves_nothing() {
     network.hold(3);
     let call: RemoteCall<()> = RemoteCall::new(&TELLING, (Argument::Reference(unset.clone()),));
     let value = submitter.runtime.submit(call);
-    wait_until(|| head.runtime.references().owned == 1);
+    wait_until("it has an entry", || head.runtime.references().owned == 1);
     drop(value);
     // Nothing is due by itself in this network.
     let tick = || {
         let of = |process: &TestProcess| process.runtime.remote().references.tick();
         processes.iter().for_each(of);
     };
-    wait_until(|| {
+    wait_until("its entry goes", || {
         tick();
         head.runtime.references().owned == 0
     });
     assert!(head.runtime.calls().is_empty());
     network.release(3);
-    wait_until(|| {
+    wait_until("it is told", || {
         tick();
         TOLD.get().is_some_and(|told| told.lock().contains(&8300))
     });
-    wait_until(|| head.runtime.calls().is_empty());
+    wait_until("no call is left", || head.runtime.calls().is_empty());
 }
 
 /// A call that was submitted when there was no worker is encoded when it starts at one, and is cancelled as its letter is sent.
@@ -138,7 +132,7 @@ fn the_cancellation_of_a_call_that_is_encoded_late_does_not_overtake_it() {
     let (runtime, of_value) = (head.runtime.clone(), value.clone());
     network.before_call(2, move || runtime.cancel(&of_value));
     unset.set(8301).unwrap();
-    wait_until(|| network.held_calls(2).len() == 2);
+    wait_until("two letters", || network.held_calls(2).len() == 2);
     let held = network.held_calls(2);
     let [
         CallMessage::Call { call, .. },

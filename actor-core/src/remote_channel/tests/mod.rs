@@ -14,20 +14,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{ChannelStream, RemoteChannel, RemoteChannelError as Error};
 use crate::reference::Ref;
-use crate::reference::tests::network::{TestMember, TestNetwork};
+use crate::reference::tests::network::{TestMember, TestNetwork, three};
 
 /// A value that may hold a reference.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct ReferringJob {
     number: u64,
     needs: Option<Ref<u64>>,
-}
-
-/// Three processes: A, B and C.
-fn three() -> (TestNetwork, TestMember, TestMember, TestMember) {
-    let network = TestNetwork::new();
-    let [a, b, c] = [1, 2, 3].map(|number| network.join(number));
-    (network, a, b, c)
 }
 
 impl TestMember {

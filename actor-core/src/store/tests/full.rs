@@ -3,8 +3,9 @@
 use selvedge_objects::store::StoreError;
 use selvedge_objects::transfer::TransferMessage;
 
-use super::{BYTES, TestAgent, content, peer, wait_for};
+use super::{BYTES, TestAgent, content};
 use crate::store::options::StoreOptions;
+use crate::testing::{peer, wait_for, wait_until};
 
 fn is_seek(message: &TransferMessage) -> bool {
     matches!(message, TransferMessage::Seek { .. })
@@ -34,7 +35,7 @@ fn two_hosts_whose_stores_are_full_of_what_they_pull_from_each_other_get_it() {
     }
     // Each has spilled its own object, and all of its memory is that of the pull.
     agents.iter().for_each(|agent| agent.wait_until_sent(is_get));
-    let held = wait_for(|| {
+    let held = wait_for("both objects", || {
         carry();
         let [one, two] = &pulled;
         one.lock().clone().zip(two.lock().clone())
@@ -92,10 +93,6 @@ fn a_source_that_has_dropped_its_copy_says_so_to_the_owner() {
         },
     );
     agent.wait_until_sent(|message| matches!(message, TransferMessage::Unread { .. }));
-    wait_for(|| {
-        agent.stores.transfers().report()[0]
-            .agents
-            .is_empty()
-            .then_some(())
-    });
+    let agents = || agent.stores.transfers().report()[0].agents.clone();
+    wait_until("nobody has a copy", || agents().is_empty());
 }

@@ -7,12 +7,10 @@ mod full;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use selvedge_cluster::frame::Class;
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::Peer;
 use selvedge_objects::store::StoreError;
 use selvedge_objects::transfer::{CopyName, TransferMessage};
 
@@ -25,6 +23,7 @@ use super::stores::Stores;
 use crate::body::Body;
 use crate::hub::post::{Letter, Post, PostError};
 use crate::remote::threads::Threads;
+use crate::testing::{peer, wait_until};
 
 /// The bytes of a store, and of an object that fills it.
 const BYTES: usize = 3 << 20;
@@ -73,29 +72,9 @@ struct TestAgent {
     stores: Arc<Stores>,
 }
 
-fn peer(number: u32) -> Peer {
-    Peer {
-        process: ProcessId::new(number).unwrap(),
-        incarnation: Incarnation(1),
-    }
-}
-
 /// The bytes of an object.
 fn content(seed: u8) -> Vec<u8> {
     (0..BYTES).map(|at| (at / 1000) as u8 ^ seed).collect()
-}
-
-/// Waits until there is something.
-#[track_caller]
-fn wait_for<T>(what: impl Fn() -> Option<T>) -> T {
-    let late = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(it) = what() {
-            return it;
-        }
-        assert!(Instant::now() < late, "it does not happen");
-        thread::yield_now();
-    }
 }
 
 impl TestAgent {
@@ -157,7 +136,7 @@ impl TestAgent {
     /// Waits until this agent has sent such a letter about a copy.
     #[track_caller]
     fn wait_until_sent(&self, is_it: impl Fn(&TransferMessage) -> bool) {
-        wait_for(|| self.sent().iter().any(&is_it).then_some(()));
+        wait_until("it is sent", || self.sent().iter().any(&is_it));
     }
 
     /// Hands over what this agent has sent to another one.
