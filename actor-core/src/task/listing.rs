@@ -81,8 +81,8 @@ impl Tasks {
         let board = self.board.lock();
         // Of some others the arguments are kept, from which a value may be made again.
         let is_listed = |task: &Task| !(task.is_released && matches!(task.life, TaskLife::Ended { .. }));
-        let tasks = board.tasks.iter().filter(|(_, task)| is_listed(task));
-        let calls = tasks.take(calls_max).map(|(call, task)| CallInfo {
+        let mut tasks = board.tasks.iter().filter(|(_, task)| is_listed(task));
+        let calls = tasks.by_ref().take(calls_max).map(|(call, task)| CallInfo {
             digest: task.new.digest,
             function: task.new.function.path,
             state: match &task.life {
@@ -99,7 +99,6 @@ impl Tasks {
             references: task.new.arguments.references(),
         });
         let calls: Vec<_> = calls.collect();
-        let left = board.tasks.len() - calls.len();
-        (calls, left)
+        (calls, tasks.count())
     }
 }

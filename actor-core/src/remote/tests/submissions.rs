@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::functions::TELLING;
+use super::functions::{HALF, TELLING, half};
 use super::network::{Network, TOLD, TestProcess, id};
 use crate::reference::Ref;
 use crate::reference::references::Object;
@@ -116,6 +116,20 @@ fn a_call_whose_value_was_freed_before_the_call_was_known_leaves_nothing() {
         TOLD.get().is_some_and(|told| told.lock().contains(&8300))
     });
     wait_until("no call is left", || head.runtime.calls().is_empty());
+}
+
+#[test]
+fn a_call_that_is_kept_only_for_a_call_that_reads_it_is_neither_listed_nor_counted_as_left_out() {
+    let (_network, processes) = Network::of(1);
+    let runtime = &processes[0].runtime;
+    let read = runtime.submit(half::remote(8).retries(1));
+    let call: RemoteCall<u32> = RemoteCall::new(&HALF, (Argument::Reference(read.clone()),));
+    let value = runtime.submit(call.retries(1));
+    assert_eq!(*value.fetch().unwrap(), 2);
+    drop(read);
+    wait_until("one is released", || runtime.calls().len() == 1);
+    let (listed, left) = runtime.remote().tasks().listed(1);
+    assert_eq!((listed[0].value, left), (value.id(), 0));
 }
 
 /// A call that was submitted when there was no worker is encoded when it starts at one, and is cancelled as its letter is sent.
