@@ -48,7 +48,7 @@ fn of_functions(rows_max: usize) -> InspectTable {
                 .into(),
         ]
     });
-    InspectTable::of(&columns, rows, rows_max)
+    InspectTable::of(&columns, rows, rows_max, 0)
 }
 
 fn of_calls(remote: &Remote, rows_max: usize) -> InspectTable {
@@ -71,11 +71,7 @@ fn of_calls(remote: &Remote, rows_max: usize) -> InspectTable {
             call.needs.to_string().into(),
         ]
     });
-    let table = InspectTable::of(&columns, rows, rows_max);
-    InspectTable {
-        left_out: left_out as u64,
-        ..table
-    }
+    InspectTable::of(&columns, rows, rows_max, left_out)
 }
 
 fn of_objects(remote: &Remote, rows_max: usize) -> InspectTable {
@@ -99,11 +95,7 @@ fn of_objects(remote: &Remote, rows_max: usize) -> InspectTable {
             object.is_freed.into(),
         ]
     });
-    let table = InspectTable::of(&columns, rows, rows_max);
-    InspectTable {
-        left_out: left_out as u64,
-        ..table
-    }
+    InspectTable::of(&columns, rows, rows_max, left_out)
 }
 
 fn of_references(remote: &Remote, rows_max: usize) -> InspectTable {
@@ -127,11 +119,7 @@ fn of_references(remote: &Remote, rows_max: usize) -> InspectTable {
             processes(&listed.holders),
         ]
     });
-    let table = InspectTable::of(&columns, rows, rows_max);
-    InspectTable {
-        left_out: left_out as u64,
-        ..table
-    }
+    InspectTable::of(&columns, rows, rows_max, left_out)
 }
 
 fn of_names(remote: &Remote, rows_max: usize) -> InspectTable {
@@ -146,7 +134,7 @@ fn of_names(remote: &Remote, rows_max: usize) -> InspectTable {
             process(object.namer),
         ]
     });
-    InspectTable::of(&columns, rows, rows_max)
+    InspectTable::of(&columns, rows, rows_max, 0)
 }
 
 fn of_members(directory: &Directory, remote: &Remote, rows_max: usize) -> InspectTable {
@@ -166,7 +154,7 @@ fn of_members(directory: &Directory, remote: &Remote, rows_max: usize) -> Inspec
             state,
         ]
     });
-    InspectTable::of(&columns, rows, rows_max)
+    InspectTable::of(&columns, rows, rows_max, 0)
 }
 
 fn process(peer: Peer) -> InspectValue {

@@ -33,17 +33,18 @@ pub enum InspectValue {
 }
 
 impl InspectTable {
-    /// Makes a table of the first `rows_max` rows.
+    /// Makes a table of the first `rows_max` rows. `left_out` more rows are not among these.
     pub(super) fn of(
         columns: &[&'static str],
         mut rows: impl ExactSizeIterator<Item = Vec<InspectValue>>,
         rows_max: usize,
+        left_out: usize,
     ) -> Self {
         let rows_here: Vec<_> = rows.by_ref().take(rows_max).collect();
         InspectTable {
             columns: columns.iter().map(|column| Cow::Borrowed(*column)).collect(),
             rows: rows_here,
-            left_out: rows.len() as u64,
+            left_out: (rows.len() + left_out) as u64,
         }
     }
 

@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_table_that_is_too_long_loses_rows_and_says_how_many() {
         let text = InspectValue::Text("x".repeat(BODY_BYTES_MAX / 6));
-        let table = InspectTable::of(&["text"], std::iter::repeat_n(vec![text], 10), 10);
+        let table = InspectTable::of(&["text"], std::iter::repeat_n(vec![text], 10), 10, 0);
         let body = encoded(&table).unwrap();
         assert!(body.len() <= BODY_BYTES_MAX);
         let InspectReply::Table(read) = InspectReply::of_body(PROTOCOL, 0, body) else {
