@@ -88,9 +88,7 @@ impl Arguments {
 pub enum Returned {
     /// A value of this process.
     Local(Box<dyn Any + Send>),
-    /// An encoded value.
-    Bytes(Body),
-    /// An encoded value that holds references.
+    /// An encoded value, and the references in it.
     Passed(Body, Beside),
     /// A value that stays in its process.
     Kept(ObjectValue),
@@ -104,7 +102,10 @@ impl Returned {
     pub fn new<T: Payload>(value: T, like: ArgumentsKind, traits: &Traits<T>) -> Result<Self, Failure> {
         match like {
             ArgumentsKind::Local => Ok(Returned::Local(Box::new(value))),
-            ArgumentsKind::Bytes => Ok(Returned::Bytes(Body::encoded(&value, traits)?)),
+            ArgumentsKind::Bytes => Ok(Returned::Passed(
+                Body::encoded(&value, traits)?,
+                Beside::default(),
+            )),
         }
     }
 
@@ -118,7 +119,6 @@ impl Returned {
                 Ok(value) => Ok(*value),
                 Err(_) => Err(another::<T>("result")),
             },
-            Returned::Bytes(body) => body.decoded(traits),
             Returned::Passed(body, Beside(handles)) => arriving(handles, || body.decoded(traits)),
             Returned::Kept(_) => Err(another::<T>("result")),
         }

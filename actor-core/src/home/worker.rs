@@ -18,6 +18,7 @@ use crate::home::placement::PlacementLabel;
 use crate::home::{BuildReply, Home};
 use crate::id::{ActorId, Address, LaneId};
 use crate::promise::promise;
+use crate::reference::transit::Beside;
 use crate::spawn_error::SpawnError;
 use crate::worker::link::{LinkLost, OnResponse, Response, Unsent};
 use crate::worker::protocol::{CreateActor, ToWorker};
@@ -167,7 +168,7 @@ impl Home for WorkerHome {
 
 fn returned(response: Result<Response, LinkLost>) -> Result<Returned, CallFault> {
     let failure = match response {
-        Ok(Response::Returned(Ok(body))) => return Ok(Returned::Bytes(body.into())),
+        Ok(Response::Returned(Ok(body))) => return Ok(Returned::Passed(body.into(), Beside::default())),
         Ok(Response::NoActor) => return Err(CallFault::NoActor),
         Err(LinkLost::Died(death)) => return Err(CallFault::Died(death)),
         Ok(Response::Returned(Err(report))) => typed(Failure::from_error(report)),

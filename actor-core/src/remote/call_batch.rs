@@ -186,7 +186,6 @@ fn outcome(function: &'static FunctionEntry, arguments: Body) -> Result<Body, Fa
 
 fn encoded(ended: Ended) -> Result<Body, Fault> {
     match ended {
-        Ok(Returned::Bytes(body)) => Ok(body),
         Ok(Returned::Passed(body, Beside(handles))) if handles.is_empty() => Ok(body),
         Ok(Returned::Passed(..)) => Err(internal(
             "a value with references in a batch of several calls (help: `.batch(1)`)",

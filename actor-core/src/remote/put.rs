@@ -305,19 +305,14 @@ fn put_name(outer: &OuterCall, encoded: &Encoded<'_>, handles: &[Arc<Handle>]) -
 
 /// Whether a value that has arrived is so large that it belongs into the store.
 pub(crate) fn is_large(returned: &Returned) -> bool {
-    match returned {
-        Returned::Bytes(body) | Returned::Passed(body, _) => body.len() > INLINE_BYTES_MAX,
-        Returned::Local(_) | Returned::Kept(_) => false,
-    }
+    matches!(returned, Returned::Passed(body, _) if body.len() > INLINE_BYTES_MAX)
 }
 
 impl Remote {
     /// Puts an encoded value into the store of this process. If that has no room, the value stays as it is.
     pub(crate) fn put_returned(&self, returned: Returned) -> Returned {
-        let (body, handles) = match returned {
-            Returned::Bytes(body) => (body, Vec::new()),
-            Returned::Passed(body, Beside(handles)) => (body, handles),
-            other => return other,
+        let Returned::Passed(body, Beside(handles)) = returned else {
+            return returned;
         };
         match self.stored(&body) {
             Some(object) => Returned::Kept(StoredValue::untyped(object, handles).into_object()),
@@ -352,10 +347,8 @@ impl Remote {
         owner: Peer,
         returned: Returned,
     ) -> Result<(FarObject, Vec<Arc<Handle>>), Returned> {
-        let (body, handles) = match returned {
-            Returned::Bytes(body) => (body, Vec::new()),
-            Returned::Passed(body, Beside(handles)) => (body, handles),
-            other => return Err(other),
+        let Returned::Passed(body, Beside(handles)) = returned else {
+            return Err(returned);
         };
         let filled = self
             .store_place()

@@ -270,13 +270,9 @@ impl Remote {
     }
 
     fn succeed(&self, from: Peer, call: CallId, returned: Returned) {
-        let (body, handles) = match returned {
-            Returned::Bytes(body) => (body, Vec::new()),
-            Returned::Passed(body, Beside(handles)) => (body, handles),
-            Returned::Local(_) | Returned::Kept(_) => {
-                let failure = Failure::Internal("a value for another process without bytes".to_owned());
-                return self.fail(from, call, Fault::Failed(failure.into_report()));
-            }
+        let Returned::Passed(body, Beside(handles)) = returned else {
+            let failure = Failure::Internal("a value for another process without bytes".to_owned());
+            return self.fail(from, call, Fault::Failed(failure.into_report()));
         };
         if !self.served.lock().end(from, call) {
             return;

@@ -373,7 +373,6 @@ impl Board {
                     Err("a reference of another type")
                 }
             },
-            (Returned::Bytes(body), None) => Ok(SetValue::new(body.to_bytes(), Vec::new()).into_object()),
             (Returned::Passed(body, Beside(handles)), None) => {
                 Ok(SetValue::new(body.to_bytes(), handles).into_object())
             }
@@ -385,7 +384,7 @@ impl Board {
                     Err(_) => Err("a reference that cannot be read"),
                 }
             }
-            (returned @ (Returned::Bytes(_) | Returned::Local(_)), _) => {
+            (returned @ Returned::Local(_), _) => {
                 effects.push(TaskEffect::DropOutcome(Ok(returned)));
                 Err("a value in a form that nobody asked for")
             }

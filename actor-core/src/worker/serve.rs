@@ -444,14 +444,14 @@ fn returned(writer: &Writer, request: RequestId, result: Result<Returned, CallFa
         result: Err(failure.report()),
     };
     let (answer, body) = match &result {
-        Ok(Returned::Bytes(body)) => (
+        Ok(Returned::Passed(body, _)) => (
             FromWorker::Returned {
                 request,
                 result: Ok(()),
             },
             body.to_bytes(),
         ),
-        Ok(Returned::Local(_) | Returned::Passed(..) | Returned::Kept(_)) => {
+        Ok(Returned::Local(_) | Returned::Kept(_)) => {
             let text = "a call between processes returned no bytes".to_owned();
             (failed(&Failure::Internal(text)), Bytes::new())
         }
