@@ -59,17 +59,10 @@ fn live_a_life() {
     });
     let actors: Vec<_> = toys.iter().map(|toy| toy.0.clone()).collect();
     let lease = runtime.lease("holder", &actors, soon()).unwrap();
-    let bytes = shipped(vec![(toys[3].0.lane(), Act::Hang)]);
-    lease
-        .start_worker(worker_process(&toys[3]), "toy", bytes, soon())
-        .unwrap();
+    loading(&lease, &toys[3], Act::Hang).wait(soon()).unwrap();
     drop(lease);
     let report = runtime.shutdown(Duration::from_secs(1));
     assert_eq!(report.stuck_lanes, Vec::<String>::new());
-}
-
-fn worker_process(toy: &ToyHandle) -> selvedge_core::ProcessId {
-    toy.0.address().process
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub type LoadedPrograms = Vec<(LaneId, Box<dyn Program>)>;
 
 /// A loader, which turns shipped bytes into programs in a worker process. Registered in [`LOADERS`](crate::LOADERS).
 pub struct ProgramLoader {
-    /// The kind of the programs, as named in [`Lease::start_worker`](crate::Lease::start_worker).
+    /// The kind of the programs, as named in [`Lease::load_worker`](crate::Lease::load_worker).
     pub kind: &'static str,
     /// Decodes the bytes. Runs on the worker's main thread; the text of an error reaches the driver.
     pub load: fn(&[u8]) -> Result<LoadedPrograms, String>,

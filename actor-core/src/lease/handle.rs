@@ -160,23 +160,7 @@ impl Lease {
         Ok(())
     }
 
-    /// Makes a worker load and start its programs; returns once it has.
-    ///
-    /// # Errors
-    /// [`LeaseError::Refused`] with the message of the loader, [`LeaseError::Dead`], [`LeaseError::Silent`]. After the
-    /// last one, the programs may still start: the lanes count as running until the worker answers or dies.
-    pub fn start_worker(
-        &self,
-        process: ProcessId,
-        kind: &str,
-        bytes: Vec<u8>,
-        deadline: Instant,
-    ) -> Result<(), LeaseError> {
-        self.load_worker(process, kind, bytes, deadline)?.wait(deadline)
-    }
-
-    /// Starts programs as [`start_worker`](Self::start_worker) does, but does not wait for the worker, so that several
-    /// workers can load at once.
+    /// Makes a worker load and start its programs. Does not wait for the worker, so that several workers can load at once.
     ///
     /// # Errors
     /// [`LeaseError::Dead`] and [`LeaseError::Restarting`] if the worker has no process; its death is then waited for

@@ -18,7 +18,8 @@ impl Loading {
     /// Waits until the worker has started the programs.
     ///
     /// # Errors
-    /// The errors of [`Lease::start_worker`](crate::Lease::start_worker).
+    /// [`LeaseError::Refused`] with the message of the loader, [`LeaseError::Dead`], [`LeaseError::Silent`]. After the
+    /// last one, the programs may still start: the lanes count as running until the worker answers or dies.
     pub fn wait(mut self, deadline: Instant) -> Result<(), LeaseError> {
         let worker = self.worker;
         match self.answer.wait(Some(deadline)) {

@@ -147,15 +147,15 @@ fn a_program_runs_in_a_worker() {
     let runtime = Runtime::new();
     let toy = runtime.spawn::<Toy>("toy", FINE).in_process().unwrap();
     let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
-    let (id, lane, process) = (toy.0.id(), toy.0.lane(), toy.0.address().process);
-    let start = |acts| lease.start_worker(process, "toy", shipped(acts), soon());
-    start(vec![(lane, Act::ServeUntil(id, 5))]).unwrap();
-    assert_eq!(lease.join(now()), vec![lane]);
+    let id = toy.0.id();
+    let start = |act| loading(&lease, &toy, act).wait(soon()).unwrap();
+    start(Act::ServeUntil(id, 5));
+    assert_eq!(lease.join(now()), vec![toy.0.lane()]);
     assert_eq!(toy.add(5).wait_timeout(TIMEOUT).unwrap(), 5);
     assert!(lease.join(soon()).is_empty());
     // The end of a program that ends right after its start is received after the start.
     for round in 1..=20 {
-        start(vec![(lane, Act::Add(id, 1))]).unwrap();
+        start(Act::Add(id, 1));
         assert!(lease.join(soon()).is_empty());
         assert_eq!(toy.add(0).wait_timeout(TIMEOUT).unwrap(), 5 + round);
     }
@@ -175,7 +175,8 @@ fn programs_that_cannot_be_loaded_are_refused_with_the_reason() {
         ("toy", stranger, "lane 999"),
     ];
     for (kind, bytes, text) in cases {
-        match lease.start_worker(process, kind, bytes, soon()).unwrap_err() {
+        let loading = lease.load_worker(process, kind, bytes, soon()).unwrap();
+        match loading.wait(soon()).unwrap_err() {
             LeaseError::Refused { worker, reason } => {
                 assert_eq!(worker.worker(), Some("toy"));
                 assert!(reason.contains(text), "{reason}");
@@ -183,7 +184,7 @@ fn programs_that_cannot_be_loaded_are_refused_with_the_reason() {
             other => panic!("{other}"),
         }
     }
-    let unknown = lease.start_worker(ProcessId(99), "toy", Vec::new(), soon());
+    let unknown = lease.load_worker(ProcessId(99), "toy", Vec::new(), soon());
     assert!(matches!(unknown, Err(LeaseError::UnknownProcess { .. })));
     let unknown = lease.start_local(vec![(LaneId(99), ToyProgram::boxed(Act::Hang))]);
     assert!(matches!(unknown, Err(LeaseError::UnknownLane { .. })));
@@ -203,11 +204,7 @@ fn watchers_hear_of_every_death_once_and_of_earlier_ones_too() {
         tell
     };
     let (early, unconcerned) = (watch(&lease), watch(&bystanders));
-    let lane = toy.0.lane();
-    let bytes = shipped(vec![(lane, Act::Hang)]);
-    lease
-        .start_worker(toy.0.address().process, "toy", bytes, soon())
-        .unwrap();
+    loading(&lease, &toy, Act::Hang).wait(soon()).unwrap();
     kill_9(toy.0.pid().unwrap());
     let death = early.recv_timeout(TIMEOUT).unwrap();
     assert_eq!((death.actor.as_str(), &death.exit), ("victim", &Exit::Signal(9)));
@@ -257,10 +254,7 @@ fn a_worker_that_never_comes_back_is_killed() {
     let runtime = Runtime::new();
     let toy = runtime.spawn::<Toy>("stuck", FINE).in_process().unwrap();
     let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
-    let bytes = shipped(vec![(toy.0.lane(), Act::Hang)]);
-    lease
-        .start_worker(toy.0.address().process, "toy", bytes, soon())
-        .unwrap();
+    loading(&lease, &toy, Act::Hang).wait(soon()).unwrap();
     let late = lease.join(now() + Duration::from_millis(20));
     assert_eq!(late, vec![toy.0.lane()]);
     lease.kill(&late);
@@ -277,13 +271,7 @@ fn programs_that_a_silent_worker_may_still_start_keep_their_lanes() {
     let (id, lane) = (toy.0.id(), toy.0.lane());
     let pid = Pid::from_raw(i32::try_from(toy.real_pid()).unwrap()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
-    let bytes = shipped(vec![(lane, Act::ServeUntil(id, 1))]);
-    let silent = lease.start_worker(
-        toy.0.address().process,
-        "toy",
-        bytes,
-        now() + Duration::from_millis(20),
-    );
+    let silent = loading(&lease, &toy, Act::ServeUntil(id, 1)).wait(now() + Duration::from_millis(20));
     assert!(matches!(silent, Err(LeaseError::Silent { .. })), "{silent:?}");
     assert_eq!(lease.join(now()), vec![lane]);
     drop(lease);
@@ -309,10 +297,7 @@ fn a_panicking_program_ends_and_leaves_the_lane_usable() {
         let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
         let lane = toy.0.lane();
         if process {
-            let bytes = shipped(vec![(lane, Act::Panic)]);
-            lease
-                .start_worker(toy.0.address().process, "toy", bytes, soon())
-                .unwrap();
+            loading(&lease, &toy, Act::Panic).wait(soon()).unwrap();
         } else {
             lease
                 .start_local(vec![(lane, ToyProgram::boxed(Act::Panic))])
@@ -334,15 +319,11 @@ fn a_program_that_ends_before_its_lease_is_told_and_one_that_was_to_end_is_not()
     let (told, ends) = mpsc::channel();
     lease.on_end(Box::new(move || told.send(()).unwrap()));
     let run_both = || {
-        let act = |toy: &ToyHandle| (toy.0.lane(), Act::Add(toy.0.id(), 1));
-        let (lane, program) = act(&here);
+        let act = |toy: &ToyHandle| Act::Add(toy.0.id(), 1);
         lease
-            .start_local(vec![(lane, ToyProgram::boxed(program))])
+            .start_local(vec![(here.0.lane(), ToyProgram::boxed(act(&here)))])
             .unwrap();
-        let bytes = shipped(vec![act(&there)]);
-        lease
-            .start_worker(there.0.address().process, "toy", bytes, soon())
-            .unwrap();
+        loading(&lease, &there, act(&there)).wait(soon()).unwrap();
         assert!(lease.join(soon()).is_empty());
     };
     run_both();
@@ -380,13 +361,7 @@ fn workers_load_at_once_and_none_waits_for_another() {
     let lease = runtime.lease("holder", &refs(&[&slow, &quick]), soon()).unwrap();
     let pid = Pid::from_raw(i32::try_from(slow.real_pid()).unwrap()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
-    let load = |toy: &ToyHandle| {
-        let act = Act::ServeUntil(toy.0.id(), 1);
-        let bytes = shipped(vec![(toy.0.lane(), act)]);
-        lease
-            .load_worker(toy.0.address().process, "toy", bytes, soon())
-            .unwrap()
-    };
+    let load = |toy: &ToyHandle| loading(&lease, toy, Act::ServeUntil(toy.0.id(), 1));
     let (first, second) = (load(&slow), load(&quick));
     second.wait(soon()).unwrap();
     kill_process(pid, Signal::CONT).unwrap();

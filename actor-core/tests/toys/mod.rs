@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use selvedge_channels::{Doorbell, PayloadType, Traits, Waiting, decode, encode};
 use selvedge_core::{
     ACTORS, Actor, ActorEntry, ActorId, ActorRef, ActorState, Arguments, AsyncDriver, Call, Construction,
-    ConstructorEntry, Failure, Frame, LOADERS, LaneHost, LaneId, LoadedPrograms, MethodEntry, Program,
-    ProgramLoader, Returned, Sharing,
+    ConstructorEntry, Failure, Frame, LOADERS, LaneHost, LaneId, Lease, LoadedPrograms, Loading, MethodEntry,
+    Program, ProgramLoader, Returned, Sharing,
 };
 use serde::{Deserialize, Serialize};
 
@@ -284,6 +284,14 @@ fn load(bytes: &[u8]) -> Result<LoadedPrograms, String> {
 
 pub fn shipped(acts: Vec<(LaneId, Act)>) -> Vec<u8> {
     encode(&acts).unwrap().to_vec()
+}
+
+/// Has the toy's worker load a program for its lane.
+pub fn loading(lease: &Lease, toy: &ToyHandle, act: Act) -> Loading {
+    let bytes = shipped(vec![(toy.0.lane(), act)]);
+    lease
+        .load_worker(toy.0.address().process, "toy", bytes, soon())
+        .unwrap()
 }
 
 /// A flag that is set at most once, and that other threads poll.
