@@ -7,9 +7,7 @@ use selvedge_channels::dispose;
 
 /// Wakes a waker. Wakers are user code, so panics are caught.
 pub fn wake(waker: Waker) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        dispose(payload);
-    }
+    dispose(catch_unwind(AssertUnwindSafe(|| waker.wake())));
 }
 
 /// A waker that is woken by the drop, wherever that happens: no waiter sleeps for ever.

@@ -140,9 +140,7 @@ impl Managing {
             };
             drop(state);
             let told = AssertUnwindSafe(|| manager.manage(worker, &mut config, event));
-            if let Err(panic) = catch_unwind(told) {
-                dispose(panic);
-            }
+            dispose(catch_unwind(told));
             state = self.state.lock();
             if let Some(kept) = state.configs.get_mut(place) {
                 *kept = config;

@@ -153,7 +153,5 @@ impl LeaseManager {
 
 /// Calls a watcher. A panic of the watcher is caught, so that it does not end this thread; its message is on stderr.
 fn tell(watcher: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(watcher)) {
-        dispose(payload);
-    }
+    dispose(catch_unwind(AssertUnwindSafe(watcher)));
 }
