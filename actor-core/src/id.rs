@@ -4,7 +4,6 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use selvedge_cluster::id_map::IdKey;
 use serde::{Deserialize, Serialize};
 
 macro_rules! id {
@@ -26,15 +25,7 @@ macro_rules! id {
             }
         }
 
-        impl IdKey for $name {
-            type Number = u128;
-
-            const BITS: u32 = u32::BITS;
-
-            fn number(self) -> u128 {
-                self.0.into()
-            }
-        }
+        selvedge_cluster::id_key!($name as u32: |id| id.0);
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,15 +72,7 @@ pub struct Address {
     pub lane: LaneId,
 }
 
-impl IdKey for Address {
-    type Number = u128;
-
-    const BITS: u32 = 3 * u32::BITS;
-
-    fn number(self) -> u128 {
-        (self.host.0, (self.process, self.lane)).number()
-    }
-}
+selvedge_cluster::id_key!(Address as (u32, (ProcessId, LaneId)): |at| (at.host.0, (at.process, at.lane)));
 
 impl Address {
     /// The address of the driver: the lane of the threads that call inline actors.
@@ -146,12 +129,4 @@ impl ProcessId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlightId(pub(crate) u64);
 
-impl IdKey for FlightId {
-    type Number = u128;
-
-    const BITS: u32 = u64::BITS;
-
-    fn number(self) -> u128 {
-        self.0.into()
-    }
-}
+selvedge_cluster::id_key!(FlightId as u64: |flight| flight.0);

@@ -140,6 +140,8 @@ pub use runtime::{Runtime, ShutdownReport};
 pub use schedule::Resources;
 pub use selvedge_channels::memory::made_in::MadeIn;
 #[doc(hidden)] // used by the compiler
+pub use selvedge_cluster::id_key;
+#[doc(hidden)] // used by the compiler
 pub use selvedge_cluster::id_map::{IdKey, IdMap, IdSet, InOrder};
 #[doc(hidden)] // for the facade: the number of a process among all of a runtime
 pub use selvedge_cluster::peer;

@@ -7,7 +7,6 @@ use std::any::type_name;
 use std::future::Future;
 
 use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Outlet, Payload, Value, dispose};
-use selvedge_cluster::id_map::IdKey;
 
 use crate::{AsyncDriver, Failure, Parts};
 
@@ -15,15 +14,7 @@ use crate::{AsyncDriver, Failure, Parts};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValueIx(pub usize);
 
-impl IdKey for ValueIx {
-    type Number = u128;
-
-    const BITS: u32 = usize::BITS;
-
-    fn number(self) -> u128 {
-        self.0.number()
-    }
-}
+selvedge_cluster::id_key!(ValueIx as usize: |index| index.0);
 
 /// The values and outlets that a method works on.
 pub enum Operands<'a> {

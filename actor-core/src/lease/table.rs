@@ -17,15 +17,7 @@ use crate::id::{ActorId, LaneId, ProcessId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LeaseId(u64);
 
-impl IdKey for LeaseId {
-    type Number = u128;
-
-    const BITS: u32 = u64::BITS;
-
-    fn number(self) -> u128 {
-        self.0.into()
-    }
-}
+selvedge_cluster::id_key!(LeaseId as u64: |lease| lease.0);
 
 /// A unit that can be lent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

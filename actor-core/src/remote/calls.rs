@@ -10,7 +10,7 @@
 //!   handed to a link.
 //! - `CALLS-4`: a served call runs once while it is in the table, and is answered only if nobody cancelled it.
 
-use selvedge_cluster::id_map::{IdKey, IdMap};
+use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
 use selvedge_cluster::session::Outcome;
 use serde::{Deserialize, Serialize};
@@ -21,15 +21,7 @@ use crate::call::remote_error::Ran;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct CallId(pub(crate) u64);
 
-impl IdKey for CallId {
-    type Number = u128;
-
-    const BITS: u32 = u64::BITS;
-
-    fn number(self) -> u128 {
-        self.0.into()
-    }
-}
+selvedge_cluster::id_key!(CallId as u64: |call| call.0);
 
 /// The calls that this process has asked of others. `W` is who waits for the answer.
 #[derive(Debug)]

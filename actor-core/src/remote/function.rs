@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use linkme::distributed_slice;
 use selvedge_channels::{Payload, Traits, Wire};
-use selvedge_cluster::id_map::{IdKey, IdMap};
+use selvedge_cluster::id_map::IdMap;
 use serde::{Deserialize, Serialize};
 
 use crate::actor::arguments::{Arguments, ArgumentsKind, Returned};
@@ -49,15 +49,7 @@ pub struct InitEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct FunctionId(pub(crate) u64);
 
-impl IdKey for FunctionId {
-    type Number = u128;
-
-    const BITS: u32 = u64::BITS;
-
-    fn number(self) -> u128 {
-        self.0.into()
-    }
-}
+selvedge_cluster::id_key!(FunctionId as u64: |function| function.0);
 
 /// A remote function. `#[remote]` generates one for each function.
 pub struct FunctionEntry {

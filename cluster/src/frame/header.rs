@@ -1,6 +1,5 @@
 //! The header of a frame.
 
-use crate::id_map::IdKey;
 use serde::{Deserialize, Serialize};
 
 use super::{FrameError, FrameLimits};
@@ -15,15 +14,7 @@ const VERSION: u8 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Service(pub u16);
 
-impl IdKey for Service {
-    type Number = u128;
-
-    const BITS: u32 = u16::BITS;
-
-    fn number(self) -> u128 {
-        self.0.into()
-    }
-}
+crate::id_key!(Service as u16: |service| service.0);
 
 impl Service {
     /// Frames of the handshake.

@@ -32,35 +32,41 @@ macro_rules! numbers {
 
 numbers!(u16, u32, u64, usize);
 
-impl IdKey for NonZeroU32 {
-    type Number = u128;
+/// Makes a type a key by another key, which holds all of it.
+///
+/// ```
+/// use selvedge_cluster::id_map::IdKey;
+///
+/// #[derive(Clone, Copy)]
+/// struct Seat {
+///     row: u16,
+///     place: u32,
+/// }
+///
+/// selvedge_cluster::id_key!(Seat as (u16, u32): |seat| (seat.row, seat.place));
+/// assert!(Seat { row: 1, place: 9 }.number() < Seat { row: 2, place: 0 }.number());
+/// ```
+#[macro_export]
+macro_rules! id_key {
+    ($key:ty as $other:ty: |$it:ident| $made:expr) => {
+        impl $crate::id_map::IdKey for $key {
+            type Number = u128;
 
-    const BITS: u32 = u32::BITS;
+            const BITS: u32 = <$other as $crate::id_map::IdKey>::BITS;
 
-    fn number(self) -> u128 {
-        self.get().into()
-    }
+            #[inline]
+            fn number(self) -> u128 {
+                let $it = self;
+                let other: $other = $made;
+                $crate::id_map::IdKey::number(other)
+            }
+        }
+    };
 }
 
-impl IdKey for ProcessId {
-    type Number = u128;
-
-    const BITS: u32 = u32::BITS;
-
-    fn number(self) -> u128 {
-        ProcessId::number(self).into()
-    }
-}
-
-impl IdKey for Peer {
-    type Number = u128;
-
-    const BITS: u32 = u64::BITS;
-
-    fn number(self) -> u128 {
-        (self.process, self.incarnation.0).number()
-    }
-}
+id_key!(NonZeroU32 as u32: |number| number.get());
+id_key!(ProcessId as u32: |process| process.number());
+id_key!(Peer as (ProcessId, u32): |peer| (peer.process, peer.incarnation.0));
 
 impl<A: IdKey<Number = u128>, B: IdKey<Number = u128>> IdKey for (A, B) {
     type Number = u128;

@@ -26,21 +26,10 @@ pub struct CollectiveId(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BindIndex(pub u32);
 
-macro_rules! keys {
-    ($($id:ty),+) => {$(
-        impl IdKey for $id {
-            type Number = u128;
-
-            const BITS: u32 = u32::BITS;
-
-            fn number(self) -> u128 {
-                self.0.into()
-            }
-        }
-    )+};
-}
-
-keys!(TaskId, ValueId, CollectiveId, crate::ir::ChannelId);
+selvedge_core::id_key!(TaskId as u32: |task| task.0);
+selvedge_core::id_key!(ValueId as u32: |value| value.0);
+selvedge_core::id_key!(CollectiveId as u32: |collective| collective.0);
+selvedge_core::id_key!(crate::ir::ChannelId as u32: |channel| channel.0);
 
 impl TaskId {
     pub(crate) fn index(self) -> usize {

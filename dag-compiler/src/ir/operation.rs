@@ -56,15 +56,7 @@ impl IdKey for OpKind {
     }
 }
 
-impl IdKey for Operation {
-    type Number = u128;
-
-    const BITS: u32 = TaskId::BITS + OpKind::BITS;
-
-    fn number(self) -> u128 {
-        (self.task, self.kind).number()
-    }
-}
+selvedge_core::id_key!(Operation as (TaskId, OpKind): |operation| (operation.task, operation.kind));
 
 impl fmt::Display for OpKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

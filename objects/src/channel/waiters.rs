@@ -1,6 +1,6 @@
 //! Requests that wait, in the order in which they came.
 
-use selvedge_cluster::id_map::{IdKey, IdMap};
+use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
 
 /// A request, by its process and that process's number.
@@ -14,25 +14,9 @@ pub(super) struct Asker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Arrival(u64);
 
-impl IdKey for Asker {
-    type Number = u128;
+selvedge_cluster::id_key!(Asker as (Peer, u64): |asker| (asker.peer, asker.number));
 
-    const BITS: u32 = Peer::BITS + u64::BITS;
-
-    fn number(self) -> u128 {
-        (self.peer, self.number).number()
-    }
-}
-
-impl IdKey for Arrival {
-    type Number = u128;
-
-    const BITS: u32 = u64::BITS;
-
-    fn number(self) -> u128 {
-        self.0.into()
-    }
-}
+selvedge_cluster::id_key!(Arrival as u64: |arrival| arrival.0);
 
 /// The interest of a process that does not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,5 @@
 //! An object that has a name.
 
-use selvedge_cluster::id_map::IdKey;
 use selvedge_cluster::peer::Peer;
 use serde::{Deserialize, Serialize};
 
@@ -15,15 +14,7 @@ pub struct NamingId {
     pub number: u64,
 }
 
-impl IdKey for NamingId {
-    type Number = u128;
-
-    const BITS: u32 = Peer::BITS + u64::BITS;
-
-    fn number(self) -> u128 {
-        (self.head, self.number).number()
-    }
-}
+selvedge_cluster::id_key!(NamingId as (Peer, u64): |naming| (naming.head, naming.number));
 
 /// An object that has a name. The head and the owner of the object both know it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

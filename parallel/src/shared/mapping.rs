@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use selvedge_channels::array::ArrayMemory;
-use selvedge_cluster::id_map::{IdKey, IdMap};
+use selvedge_cluster::id_map::IdMap;
 use serde::{Deserialize, Serialize};
 
 /// The name of an array on its host: its maker's number, and a number that no other array of the maker's has.
@@ -14,15 +14,7 @@ pub(super) struct ArrayName {
     nonce: u64,
 }
 
-impl IdKey for ArrayName {
-    type Number = u128;
-
-    const BITS: u32 = u32::BITS + u64::BITS;
-
-    fn number(self) -> u128 {
-        (self.pid, self.nonce).number()
-    }
-}
+selvedge_cluster::id_key!(ArrayName as (u32, u64): |name| (name.pid, name.nonce));
 
 impl ArrayName {
     pub(super) fn fresh() -> Self {
