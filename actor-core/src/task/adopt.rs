@@ -65,7 +65,7 @@ impl Board {
             self.revive(target.id(), effects);
         }
         let task = self.tasks.get(&call);
-        match task.is_some_and(|task| !matches!(task.life, TaskLife::Ended { .. })) {
+        match task.is_some_and(|task| !task.has_ended()) {
             true => self.stands_for(call, target, effects),
             false => effects.push(TaskEffect::DropHandles(vec![target])),
         }

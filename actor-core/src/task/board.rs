@@ -143,6 +143,10 @@ impl Task {
         }
     }
 
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.life, TaskLife::Ended { .. })
+    }
+
     /// A wait on behalf of the call begins; it is to end with the call.
     pub(super) fn begin_wait(&mut self) -> UntilEnded {
         let (sender, ended) = oneshot::channel();
@@ -334,6 +338,12 @@ impl Board {
         let has_met = self.has_met;
         self.has_met |= schedules;
         changes || !has_met || self.me.process != ProcessId::HEAD
+    }
+
+    /// The call whose value an object is.
+    pub(super) fn of_object(&mut self, object: RefId) -> Option<(u64, &mut Task)> {
+        let call = *self.objects.get(&object)?;
+        Some((call, self.tasks.get_mut(&call)?))
     }
 
     /// A number that no other call has.

@@ -80,7 +80,7 @@ impl Tasks {
     pub(crate) fn listed(&self, calls_max: usize) -> (Vec<CallInfo>, usize) {
         let board = self.board.lock();
         // Of some others the arguments are kept, from which a value may be made again.
-        let is_listed = |task: &Task| !(task.is_released && matches!(task.life, TaskLife::Ended { .. }));
+        let is_listed = |task: &Task| !(task.is_released && task.has_ended());
         let mut tasks = board.tasks.iter().filter(|(_, task)| is_listed(task));
         let calls = tasks.by_ref().take(calls_max).map(|(call, task)| CallInfo {
             digest: task.new.digest,

@@ -20,14 +20,12 @@ impl Board {
         copy: LostCopy,
         effects: &mut Vec<TaskEffect>,
     ) {
-        let call = self.objects.get(&object).copied();
-        let known = call.and_then(|call| Some((call, self.tasks.get_mut(&call)?)));
-        let Some((call, task)) = known else {
+        let Some((call, task)) = self.of_object(object) else {
             let failure = Failure::from(Lost::Put { why: copy.why });
             effects.push(TaskEffect::Fill(object, Err(Arc::new(failure))));
             return effects.push(TaskEffect::DropContent(Ok(value)));
         };
-        if !matches!(task.life, TaskLife::Ended { .. }) {
+        if !task.has_ended() {
             // Its call is about to give it another one.
             return effects.push(TaskEffect::DropContent(Ok(value)));
         }
@@ -58,7 +56,7 @@ impl Board {
             return;
         };
         // Also if it has had a value.
-        if matches!(task.life, TaskLife::Ended { .. }) {
+        if task.has_ended() {
             task.life = TaskLife::Queued;
         }
         let why = match (why, task.new.pinned) {

@@ -114,7 +114,7 @@ impl Board {
     ) {
         let arguments = TaskArguments::Encoded(arguments);
         let task = self.tasks.get_mut(&call);
-        let Some(task) = task.filter(|task| !matches!(task.life, TaskLife::Ended { .. })) else {
+        let Some(task) = task.filter(|task| !task.has_ended()) else {
             return effects.push(TaskEffect::DropArguments(arguments));
         };
         task.new.arguments = arguments;
@@ -307,7 +307,7 @@ impl Board {
         }
         let counts = self.lineage.attempt(call) == attempt;
         let task = self.tasks.get_mut(&call).filter(|_| counts);
-        let task = task.filter(|task| !matches!(task.life, TaskLife::Ended { .. }));
+        let task = task.filter(|task| !task.has_ended());
         let Some(task) = task else {
             return effects.push(TaskEffect::DropOutcome(outcome));
         };
@@ -399,7 +399,7 @@ impl Board {
         let known = self.objects.get(&id).and_then(|known| self.tasks.get(known));
         // A call that has ended stands for nothing any more, whatever the table says of it: one that was cancelled has a failure of its
         // own.
-        let is_pending = known.is_some_and(|known| !matches!(known.life, TaskLife::Ended { .. }));
+        let is_pending = known.is_some_and(|known| !known.has_ended());
         let Some(task) = self.tasks.get_mut(&call) else {
             return effects.push(TaskEffect::DropHandles(vec![target]));
         };
@@ -450,11 +450,8 @@ impl Board {
 
     /// Ends a call with its content. Returns false if there is none that has not ended.
     fn fill(&mut self, object: RefId, content: &Content, effects: &mut Vec<TaskEffect>) -> bool {
-        let Some(call) = self.objects.get(&object).copied() else {
-            return false;
-        };
-        let task = self.tasks.get_mut(&call);
-        let Some(task) = task.filter(|task| !matches!(task.life, TaskLife::Ended { .. })) else {
+        let known = self.of_object(object);
+        let Some((call, task)) = known.filter(|(_, task)| !task.has_ended()) else {
             return false;
         };
         let is_failed = content.is_err();
@@ -530,14 +527,11 @@ impl Board {
 
     /// The last reference to the object was dropped.
     fn freed(&mut self, object: RefId, effects: &mut Vec<TaskEffect>) {
-        let Some(call) = self.objects.get(&object).copied() else {
-            return;
-        };
-        let Some(task) = self.tasks.get_mut(&call) else {
+        let Some((call, task)) = self.of_object(object) else {
             return;
         };
         task.is_released = true;
-        if matches!(task.life, TaskLife::Ended { .. }) {
+        if task.has_ended() {
             let steps = self.lineage.released(call);
             self.perform(steps, effects);
         }
@@ -547,12 +541,9 @@ impl Board {
         let Some(call) = self.objects.get(&object).copied() else {
             return;
         };
-        let Some(task) = self.tasks.get(&call) else {
+        let Some(task) = self.tasks.get(&call).filter(|task| !task.has_ended()) else {
             return;
         };
-        if matches!(task.life, TaskLife::Ended { .. }) {
-            return;
-        }
         let repeated = self.repeated(task).filter(|repeated| *repeated != object);
         if let Some(repeated) = repeated {
             return self.cancelled(repeated, effects);
