@@ -7,7 +7,7 @@
 //!   a lock and rings the doorbell of the lane that waits for them.
 //! - `LEND-2` messages are sorted under the exchange's lock, to the host before the end and home after it, so no call
 //!   finds its actor away.
-//! - `LEND-3` the host returns every cell when its program ends, also by a panic. A guest that arrives after that keeps
+//! - `LEND-3` the host returns every cell when its program ends, also by a panic or before it began. A guest that arrives after that keeps
 //!   its cells. So a guest that has lent waits only for the end of the host, and a guest that was abandoned (its mailbox is closed)
 //!   ends without its actors.
 //! - `LEND-4` a cell leaves its lane only while no method of the actor is in flight: the guest holds what would begin, and
@@ -140,6 +140,18 @@ impl Program for Host {
     }
 }
 
+/// The end of a host whose lane has ended before it ran the program.
+impl Drop for Host {
+    fn drop(&mut self) {
+        let mut state = self.exchange.state.lock();
+        if !std::mem::replace(&mut state.ended, true) {
+            state.returned = std::mem::take(&mut state.offered);
+            drop(state);
+            self.exchange.shares.iter().for_each(|share| share.bell.ring());
+        }
+    }
+}
+
 impl Exchange {
     /// Returns all cells to their homes.
     fn give_back(&self, lane: &mut LaneHost<'_>) {
@@ -232,5 +244,61 @@ impl Guest {
             });
             lane.serve_mailbox();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cell::Blueprint;
+    use crate::lane::mailbox::{LaneMessage, ProgramEnd};
+    use crate::lane::thread::LaneThread;
+    use crate::testing::wait_until;
+
+    /// Tells whether an actor is on the lane.
+    struct Looks(ActorId, Sender<bool>);
+
+    impl Program for Looks {
+        fn run(&mut self, lane: &mut LaneHost<'_>) {
+            self.1.send(lane.actor(self.0).is_some()).unwrap();
+        }
+    }
+
+    #[test]
+    fn lend_3_a_host_that_is_dropped_before_it_runs_returns_the_cells() {
+        let lane = LaneThread::start(LaneId(1), "guest", None).unwrap();
+        let push = |message| assert!(lane.push(message).is_ok());
+        let lent = Blueprint::of_nothing("lent");
+        let (id, (told, is_back)) = (lent.id, channel());
+        push(LaneMessage::Create(lent, Box::new(Result::unwrap)));
+        let share = Share {
+            lane: lane.id(),
+            actors: vec![id],
+            bell: Doorbell::heap(),
+        };
+        let exchange = Arc::new(Exchange {
+            state: Mutex::default(),
+            bell: Doorbell::heap(),
+            shares: vec![Arc::new(share)],
+        });
+        let guest = Guest {
+            exchange: Arc::clone(&exchange),
+            share: Arc::clone(&exchange.shares[0]),
+        };
+        let host = Host {
+            exchange: Arc::clone(&exchange),
+            program: Box::new(Looks(id, told.clone())),
+            ended: Box::new(|| false),
+        };
+        for program in [Box::new(guest) as Box<dyn Program>, Box::new(Looks(id, told))] {
+            push(LaneMessage::Run(program, ProgramEnd::new(|_| {})));
+        }
+        wait_until("the actor is lent", || exchange.state.lock().offered.len() == 1);
+        drop(host);
+        assert_eq!(is_back.recv_timeout(Duration::from_secs(20)), Ok(true));
+        lane.stop();
     }
 }
