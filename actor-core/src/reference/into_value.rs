@@ -1,6 +1,5 @@
 //! The end of a reference: its value is fetched, and the reference given up.
 
-use std::error::Error;
 use std::fmt;
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -14,29 +13,20 @@ use super::ref_type::Ref;
 use crate::call::request::CALL_TIMEOUT;
 
 /// The reason that [`Ref::into_value`] gave no value, and the reference, which goes on holding the value if there is one.
+#[derive(thiserror::Error)]
+#[error("{error}")]
 #[non_exhaustive]
 pub struct IntoValueError<T> {
     /// The reference, for another attempt.
     pub reference: Ref<T>,
     /// The reason.
+    #[source]
     pub error: FetchError,
 }
 
 impl<T> fmt::Debug for IntoValueError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.error, f)
-    }
-}
-
-impl<T> fmt::Display for IntoValueError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.error, f)
-    }
-}
-
-impl<T> Error for IntoValueError<T> {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.error.source()
     }
 }
 
