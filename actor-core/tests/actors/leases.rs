@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::toys::*;
 use rustix::process::{Pid, Signal, kill_process};
-use selvedge_core::{ActorRef, CallError, Death, Exit, LaneId, LeaseError, ProcessId, Restart, Runtime};
+use selvedge_core::{
+    ActorRef, CallError, Death, Exit, LaneId, Lease, LeaseError, ProcessId, Restart, Runtime,
+};
 
 fn refs(toys: &[&ToyHandle]) -> Vec<ActorRef> {
     toys.iter().map(|toy| toy.0.clone()).collect()
@@ -14,6 +16,19 @@ fn refs(toys: &[&ToyHandle]) -> Vec<ActorRef> {
 
 fn now() -> Instant {
     Instant::now()
+}
+
+/// A toy in a process or a thread of its own, and a lease of it.
+fn leased(is_in_process: bool) -> (Runtime, ToyHandle, Lease) {
+    let runtime = Runtime::new();
+    let spawn = runtime.spawn::<Toy>("toy", FINE);
+    let toy = match is_in_process {
+        true => spawn.in_process(),
+        false => spawn.in_thread(),
+    };
+    let toy = toy.unwrap();
+    let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+    (runtime, toy, lease)
 }
 
 #[test]
@@ -110,9 +125,7 @@ fn a_restarting_actor_is_waited_for() {
 #[test]
 fn a_program_runs_on_a_thread_and_calls_ring_its_bell() {
     let _dog = Watchdog::new("program on a thread");
-    let runtime = Runtime::new();
-    let toy = runtime.spawn::<Toy>("toy", FINE).in_thread().unwrap();
-    let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+    let (_runtime, toy, lease) = leased(false);
     let served = Arc::new(AtomicU64::new(0));
     let act = Act::ServeUntil(toy.0.id(), 6);
     let program = Box::new(ToyProgram {
@@ -144,9 +157,7 @@ fn a_program_runs_on_a_thread_and_calls_ring_its_bell() {
 #[test]
 fn a_program_runs_in_a_worker() {
     let _dog = Watchdog::new("program in a worker");
-    let runtime = Runtime::new();
-    let toy = runtime.spawn::<Toy>("toy", FINE).in_process().unwrap();
-    let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+    let (_runtime, toy, lease) = leased(true);
     let id = toy.0.id();
     let start = |act| loading(&lease, &toy, act).wait(soon()).unwrap();
     start(Act::ServeUntil(id, 5));
@@ -164,9 +175,7 @@ fn a_program_runs_in_a_worker() {
 #[test]
 fn programs_that_cannot_be_loaded_are_refused_with_the_reason() {
     let _dog = Watchdog::new("refused programs");
-    let runtime = Runtime::new();
-    let toy = runtime.spawn::<Toy>("toy", FINE).in_process().unwrap();
-    let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+    let (_runtime, toy, lease) = leased(true);
     let process = toy.0.address().process;
     let stranger = shipped(vec![(LaneId(999), Act::Hang)]);
     let cases = [
@@ -198,7 +207,7 @@ fn watchers_hear_of_every_death_once_and_of_earlier_ones_too() {
     let other = runtime.spawn::<Toy>("bystander", FINE).in_process().unwrap();
     let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
     let bystanders = runtime.lease("other", &refs(&[&other]), soon()).unwrap();
-    let watch = |lease: &selvedge_core::Lease| {
+    let watch = |lease: &Lease| {
         let (told, tell) = mpsc::channel::<Death>();
         lease.on_death(Box::new(move |death| told.send(death.clone()).unwrap()));
         tell
@@ -251,9 +260,7 @@ fn a_thread_that_never_comes_back_is_given_up() {
 #[test]
 fn a_worker_that_never_comes_back_is_killed() {
     let _dog = Watchdog::new("stuck worker");
-    let runtime = Runtime::new();
-    let toy = runtime.spawn::<Toy>("stuck", FINE).in_process().unwrap();
-    let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+    let (_runtime, toy, lease) = leased(true);
     loading(&lease, &toy, Act::Hang).wait(soon()).unwrap();
     let late = lease.join(now() + Duration::from_millis(20));
     assert_eq!(late, vec![toy.0.lane()]);
@@ -265,9 +272,7 @@ fn a_worker_that_never_comes_back_is_killed() {
 #[test]
 fn programs_that_a_silent_worker_may_still_start_keep_their_lanes() {
     let _dog = Watchdog::new("silent worker");
-    let runtime = Runtime::new();
-    let toy = runtime.spawn::<Toy>("toy", FINE).in_process().unwrap();
-    let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+    let (runtime, toy, lease) = leased(true);
     let (id, lane) = (toy.0.id(), toy.0.lane());
     let pid = Pid::from_raw(i32::try_from(toy.real_pid()).unwrap()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
@@ -285,16 +290,8 @@ fn programs_that_a_silent_worker_may_still_start_keep_their_lanes() {
 #[test]
 fn a_panicking_program_ends_and_leaves_the_lane_usable() {
     let _dog = Watchdog::new("panicking program");
-    let runtime = Runtime::new();
     for process in [false, true] {
-        let spawn = runtime.spawn::<Toy>("toy", FINE);
-        let toy = if process {
-            spawn.in_process()
-        } else {
-            spawn.in_thread()
-        }
-        .unwrap();
-        let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+        let (_runtime, toy, lease) = leased(process);
         let lane = toy.0.lane();
         if process {
             loading(&lease, &toy, Act::Panic).wait(soon()).unwrap();
@@ -338,9 +335,7 @@ fn a_program_that_ends_before_its_lease_is_told_and_one_that_was_to_end_is_not()
 #[test]
 fn a_shutdown_tells_the_holders_of_leases() {
     let _dog = Watchdog::new("shutdown under a lease");
-    let runtime = Runtime::new();
-    let toy = runtime.spawn::<Toy>("toy", FINE).in_thread().unwrap();
-    let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+    let (runtime, _toy, lease) = leased(false);
     let told = Raised::default();
     let heard = told.clone();
     lease.on_death(Box::new(move |_| heard.set()));
