@@ -13,27 +13,92 @@ use crate::port::outlet::{AnyOutlet, Outlet, Routes};
 use crate::port::value::{AnyValue, Value};
 use crate::wait::doorbell::Doorbell;
 
-pub(super) trait Operations: DeviceOperations + Send + Sync {
-    fn name(&self) -> &'static str;
-    fn id(&self) -> TypeId;
-    fn len_bytes(&self) -> usize;
-    fn is_plain(&self) -> bool;
-    fn is_clone(&self) -> bool;
-    fn is_shared(&self) -> bool;
-    fn is_wire(&self) -> bool;
-    fn carries(&self) -> bool;
-    fn has_records(&self) -> bool;
-    fn ring(
-        &self,
-        slots: usize,
-        writer: Doorbell,
-        readers: Vec<Doorbell>,
-    ) -> Result<ErasedRing, ChannelError>;
-    fn value(&'static self, inlet: Inlet, reads: u32) -> Result<Box<dyn AnyValue>, ChannelError>;
-    fn constant(&'static self, bytes: &[u8]) -> Result<Box<dyn AnyValue>, ChannelError>;
-    fn copied(&'static self, value: &dyn Any) -> Result<Box<dyn AnyValue>, ChannelError>;
-    fn encode(&self, value: &dyn Any) -> Result<Vec<u8>, ChannelError>;
-    fn outlet(&'static self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError>;
+/// Declares what a payload type does: the table of functions, which `Typed` fills for the type that it knows, and the methods of
+/// [`PayloadType`].
+macro_rules! operations {
+    ($($(#[$doc:meta])+ fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)+) => {
+        pub(super) trait Operations: DeviceOperations + Send + Sync {
+            $(fn $name(&'static self, $($argument: $type),*) -> $result;)+
+        }
+
+        impl PayloadType {
+            $(
+                $(#[$doc])+
+                pub fn $name(&self, $($argument: $type),*) -> $result {
+                    self.0.$name($($argument),*)
+                }
+            )+
+        }
+    };
+}
+
+operations! {
+    /// The name of the type.
+    fn name() -> &'static str;
+
+    /// The type's `TypeId`.
+    fn id() -> TypeId;
+
+    /// Whether values of the type travel between processes without running user code: numbers, `Vec`s of numbers, and
+    /// text.
+    fn is_plain() -> bool;
+
+    /// Whether the type is known to be `Clone`, so that a value may have several readers.
+    fn is_clone() -> bool;
+
+    /// Whether the type is known to be `Clone` and `Sync`, so that a value may have readers in several threads.
+    fn is_shared() -> bool;
+
+    /// Whether the type is known to be [`Wire`], so that a value may cross processes.
+    fn is_wire() -> bool;
+
+    /// The size of a value itself in bytes, without the memory it points to.
+    fn len_bytes() -> usize;
+
+    /// Makes a ring of this type: a boxed `RingWriter` and its `RingReader`s.
+    ///
+    /// # Errors
+    /// The errors of [`ring`](crate::ring()), and [`ChannelError::NotSync`] for several readers of a type that is not
+    /// [shared](Self::is_shared).
+    fn ring(slots: usize, writer: Doorbell, readers: Vec<Doorbell>) -> Result<ErasedRing, ChannelError>;
+
+    /// Makes a lane's value that comes from `inlet` and is read `reads` times in every execution.
+    ///
+    /// # Errors
+    /// [`ChannelError::WrongType`] for a ring of another type, [`ChannelError::NotWire`] for a channel between processes
+    /// if the type is not [wire](Self::is_wire), [`ChannelError::InvalidSpec`] if `reads` is 0.
+    fn value(inlet: Inlet, reads: u32) -> Result<Box<dyn AnyValue>, ChannelError>;
+
+    /// Makes a value that is the same in every execution.
+    ///
+    /// # Errors
+    /// [`ChannelError::Decode`] when the bytes are not a value of this type, [`ChannelError::NotWire`].
+    fn constant(bytes: &[u8]) -> Result<Box<dyn AnyValue>, ChannelError>;
+
+    /// Makes a value that is a copy of `value` in every execution.
+    ///
+    /// # Errors
+    /// [`ChannelError::WrongType`], [`ChannelError::NotClone`].
+    fn copied(value: &dyn Any) -> Result<Box<dyn AnyValue>, ChannelError>;
+
+    /// Encodes a value of this type.
+    ///
+    /// # Errors
+    /// [`ChannelError::WrongType`], [`ChannelError::NotWire`], [`ChannelError::Encode`].
+    fn encode(value: &dyn Any) -> Result<Vec<u8>, ChannelError>;
+
+    /// Makes an output that goes to `routes`.
+    ///
+    /// # Errors
+    /// [`ChannelError::WrongType`] for a ring of another type, [`ChannelError::NotWire`], [`ChannelError::TooManyRoutes`].
+    fn outlet(routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError>;
+
+    /// Whether values of the type may hold things with records, such as references to objects, and may cross processes. Values
+    /// that carry device tensors too may not. The first call runs the trial of the type.
+    fn has_records() -> bool;
+
+    /// Whether values of the type may carry device tensors to other processes.
+    fn carries_tensors() -> bool;
 }
 
 /// The type of a payload, as a value.
@@ -48,46 +113,52 @@ pub(super) struct Typed<T> {
     pub(super) devices: Devices<T>,
 }
 
+impl<T> Typed<T> {
+    const fn new(traits: Traits<T>, devices: Devices<T>) -> Self {
+        Typed { traits, devices }
+    }
+}
+
 impl<T: Payload> Operations for Typed<T> {
-    fn name(&self) -> &'static str {
+    fn name(&'static self) -> &'static str {
         type_name::<T>()
     }
 
-    fn id(&self) -> TypeId {
+    fn id(&'static self) -> TypeId {
         TypeId::of::<T>()
     }
 
-    fn len_bytes(&self) -> usize {
+    fn len_bytes(&'static self) -> usize {
         size_of::<T>()
     }
 
-    fn is_plain(&self) -> bool {
+    fn is_plain(&'static self) -> bool {
         is_plain::<T>()
     }
 
-    fn is_clone(&self) -> bool {
+    fn is_clone(&'static self) -> bool {
         self.traits.clone.is_some()
     }
 
-    fn is_shared(&self) -> bool {
+    fn is_shared(&'static self) -> bool {
         self.traits.is_shared
     }
 
-    fn is_wire(&self) -> bool {
+    fn is_wire(&'static self) -> bool {
         self.traits.codec.is_some()
     }
 
-    fn carries(&self) -> bool {
+    fn carries_tensors(&'static self) -> bool {
         self.devices.carries()
     }
 
-    fn has_records(&self) -> bool {
+    fn has_records(&'static self) -> bool {
         let codec = self.traits.channel_codec.as_ref();
         !is_plain::<T>() && codec.is_some_and(|codec| (codec.has_records)())
     }
 
     fn ring(
-        &self,
+        &'static self,
         slots: usize,
         writer: Doorbell,
         readers: Vec<Doorbell>,
@@ -111,7 +182,7 @@ impl<T: Payload> Operations for Typed<T> {
         Ok(Box::new(Value::constant(value, self)))
     }
 
-    fn encode(&self, value: &dyn Any) -> Result<Vec<u8>, ChannelError> {
+    fn encode(&'static self, value: &dyn Any) -> Result<Vec<u8>, ChannelError> {
         let value = typed::<T>(value)?;
         Ok((self.traits.codec()?.encode)(value)?)
     }
@@ -140,26 +211,12 @@ impl PayloadType {
         if devices::is_of_tensors::<T>() {
             return PayloadType::of_guests::<T>();
         }
-        PayloadType(
-            const {
-                &Typed::<T> {
-                    traits: Traits::WIRE,
-                    devices: Devices::OF_WIRE,
-                }
-            },
-        )
+        PayloadType(const { &Typed::<T>::new(Traits::WIRE, Devices::OF_WIRE) })
     }
 
     /// The type `T`, whose values may carry device tensors to other processes.
     pub(super) fn of_guests<T: Wire>() -> Self {
-        PayloadType(
-            const {
-                &Typed::<T> {
-                    traits: Traits::WIRE,
-                    devices: Devices::OF_TENSORS,
-                }
-            },
-        )
+        PayloadType(const { &Typed::<T>::new(Traits::WIRE, Devices::OF_TENSORS) })
     }
 
     /// The type `T`, of which the caller knows nothing but that its values may be sent to another thread. The traits of
@@ -168,59 +225,17 @@ impl PayloadType {
         if let Some(known) = familiar(TypeId::of::<T>()) {
             return known;
         }
-        PayloadType(
-            const {
-                &Typed::<T> {
-                    traits: Traits::MOVED,
-                    devices: Devices::NONE,
-                }
-            },
-        )
+        PayloadType(const { &Typed::<T>::new(Traits::MOVED, Devices::NONE) })
     }
 
     /// The type `T`, whose values may be cloned. They stay in their process.
     pub fn of_cloned<T: Payload + Clone>() -> Self {
-        PayloadType(
-            const {
-                &Typed::<T> {
-                    traits: Traits::CLONED,
-                    devices: Devices::NONE,
-                }
-            },
-        )
+        PayloadType(const { &Typed::<T>::new(Traits::CLONED, Devices::NONE) })
     }
 
     /// The type `T`, whose values several threads may read. They stay in their process.
     pub fn of_shared<T: Payload + Clone + Sync>() -> Self {
-        PayloadType(
-            const {
-                &Typed::<T> {
-                    traits: Traits::SHARED,
-                    devices: Devices::NONE,
-                }
-            },
-        )
-    }
-
-    /// The name of the type.
-    pub fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    /// The type's `TypeId`.
-    pub fn id(&self) -> TypeId {
-        self.0.id()
-    }
-
-    /// Whether values of the type travel between processes without running user code: numbers, `Vec`s of numbers, and
-    /// text.
-    pub fn is_plain(&self) -> bool {
-        self.0.is_plain()
-    }
-
-    /// Whether the type is known to be `Clone`, so that a value may have several readers.
-    pub fn is_clone(&self) -> bool {
-        self.0.is_clone()
+        PayloadType(const { &Typed::<T>::new(Traits::SHARED, Devices::NONE) })
     }
 
     /// Returns an error unless the type is known to be `Clone`.
@@ -232,87 +247,6 @@ impl PayloadType {
         self.is_clone()
             .then_some(())
             .ok_or(ChannelError::NotClone { type_name })
-    }
-
-    /// Whether the type is known to be `Clone` and `Sync`, so that a value may have readers in several threads.
-    pub fn is_shared(&self) -> bool {
-        self.0.is_shared()
-    }
-
-    /// Whether the type is known to be [`Wire`], so that a value may cross processes.
-    pub fn is_wire(&self) -> bool {
-        self.0.is_wire()
-    }
-
-    /// The size of a value itself in bytes, without the memory it points to.
-    pub fn len_bytes(&self) -> usize {
-        self.0.len_bytes()
-    }
-
-    /// Makes a ring of this type: a boxed `RingWriter` and its `RingReader`s.
-    ///
-    /// # Errors
-    /// The errors of [`ring`](crate::ring()), and [`ChannelError::NotSync`] for several readers of a type that is not
-    /// [shared](Self::is_shared).
-    pub fn ring(
-        &self,
-        slots: usize,
-        writer: Doorbell,
-        readers: Vec<Doorbell>,
-    ) -> Result<ErasedRing, ChannelError> {
-        self.0.ring(slots, writer, readers)
-    }
-
-    /// Makes a lane's value that comes from `inlet` and is read `reads` times in every execution.
-    ///
-    /// # Errors
-    /// [`ChannelError::WrongType`] for a ring of another type, [`ChannelError::NotWire`] for a channel between processes
-    /// if the type is not [wire](Self::is_wire), [`ChannelError::InvalidSpec`] if `reads` is 0.
-    pub fn value(&self, inlet: Inlet, reads: u32) -> Result<Box<dyn AnyValue>, ChannelError> {
-        self.0.value(inlet, reads)
-    }
-
-    /// Makes a value that is the same in every execution.
-    ///
-    /// # Errors
-    /// [`ChannelError::Decode`] when the bytes are not a value of this type, [`ChannelError::NotWire`].
-    pub fn constant(&self, bytes: &[u8]) -> Result<Box<dyn AnyValue>, ChannelError> {
-        self.0.constant(bytes)
-    }
-
-    /// Makes a value that is a copy of `value` in every execution.
-    ///
-    /// # Errors
-    /// [`ChannelError::WrongType`], [`ChannelError::NotClone`].
-    pub fn copied(&self, value: &dyn Any) -> Result<Box<dyn AnyValue>, ChannelError> {
-        self.0.copied(value)
-    }
-
-    /// Encodes a value of this type.
-    ///
-    /// # Errors
-    /// [`ChannelError::WrongType`], [`ChannelError::NotWire`], [`ChannelError::Encode`].
-    pub fn encode(&self, value: &dyn Any) -> Result<Vec<u8>, ChannelError> {
-        self.0.encode(value)
-    }
-
-    /// Makes an output that goes to `routes`.
-    ///
-    /// # Errors
-    /// [`ChannelError::WrongType`] for a ring of another type, [`ChannelError::NotWire`], [`ChannelError::TooManyRoutes`].
-    pub fn outlet(&self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError> {
-        self.0.outlet(routes)
-    }
-
-    /// Whether values of the type may hold things with records, such as references to objects, and may cross processes. Values
-    /// that carry device tensors too may not. The first call runs the trial of the type.
-    pub fn has_records(&self) -> bool {
-        self.0.has_records()
-    }
-
-    /// Whether values of the type may carry device tensors to other processes.
-    pub fn carries_tensors(&self) -> bool {
-        self.0.carries()
     }
 }
 
