@@ -253,7 +253,7 @@ fn ring_04_two_readers_share_a_message_and_the_last_drops_it() {
             .map(|(mut reader, bell)| {
                 thread::spawn(move || {
                     assert!(bell.wait(&Waiting::Park, None, || reader.ready()));
-                    assert_eq!(**reader.peek().unwrap().as_ref().unwrap(), 7);
+                    assert_eq!(**reader.current().unwrap().as_ref().unwrap(), 7);
                     reader.release();
                     reader
                 })
@@ -315,7 +315,7 @@ fn ring_05_a_reader_that_goes_takes_no_message_from_the_other() {
         let reading = thread::spawn(move || {
             for expected in 0..2 {
                 assert!(bell.wait(&Waiting::Park, None, || stayer.ready()));
-                assert_eq!(**stayer.peek().unwrap().as_ref().unwrap(), expected);
+                assert_eq!(**stayer.current().unwrap().as_ref().unwrap(), expected);
                 stayer.release();
             }
         });

@@ -99,7 +99,7 @@ fn ring_05_readers_that_leave_in_the_middle_drop_nothing_under_anybodys_eyes() {
                     let most = if index == 0 { 8 } else { 2 * index as u32 };
                     for expected in 0..most {
                         bell.wait(&Waiting::Park, None, || reader.ready());
-                        assert_eq!(**reader.peek().unwrap().as_ref().unwrap(), expected);
+                        assert_eq!(**reader.current().unwrap().as_ref().unwrap(), expected);
                         reader.release();
                     }
                 })

@@ -257,7 +257,7 @@ fn every_message_of_a_ring_is_dropped_once_whoever_goes_first() {
                 (0..5, Some(writer), _) => drop(writer.try_write(Ok(Counted::new(&alive)))),
                 (5..8, _, Some(reader)) => drop(reader.take()),
                 (8, _, Some(reader)) => reader.release(),
-                (9, _, Some(reader)) => drop(reader.peek().cloned()),
+                (9, _, Some(reader)) => drop(reader.current().cloned()),
                 (10, _, reader) => *reader = None,
                 (11, writer, _) if below(4) == 0 => *writer = None,
                 _ => {}

@@ -21,7 +21,7 @@ impl<T: Payload> Source<T> for RingReader<T> {
 
     #[inline]
     fn peek(&self) -> bool {
-        self.is_ready()
+        self.ready()
     }
 
     #[inline]

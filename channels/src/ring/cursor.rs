@@ -104,7 +104,6 @@ impl WriteCursor {
 
     /// The number of messages that every reader has passed, as of the last read of the tails.
     #[inline]
-    #[cfg_attr(loom, allow(dead_code))] // for the shared ring, which is not built under loom
     pub(crate) fn passed(&self) -> u64 {
         self.limit - self.place.slots as u64
     }
@@ -152,9 +151,7 @@ impl WriteCursor {
         &mut self,
         tails: impl Fn() -> T,
     ) -> Result<bool, Ahead> {
-        self.look_until(tails, |cursor| {
-            cursor.limit - cursor.place.slots as u64 == cursor.place.number
-        })
+        self.look_until(tails, |cursor| cursor.passed() == cursor.number())
     }
 
     fn look_until<'a, T: Iterator<Item = Tail<'a>>>(

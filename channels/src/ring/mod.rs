@@ -497,27 +497,16 @@ impl<T> RingReader<T> {
         self.shared.sole()
     }
 
+    /// Whether the next message can be read.
     #[inline]
-    pub(crate) fn is_ready(&self) -> bool {
+    pub fn ready(&self) -> bool {
         self.slot()
             .is_some_and(|slot| self.cursor.look(&slot.stamp) == Sight::Ready)
     }
 
-    /// Whether the next message can be read.
+    /// The next message, in place, until this end moves on. `None` if it has not arrived.
     #[inline]
-    pub fn ready(&mut self) -> bool {
-        self.is_ready()
-    }
-
-    /// The next message, in place, if it has arrived.
-    #[inline]
-    pub fn peek(&mut self) -> Option<&Message<T>> {
-        self.current()
-    }
-
-    /// The next message, in place, until this end moves on.
-    #[inline]
-    pub(crate) fn current(&self) -> Option<&Message<T>> {
+    pub fn current(&self) -> Option<&Message<T>> {
         let slot = self.slot()?;
         if self.cursor.look(&slot.stamp) != Sight::Ready {
             return None;
@@ -530,7 +519,7 @@ impl<T> RingReader<T> {
     /// Releases the next message, read or unread, if it has arrived.
     #[inline]
     pub fn release(&mut self) {
-        if self.is_ready() {
+        if self.ready() {
             dispose(self.pass());
         }
     }
@@ -568,7 +557,7 @@ impl<T> RingReader<T> {
     /// Whether the writer has closed its end and every message has been passed.
     pub fn is_closed(&self) -> bool {
         // SYNC ring-closed: the stamp is read afterwards, so no message is missed.
-        self.shared.closed.load(Ordering::Acquire) && !self.is_ready()
+        self.shared.closed.load(Ordering::Acquire) && !self.ready()
     }
 }
 
@@ -608,7 +597,7 @@ impl<T> RingReader<T> {
         if let Some(value) = self.take_value() {
             return Some(Ok(value));
         }
-        if !self.is_ready() {
+        if !self.ready() {
             return None;
         }
         let last = self.shared.sole()

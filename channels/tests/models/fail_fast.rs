@@ -59,7 +59,7 @@ impl FailFast {
                 Ok(Some(Ok(*typed.get().map_err(|_| "no value")?)))
             }
             Input::Raw(reader) => Ok(reader
-                .peek()
+                .current()
                 .map(|message| message.as_ref().map(|value| *value).map_err(drop))),
         }
     }

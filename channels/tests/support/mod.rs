@@ -89,7 +89,7 @@ impl Reading for RingReader<Vec<u8>> {
     }
     fn look(&mut self) -> Result<Option<Message<Vec<u8>>>, ChannelError> {
         Reading::ready(self)?;
-        Ok(self.peek().cloned())
+        Ok(self.current().cloned())
     }
     fn release(&mut self) -> Result<(), ChannelError> {
         RingReader::release(self);
