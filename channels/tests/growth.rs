@@ -205,8 +205,7 @@ fn chan_16_a_payload_above_the_cap_is_refused_and_nothing_changes() {
     spec.max_bytes = 4096;
     let (_segment, region) = region(Provider::Memfd, &spec);
     let bells = Bells::new(1);
-    let mut writer =
-        SharedWriter::attach(region.clone(), &spec, bells.writer.clone(), bells.readers).unwrap();
+    let mut writer = SharedWriter::attach(region.clone(), &spec, bells.readers).unwrap();
     let mut reader = SharedReader::attach(region, &spec, 0, bells.writer).unwrap();
     let before = held();
     let refused = writer.try_write(&vec![0u8; 5000]);
@@ -231,7 +230,7 @@ fn chan_16_the_cap_holds_where_the_slot_has_room_for_more() {
     spec.max_bytes = spec.slot_bytes;
     let (_segment, region) = region(Provider::Heap, &spec);
     let bells = Bells::new(1);
-    let mut writer = SharedWriter::attach(region, &spec, bells.writer, bells.readers).unwrap();
+    let mut writer = SharedWriter::attach(region, &spec, bells.readers).unwrap();
     let cap = usize::try_from(spec.max_bytes).unwrap();
     let refused = writer.try_write_bytes(&vec![0; cap + 1]);
     assert!(

@@ -93,7 +93,7 @@ fn a_hop_through_shared_memory_does_not_allocate() {
     format(&region, &spec).unwrap();
     let bell = Doorbell::heap();
     let reader = SharedReader::attach(region.clone(), &spec, 0, bell.clone()).unwrap();
-    let writer = SharedWriter::attach(region, &spec, bell.clone(), vec![bell]).unwrap();
+    let writer = SharedWriter::attach(region, &spec, vec![bell]).unwrap();
     let kind = PayloadType::of::<(u64, [u64; 10])>();
     let routes = Routes {
         local: None,

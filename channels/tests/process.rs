@@ -65,7 +65,7 @@ impl Layout {
         let bells = self.bells.to_vec();
         // Each end rings the bells of both sides: a spurious wake-up must do no harm.
         let reader = SharedReader::attach(reads.clone(), &spec(), 0, bells[0].clone()).unwrap();
-        let writer = SharedWriter::attach(writes.clone(), &spec(), bells[0].clone(), bells).unwrap();
+        let writer = SharedWriter::attach(writes.clone(), &spec(), bells).unwrap();
         (reader, writer)
     }
 }

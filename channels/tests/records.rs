@@ -100,8 +100,7 @@ fn run(slots: usize, many: u64, leave_after: [u64; 2]) -> BTreeMap<(u64, usize),
     let spec = spec(slots, leave_after.len());
     let (_segment, region) = region(Provider::Heap, &spec);
     let payload = PayloadType::of::<Vec<String>>();
-    let mut writer =
-        SharedWriter::attach(region.clone(), &spec, bells.writer.clone(), bells.readers.clone()).unwrap();
+    let mut writer = SharedWriter::attach(region.clone(), &spec, bells.readers.clone()).unwrap();
     writer.make_records(Box::new(Out {
         fates: fates.clone(),
         readers: leave_after.len(),

@@ -76,7 +76,7 @@ fn an_end_of_a_region_that_holds_no_such_channel_is_refused() {
     assert!(matches!(reader(&other, 0), Err(ChannelError::Corrupt { .. })));
     // SAFETY: no end is attached, and none can attach to a region without a channel.
     let blank = unsafe { segment.region(128, spec.size_bytes().unwrap() - 64) }.unwrap();
-    let writer = SharedWriter::attach(blank, &spec, Doorbell::heap(), vec![]);
+    let writer = SharedWriter::attach(blank, &spec, vec![]);
     assert!(writer.is_err());
     let short = region.sub(0, 640).unwrap();
     assert!(matches!(format(&short, &spec), Err(ChannelError::Segment(_))));
@@ -86,7 +86,7 @@ fn an_end_of_a_region_that_holds_no_such_channel_is_refused() {
 fn chan_01_each_end_has_one_owner() {
     let spec = spec(2, 2);
     let (_segment, region) = region(Provider::Heap, &spec);
-    let writer = || SharedWriter::attach(region.clone(), &spec, Doorbell::heap(), vec![]);
+    let writer = || SharedWriter::attach(region.clone(), &spec, vec![]);
     let reader = |index| SharedReader::attach(region.clone(), &spec, index, Doorbell::heap());
     let _ends = (writer().unwrap(), reader(0).unwrap(), reader(1).unwrap());
     assert!(matches!(
@@ -119,8 +119,7 @@ fn chan_22_a_reader_more_than_declared_is_refused() {
 fn chan_25_poison_ends_a_wait_for_a_reader_that_was_killed() {
     let spec = spec(1, 1);
     let (_segment, region) = region(Provider::Heap, &spec);
-    let mut writer =
-        SharedWriter::attach(region.clone(), &spec, Doorbell::heap(), vec![Doorbell::heap()]).unwrap();
+    let mut writer = SharedWriter::attach(region.clone(), &spec, vec![Doorbell::heap()]).unwrap();
     // The state after SIGKILL: the reader reads no more, and its end is not dropped.
     let _killed = SharedReader::attach(region.clone(), &spec, 0, Doorbell::heap()).unwrap();
     assert!(writer.write(Ok(payload(0, 10))).unwrap());
@@ -146,8 +145,7 @@ fn chan_25_poison_ends_a_wait_for_a_reader_that_was_killed() {
 fn chan_25_poison_ends_a_wait_for_a_writer_that_was_killed() {
     let spec = spec(2, 1);
     let (_segment, region) = region(Provider::Heap, &spec);
-    let mut writer =
-        SharedWriter::attach(region.clone(), &spec, Doorbell::heap(), vec![Doorbell::heap()]).unwrap();
+    let mut writer = SharedWriter::attach(region.clone(), &spec, vec![Doorbell::heap()]).unwrap();
     let mut reader = SharedReader::attach(region.clone(), &spec, 0, Doorbell::heap()).unwrap();
     assert!(writer.write(Ok(payload(0, 10))).unwrap());
     shared::poison(&region, CULPRIT).unwrap();
@@ -207,8 +205,7 @@ fn shm_3_a_word_that_lies_is_an_error_or_changes_nothing() {
             let spec = spec(1, 1);
             let (_segment, region) = region(Provider::Heap, &spec);
             let bell = Doorbell::heap();
-            let mut writer =
-                SharedWriter::attach(region.clone(), &spec, bell.clone(), vec![bell.clone()]).unwrap();
+            let mut writer = SharedWriter::attach(region.clone(), &spec, vec![bell.clone()]).unwrap();
             let mut reader = SharedReader::attach(region.clone(), &spec, 0, bell).unwrap();
             assert!(writer.write(Ok(payload(0, 300))).unwrap());
             region.atomic_u64(8 * word).unwrap().store(lie, Ordering::Relaxed);

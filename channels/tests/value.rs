@@ -50,7 +50,7 @@ fn wire<T: Wire>(slots: usize, local: Option<usize>, ring: bool, shared: Option<
         let bells = Bells::new(1);
         let reader = SharedReader::attach(region.clone(), &spec, 0, bells.writer.clone()).unwrap();
         inlets.push(Inlet::Shared(reader));
-        SharedWriter::attach(region, &spec, bells.writer, bells.readers).unwrap()
+        SharedWriter::attach(region, &spec, bells.readers).unwrap()
     });
     let channels = ring.map(Route::Ring).into_iter().chain(shared.map(Route::Shared));
     let channels = channels.collect();
@@ -772,9 +772,7 @@ fn payload_types_are_equal_by_type() {
 fn comp_07_a_route_that_fails_closes_the_others() {
     let spec = spec(2, 1);
     let (_segment, shared_region) = region(Provider::Heap, &spec);
-    let bells = Bells::new(1);
-    let (writer_bell, reader_bells) = (bells.writer.clone(), bells.readers.clone());
-    let shared = SharedWriter::attach(shared_region.clone(), &spec, writer_bell, reader_bells).unwrap();
+    let shared = SharedWriter::attach(shared_region.clone(), &spec, Bells::new(1).readers).unwrap();
     let kind = PayloadType::of::<u32>();
     let (ring, mut readers) = kind.ring(2, Doorbell::heap(), vec![Doorbell::heap()]).unwrap();
     let mut outlet = kind
@@ -818,8 +816,7 @@ fn an_output_has_at_most_one_channel_of_each_kind() {
     let mut shared = || {
         let (segment, region) = region(Provider::Heap, &spec);
         segments.push(segment);
-        let bells = Bells::new(1);
-        Route::Shared(SharedWriter::attach(region, &spec, bells.writer, bells.readers).unwrap())
+        Route::Shared(SharedWriter::attach(region, &spec, Bells::new(1).readers).unwrap())
     };
     let refused = |channels| {
         let outlet = kind.outlet(Routes {

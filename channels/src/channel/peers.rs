@@ -11,7 +11,7 @@ use crate::error::{ChannelError, Culprit, End, SegmentError};
 use crate::memory::deaths::HolderWatches;
 use crate::memory::process::Process;
 use crate::memory::region::Region;
-use crate::shared::{Claims, SharedSpec, poison};
+use crate::shared::{MappedChannel, SharedSpec, poison};
 use crate::wait::doorbell::Doorbell;
 
 /// The callback for the death of a peer.
@@ -19,8 +19,7 @@ pub(super) type OnDeath = Arc<dyn Fn(End) + Send + Sync>;
 
 /// The parts of a channel that are needed to end it.
 struct ChannelHandle {
-    region: Region,
-    claims: Claims,
+    channel: MappedChannel,
     bells: Vec<Doorbell>,
     on_death: OnceLock<OnDeath>,
 }
@@ -28,7 +27,7 @@ struct ChannelHandle {
 impl std::fmt::Debug for ChannelHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ChannelHandle")
-            .field("claims", &self.claims)
+            .field("channel", &self.channel)
             .finish_non_exhaustive()
     }
 }
@@ -36,13 +35,13 @@ impl std::fmt::Debug for ChannelHandle {
 impl ChannelHandle {
     /// Poisons the channel in the name of `end` if `process` still holds that endpoint. Rouses all waiters in any case.
     fn died(&self, end: End, process: Process) {
-        if self.claims.holder(end) == Some(process) {
+        if self.channel.holder(end) == Some(process) {
             let culprit = Culprit {
                 end,
                 pid: process.pid,
             };
             // Never fails: the region held a channel when this endpoint attached to it.
-            let _ = poison(&self.region, culprit);
+            let _ = poison(&self.channel.region, culprit);
             if let Some(on_death) = self.on_death.get() {
                 on_death(end);
             }
@@ -71,14 +70,12 @@ impl Peers {
         spec: &SharedSpec,
         bells: Vec<Doorbell>,
     ) -> Result<Self, ChannelError> {
-        let claims = Claims::of(region.clone(), spec)?;
         let ends = std::iter::once(End::Writer).chain((0..spec.readers).map(End::Reader));
         // A reader depends on the writer alone, the writer on every reader.
         let matters = |end: &End| *end != own && (own == End::Writer || *end == End::Writer);
         let others = HolderWatches::new(ends.filter(matters));
         let reach = Arc::new(ChannelHandle {
-            region,
-            claims,
+            channel: MappedChannel::attach(region, spec)?,
             bells,
             on_death: OnceLock::new(),
         });
@@ -101,7 +98,7 @@ impl Peers {
     pub(super) fn look_for_new(&mut self) {
         let reach = &self.reach;
         self.others.look_for_new(
-            |end| reach.claims.holder(end),
+            |end| reach.channel.holder(end),
             |end, process| {
                 let reach = Arc::clone(reach);
                 Arc::new(move || reach.died(end, process))
@@ -124,7 +121,7 @@ impl Peers {
     /// of the first such peer. Returns whether there is one.
     pub(super) fn find_dead(&mut self) -> bool {
         let ended = self.others.keys().find_map(|end| {
-            let holder = self.reach.claims.holder(end)?;
+            let holder = self.reach.channel.holder(end)?;
             (!holder.is_current()).then_some((end, holder))
         });
         if let Some((end, process)) = ended {
@@ -135,8 +132,8 @@ impl Peers {
 
     /// A description of the peers, for error messages.
     pub(super) fn describe(&self) -> String {
-        let claims = &self.reach.claims;
-        let of = |end: End| match (claims.holder(end), claims.passed(end)) {
+        let channel = &self.reach.channel;
+        let of = |end: End| match (channel.holder(end), channel.passed(end)) {
             (Some(process), None) => format!("{end} is process {}", process.pid),
             (Some(process), Some(passed)) => {
                 format!("{end} is process {}, at message {passed}", process.pid)

@@ -16,7 +16,7 @@ use crate::memory::region::Region;
 use crate::memory::segment::{SEGMENT_HEADER_BYTES, Segment};
 use crate::payload::Wire;
 use crate::platform::names::{self, Published};
-use crate::shared::{Claims, SharedReader, SharedSpec, SharedWriter, format};
+use crate::shared::{MappedChannel, SharedReader, SharedSpec, SharedWriter, format};
 use crate::wait::doorbell::Doorbell;
 
 /// A channel between processes, from which this process can take endpoints. The process that made the channel keeps it,
@@ -65,9 +65,8 @@ impl<T: Wire> SharedChannel<T> {
             segment,
             payload: PhantomData,
         };
-        let region = channel.region()?;
-        format(&region, &channel.descriptor.spec)?;
-        Claims::of(region, &channel.descriptor.spec)?.set_tag(tag_of::<T>())?;
+        format(&channel.region()?, &channel.descriptor.spec)?;
+        channel.mapped()?.set_tag(tag_of::<T>())?;
         Ok(channel)
     }
 
@@ -85,8 +84,7 @@ impl<T: Wire> SharedChannel<T> {
             descriptor: descriptor.clone(),
             payload: PhantomData,
         };
-        let claims = Claims::of(channel.region()?, spec)?;
-        if claims.tag()? != tag_of::<T>() {
+        if channel.mapped()?.tag()? != tag_of::<T>() {
             return Err(ChannelError::WrongType {
                 expected: type_name::<T>(),
                 found: "channel of another type",
@@ -141,10 +139,9 @@ impl<T: Wire> SharedChannel<T> {
         (spec.slots as usize, spec.readers as usize)
     }
 
-    /// The claims of the channel.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn claims(&self) -> Result<Claims, ChannelError> {
-        Claims::of(self.region()?, &self.descriptor.spec)
+    /// The channel's memory, with the claims of its endpoints.
+    pub(crate) fn mapped(&self) -> Result<MappedChannel, ChannelError> {
+        MappedChannel::attach(self.region()?, &self.descriptor.spec)
     }
 
     /// Reserves an endpoint for the process `pid`, for example a child that was just started. No other process can take
@@ -154,8 +151,7 @@ impl<T: Wire> SharedChannel<T> {
     /// # Errors
     /// [`ChannelError::Attached`] if another process has the endpoint or it is reserved for one.
     pub fn expect(&self, end: End, pid: u32) -> Result<(), ChannelError> {
-        let claims = Claims::of(self.region()?, &self.descriptor.spec)?;
-        claims.expect(end, Process::numbered(pid))?;
+        self.mapped()?.expect(end, Process::numbered(pid))?;
         self.bells()?.iter().for_each(Doorbell::ring);
         Ok(())
     }
@@ -168,7 +164,7 @@ impl<T: Wire> SharedChannel<T> {
         let (region, spec, bells) = (self.region()?, &self.descriptor.spec, self.bells()?);
         let no_bell = ChannelError::Corrupt { what: "no bells" };
         let (bell, readers) = bells.split_first().ok_or(no_bell)?;
-        let writer = SharedWriter::attach(region.clone(), spec, bell.clone(), readers.to_vec())?;
+        let writer = SharedWriter::attach(region.clone(), spec, readers.to_vec())?;
         let line = self.options.line(bell.clone());
         let peers = Peers::of(End::Writer, region, spec, bells)?;
         Ok(Writer::new(

@@ -20,9 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::SharedSpec;
 use super::record_claim::RecordClaim;
 use crate::error::{ChannelError, Culprit, End};
-use crate::memory::claim::{Claim, Holder};
 use crate::memory::made_in::MadeIn;
-use crate::memory::process::Process;
 use crate::memory::region::Region;
 use crate::ring::cursor::Tail;
 
@@ -37,22 +35,22 @@ const APART: usize = 2 * LINE;
 const PAGE: usize = 4096;
 
 /// Offsets in the control line.
-mod control {
+pub(super) mod control {
     pub(super) const VERSION: usize = 0;
     pub(super) const STATE: usize = 8;
     pub(super) const SLOTS: usize = 16;
     pub(super) const READERS: usize = 24;
     pub(super) const SLOT_BYTES: usize = 32;
     pub(super) const MAX_BYTES: usize = 40;
-    pub(super) const CLAIM: usize = 48;
+    pub(in super::super) const CLAIM: usize = 48;
     pub(super) const TAG: usize = 56;
 }
 
 /// Offsets in a reader's line.
-mod tail {
+pub(super) mod tail {
     pub(super) const PASSED: usize = 0;
     pub(super) const BLOCKED: usize = 8;
-    pub(super) const CLAIM: usize = 16;
+    pub(in super::super) const CLAIM: usize = 16;
     pub(super) const RECORDS: usize = 24;
 }
 
@@ -79,12 +77,6 @@ pub(super) mod kind {
 const OPEN: u64 = 0;
 const CLOSED: u64 = 1;
 const POISONED: u64 = 2;
-
-/// The error for an endpoint that has a holder already.
-fn attached(end: End, holder: Holder) -> ChannelError {
-    let pid = if holder.has_left { 0 } else { holder.process.pid };
-    ChannelError::Attached { end, pid }
-}
 
 /// Offsets that follow from a spec.
 #[derive(Debug)]
@@ -116,32 +108,41 @@ impl SlotOffsets {
     }
 }
 
-pub(super) fn format(region: &Region, spec: &SharedSpec) -> Result<(), ChannelError> {
-    let size = spec.size_bytes()?;
-    let place = MappedChannel::new(region.sub(0, size)?, spec)?;
-    for word in (0..place.places.payloads).step_by(8) {
+/// Formats a fresh, zeroed region. The creator of the channel calls this once, before any endpoint attaches. Touches
+/// the first page of every slot, so that the first small messages do not pay for page faults.
+///
+/// # Errors
+/// [`ChannelError`] if the spec is invalid or the region is too short.
+pub fn format(region: &Region, spec: &SharedSpec) -> Result<(), ChannelError> {
+    let MappedChannel { region, places, .. } = MappedChannel::new(region, spec)?;
+    for word in (0..places.payloads).step_by(8) {
         // Relaxed: the version publishes it (SYNC ring-formatted).
         region.atomic_u64(word)?.store(0, Ordering::Relaxed);
     }
-    for page in (place.places.payloads..size).step_by(place.places.stride.max(PAGE)) {
+    for page in (places.payloads..places.end).step_by(places.stride.max(PAGE)) {
         // Relaxed: see above.
         region.atomic_u64(page)?.store(0, Ordering::Relaxed);
     }
-    let word = |offset, value| -> Result<(), ChannelError> {
+    const { assert!(OPEN == 0, "the state is among the words above") };
+    for (offset, number) in shape(spec) {
         // Relaxed: see above.
-        region.atomic_u64(offset)?.store(value, Ordering::Relaxed);
-        Ok(())
-    };
-    word(control::STATE, OPEN)?;
-    word(control::SLOTS, spec.slots.into())?;
-    word(control::READERS, spec.readers.into())?;
-    word(control::SLOT_BYTES, spec.slot_bytes)?;
-    word(control::MAX_BYTES, spec.max_bytes)?;
+        region.atomic_u64(offset)?.store(number, Ordering::Relaxed);
+    }
     // SYNC ring-formatted: pairs with the load in `check_version`; publishes all stores above.
     region
         .atomic_u64(control::VERSION)?
         .store(VERSION, Ordering::Release);
     Ok(())
+}
+
+/// The numbers in the control line that describe the channel, by their offsets.
+fn shape(spec: &SharedSpec) -> [(usize, u64); 4] {
+    [
+        (control::SLOTS, spec.slots.into()),
+        (control::READERS, spec.readers.into()),
+        (control::SLOT_BYTES, spec.slot_bytes),
+        (control::MAX_BYTES, spec.max_bytes),
+    ]
 }
 
 fn check_version(region: &Region) -> Result<(), ChannelError> {
@@ -154,7 +155,12 @@ fn check_version(region: &Region) -> Result<(), ChannelError> {
     })
 }
 
-pub(super) fn poison(region: &Region, culprit: Culprit) -> Result<(), ChannelError> {
+/// Poisons the channel on behalf of `culprit`, a peer that has died. An endpoint notices it when it next finds no
+/// progress; a reader first reads the messages that are there. Ring the bells of the endpoints afterwards. Never waits.
+///
+/// # Errors
+/// [`ChannelError::Corrupt`] if the region holds no channel.
+pub fn poison(region: &Region, culprit: Culprit) -> Result<(), ChannelError> {
     check_version(region)?;
     let end = match culprit.end {
         End::Writer => 0,
@@ -178,20 +184,18 @@ fn culprit(state: u64) -> Culprit {
 
 /// The memory of a channel, as one endpoint sees it.
 #[derive(Debug)]
-pub(super) struct MappedChannel {
-    pub(super) region: Region,
-    pub(super) spec: SharedSpec,
+pub(crate) struct MappedChannel {
+    pub(crate) region: Region,
+    pub(crate) spec: SharedSpec,
     pub(super) places: SlotOffsets,
     made_in: MadeIn,
 }
 
 impl MappedChannel {
-    fn new(region: Region, spec: &SharedSpec) -> Result<Self, ChannelError> {
-        let places = SlotOffsets::of(spec).ok_or(ChannelError::Corrupt {
-            what: "a spec that overflows",
-        })?;
+    fn new(region: &Region, spec: &SharedSpec) -> Result<Self, ChannelError> {
+        let places = spec.places()?;
         Ok(MappedChannel {
-            region,
+            region: region.sub(0, places.end)?,
             spec: spec.clone(),
             places,
             made_in: MadeIn::here(),
@@ -199,30 +203,16 @@ impl MappedChannel {
     }
 
     /// The channel in `region`, if it is the one that `spec` describes.
-    pub(super) fn attach(region: Region, spec: &SharedSpec) -> Result<Self, ChannelError> {
-        let place = MappedChannel::new(region.sub(0, spec.size_bytes()?)?, spec)?;
-        let region = &place.region;
-        check_version(region)?;
-        let word = |offset| -> Result<u64, ChannelError> {
+    pub(crate) fn attach(region: Region, spec: &SharedSpec) -> Result<Self, ChannelError> {
+        let place = MappedChannel::new(&region, spec)?;
+        check_version(&place.region)?;
+        for (offset, number) in shape(spec) {
             // Relaxed: `check_version` has read the version, which publishes the numbers.
-            Ok(region.atomic_u64(offset)?.load(Ordering::Relaxed))
-        };
-        let found = [
-            word(control::SLOTS)?,
-            word(control::READERS)?,
-            word(control::SLOT_BYTES)?,
-            word(control::MAX_BYTES)?,
-        ];
-        let meant = [
-            spec.slots.into(),
-            spec.readers.into(),
-            spec.slot_bytes,
-            spec.max_bytes,
-        ];
-        if found != meant {
-            return Err(ChannelError::Corrupt {
-                what: "the region holds a channel of another shape",
-            });
+            if place.region.atomic_u64(offset)?.load(Ordering::Relaxed) != number {
+                return Err(ChannelError::Corrupt {
+                    what: "the region holds a channel of another shape",
+                });
+            }
         }
         Ok(place)
     }
@@ -232,43 +222,19 @@ impl MappedChannel {
         self.made_in.is_here()
     }
 
-    fn claim_of(&self, end: End) -> Result<Claim<'_>, ChannelError> {
-        let offset = match end {
-            End::Writer => control::CLAIM,
-            End::Reader(index) => self.line(index) + tail::CLAIM,
-        };
-        Ok(Claim::at(&self.region, offset)?)
+    /// The tag of the payload type; 0 if it was never set.
+    pub(crate) fn tag(&self) -> Result<u64, ChannelError> {
+        // Relaxed: set before any other process has the descriptor, whose hand-over orders it.
+        Ok(self.region.atomic_u64(control::TAG)?.load(Ordering::Relaxed))
     }
 
-    /// Takes an endpoint for this process.
-    pub(super) fn claim(&self, end: End) -> Result<(), ChannelError> {
-        let taken = self.claim_of(end)?.take(Process::own());
-        taken.map_err(|holder| attached(end, holder))
-    }
-
-    /// Reserves an endpoint for a process that will take it.
-    pub(super) fn expect(&self, end: End, process: Process) -> Result<(), ChannelError> {
-        let reserved = self.claim_of(end)?.reserve(process);
-        reserved.map_err(|holder| attached(end, holder))
-    }
-
-    /// Marks an endpoint as left: it does nothing any more, so the end of its process is not a death.
-    pub(super) fn leave(&self, end: End) {
-        if let Ok(claim) = self.claim_of(end) {
-            claim.leave();
-        }
-    }
-
-    /// The process that has taken an endpoint, or for which it is reserved; `None` before that, and after the endpoint
-    /// was left.
-    pub(super) fn holder(&self, end: End) -> Option<Process> {
-        let holder = self.claim_of(end).ok()?.holder()?;
-        (!holder.has_left).then_some(holder.process)
-    }
-
-    /// The word of the payload type's tag, which the maker of a new channel sets.
-    pub(super) fn tag(&self) -> Result<&AtomicU64, ChannelError> {
-        Ok(self.region.atomic_u64(control::TAG)?)
+    /// Sets the tag of the payload type. Call this before any other process has the descriptor.
+    pub(crate) fn set_tag(&self, tag: u64) -> Result<(), ChannelError> {
+        // Relaxed: see `tag`.
+        self.region
+            .atomic_u64(control::TAG)?
+            .store(tag, Ordering::Relaxed);
+        Ok(())
     }
 
     /// The offset of a slot's header.
@@ -291,7 +257,7 @@ impl MappedChannel {
     }
 
     #[inline]
-    fn line(&self, reader: u32) -> usize {
+    pub(super) fn line(&self, reader: u32) -> usize {
         (reader as usize + 1) * APART
     }
 

@@ -21,7 +21,10 @@ mod reader;
 mod record_claim;
 mod writer;
 
-pub(crate) use claims::Claims;
+use layout::SlotOffsets;
+
+pub(crate) use layout::MappedChannel;
+pub use layout::{format, poison};
 pub use owned_loan::OwnedLoan;
 pub use reader::SharedReader;
 pub(crate) use writer::Lent;
@@ -29,8 +32,7 @@ pub use writer::SharedWriter;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{ChannelError, Culprit, SegmentError};
-use crate::memory::region::Region;
+use crate::error::{ChannelError, SegmentError};
 
 /// The smallest valid `slot_bytes`.
 pub const SLOT_BYTES_MIN: u64 = 1000;
@@ -54,6 +56,10 @@ impl SharedSpec {
     /// # Errors
     /// [`ChannelError::InvalidSpec`] if a number is below its minimum, [`ChannelError::Segment`] if the size overflows.
     pub fn size_bytes(&self) -> Result<usize, ChannelError> {
+        Ok(self.places()?.end)
+    }
+
+    fn places(&self) -> Result<SlotOffsets, ChannelError> {
         let bounds = [
             ("slots", u64::from(self.slots), 1),
             ("readers", u64::from(self.readers), 1),
@@ -62,25 +68,6 @@ impl SharedSpec {
         if let Some((what, value, least)) = bounds.into_iter().find(|(_, value, least)| value < least) {
             return Err(ChannelError::InvalidSpec { what, value, least });
         }
-        let places = layout::SlotOffsets::of(self).ok_or_else(SegmentError::unaddressable)?;
-        Ok(places.end)
+        Ok(SlotOffsets::of(self).ok_or_else(SegmentError::unaddressable)?)
     }
-}
-
-/// Formats a fresh, zeroed region. The creator of the channel calls this once, before any endpoint attaches. Touches
-/// the first page of every slot, so that the first small messages do not pay for page faults.
-///
-/// # Errors
-/// [`ChannelError`] if the spec is invalid or the region is too short.
-pub fn format(region: &Region, spec: &SharedSpec) -> Result<(), ChannelError> {
-    layout::format(region, spec)
-}
-
-/// Poisons the channel on behalf of `culprit`, a peer that has died. An endpoint notices it when it next finds no
-/// progress; a reader first reads the messages that are there. Ring the bells of the endpoints afterwards. Never waits.
-///
-/// # Errors
-/// [`ChannelError::Corrupt`] if the region holds no channel.
-pub fn poison(region: &Region, culprit: Culprit) -> Result<(), ChannelError> {
-    layout::poison(region, culprit)
 }

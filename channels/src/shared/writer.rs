@@ -52,8 +52,7 @@ impl From<Ahead> for ChannelError {
 }
 
 impl SharedWriter {
-    /// Attaches the writing endpoint to the channel that `format` made in `region`. Readers ring `_bell` when they free
-    /// a slot; the writer itself does not use it.
+    /// Attaches the writing endpoint to the channel that `format` made in `region`.
     ///
     /// # Errors
     /// [`ChannelError::Corrupt`] if the region holds no such channel, [`ChannelError::Attached`] if the channel has, or
@@ -61,7 +60,6 @@ impl SharedWriter {
     pub fn attach(
         region: Region,
         spec: &SharedSpec,
-        _bell: Doorbell,
         reader_bells: Vec<Doorbell>,
     ) -> Result<Self, ChannelError> {
         let place = MappedChannel::attach(region, spec)?;

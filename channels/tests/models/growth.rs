@@ -90,7 +90,7 @@ impl Machine for Growth {
         let region = unsafe { segment.region(SEGMENT_HEADER_BYTES, size) }.unwrap();
         format(&region, &spec).unwrap();
         let bells: Vec<_> = (0..self.readers).map(|_| Doorbell::heap()).collect();
-        let writer = SharedWriter::attach(region.clone(), &spec, Doorbell::heap(), bells).unwrap();
+        let writer = SharedWriter::attach(region.clone(), &spec, bells).unwrap();
         let reader = |index| SharedReader::attach(region.clone(), &spec, index, Doorbell::heap()).unwrap();
         let readers = (0..self.readers).map(|index| (reader(index), false)).collect();
         World {

@@ -195,7 +195,7 @@ impl Machine for Ring {
         let region = unsafe { segment.region(SEGMENT_HEADER_BYTES, size) }.unwrap();
         format(&region, &spec).unwrap();
         let bells: Vec<_> = (0..spec.readers).map(|_| Doorbell::heap()).collect();
-        let writer = SharedWriter::attach(region.clone(), &spec, Doorbell::heap(), bells).unwrap();
+        let writer = SharedWriter::attach(region.clone(), &spec, bells).unwrap();
         let reader = |index| Reader {
             end: Some(SharedReader::attach(region.clone(), &spec, index, Doorbell::heap()).unwrap()),
             party: Party::Here,

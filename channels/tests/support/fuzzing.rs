@@ -175,12 +175,7 @@ fn run(script: &[u8]) -> Result<(), ChannelError> {
     let region = segment.part(SEGMENT_HEADER_BYTES, size)?;
     format(&region, &spec)?;
     let bell = Doorbell::heap();
-    let mut writer = SharedWriter::attach(
-        region.clone(),
-        &spec,
-        bell.clone(),
-        vec![bell.clone(), bell.clone()],
-    )?;
+    let mut writer = SharedWriter::attach(region.clone(), &spec, vec![bell.clone(), bell.clone()])?;
     let mut readers = [
         SharedReader::attach(region.clone(), &spec, 0, bell.clone())?,
         SharedReader::attach(region.clone(), &spec, 1, bell)?,

@@ -125,7 +125,7 @@ fn attach(
     bells: &Bells,
     region: impl Fn() -> Region,
 ) -> (SharedWriter, Vec<SharedReader>) {
-    let writer = SharedWriter::attach(region(), spec, bells.writer.clone(), bells.readers.clone()).unwrap();
+    let writer = SharedWriter::attach(region(), spec, bells.readers.clone()).unwrap();
     let reader = |index| SharedReader::attach(region(), spec, index, bells.writer.clone()).unwrap();
     (writer, (0..spec.readers).map(reader).collect())
 }

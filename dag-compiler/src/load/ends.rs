@@ -180,8 +180,8 @@ impl LoadSite<'_> {
                 }
                 ChannelKind::Shared => {
                     let region = self.shared_region(channel.id)?;
-                    let (bell, readers) = (self.writer_bell(channel)?, self.reader_bells(channel)?);
-                    let mut writer = SharedWriter::attach(region, &shared_spec(channel), bell, readers)?;
+                    let readers = self.reader_bells(channel)?;
+                    let mut writer = SharedWriter::attach(region, &shared_spec(channel), readers)?;
                     let readers = channel.readers.iter().map(|reader| reader.process);
                     if let Some(references) = self.references_of(channel) {
                         let records = references.writer(readers);

@@ -75,8 +75,8 @@ impl LoadSite<'_> {
     fn incoming(&self, shuttle: &ShuttlePlan) -> Result<Incoming, LoadError> {
         let mirror = self.channel(shuttle.mirror)?;
         let region = self.shared_region(mirror.id)?;
-        let (bell, readers) = (self.writer_bell(mirror)?, self.reader_bells(mirror)?);
-        let writer = SharedWriter::attach(region, &shared_spec(mirror), bell, readers)?;
+        let readers = self.reader_bells(mirror)?;
+        let writer = SharedWriter::attach(region, &shared_spec(mirror), readers)?;
         Ok(Incoming::new(shuttle, writer))
     }
 

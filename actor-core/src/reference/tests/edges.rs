@@ -64,7 +64,7 @@ fn edge(members: &[TestMember], slots: u32) -> TestEdge {
     let payload = PayloadType::of::<Sheet>();
     assert!(payload.has_records() && !PayloadType::of::<(u8, String)>().has_records());
     let bells = || members[1..].iter().map(|_| Doorbell::heap()).collect();
-    let mut writer = SharedWriter::attach(region.clone(), &spec, Doorbell::heap(), bells()).unwrap();
+    let mut writer = SharedWriter::attach(region.clone(), &spec, bells()).unwrap();
     let readers = (1..members.len()).map(process);
     writer.make_records(references(&members[0]).writer(readers).unwrap());
     let routes = Routes {

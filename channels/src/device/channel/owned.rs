@@ -12,33 +12,25 @@ use super::handover::Offer;
 use super::ring::Ring;
 use crate::error::End;
 use crate::memory::process::Process;
-use crate::shared::Claims;
+use crate::shared::MappedChannel;
 
 /// Rings that this process has dropped while other processes use them.
-static KEPT: Mutex<Vec<(Arc<Ring>, Watching)>> = Mutex::new(Vec::new());
+static KEPT: Mutex<Vec<(Arc<Ring>, MappedChannel)>> = Mutex::new(Vec::new());
 
-/// The claims of a channel's endpoints, by which the use by other processes is observed.
-pub(super) struct Watching {
-    claims: Claims,
-    readers: usize,
-}
-
-impl Watching {
-    /// Whether a living process other than this one holds an endpoint.
-    fn others(&self) -> bool {
-        let readers = (0..self.readers).filter_map(|index| u32::try_from(index).ok());
-        let mut ends = std::iter::once(End::Writer).chain(readers.map(End::Reader));
-        ends.any(|end| {
-            let holder = self.claims.holder(end);
-            holder.is_some_and(|process| process != Process::own() && process.is_current())
-        })
-    }
+/// Whether a living process other than this one holds an endpoint.
+fn is_used_by_others(channel: &MappedChannel) -> bool {
+    let mut ends = std::iter::once(End::Writer).chain((0..channel.spec.readers).map(End::Reader));
+    ends.any(|end| {
+        let holder = channel.holder(end);
+        holder.is_some_and(|process| process != Process::own() && process.is_current())
+    })
 }
 
 /// A ring, together with the objects that other processes need from this one.
 pub(super) struct Owned {
     pub(super) ring: Arc<Ring>,
-    watching: Option<Watching>,
+    /// The channel, by whose claims the use by other processes is observed.
+    channel: Option<MappedChannel>,
     _offer: Option<Offer>,
 }
 
@@ -47,17 +39,16 @@ impl Owned {
     pub(super) fn local(ring: Ring) -> Self {
         Owned {
             ring: Arc::new(ring),
-            watching: None,
+            channel: None,
             _offer: None,
         }
     }
 
     /// Wraps a ring of this process that other processes open.
-    pub(super) fn shared(ring: Ring, claims: Claims, offer: Option<Offer>) -> Self {
-        let readers = ring.spec.readers;
+    pub(super) fn shared(ring: Ring, channel: MappedChannel, offer: Option<Offer>) -> Self {
         Owned {
             ring: Arc::new(ring),
-            watching: Some(Watching { claims, readers }),
+            channel: Some(channel),
             _offer: offer,
         }
     }
@@ -66,12 +57,9 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         let depends = !self.ring.outlives_its_maker();
-        let watching = self
-            .watching
-            .take()
-            .filter(|watching| depends && watching.others());
-        if let Some(watching) = watching {
-            KEPT.lock().push((Arc::clone(&self.ring), watching));
+        let used = |channel: &MappedChannel| depends && is_used_by_others(channel);
+        if let Some(channel) = self.channel.take().filter(used) {
+            KEPT.lock().push((Arc::clone(&self.ring), channel));
         }
         reclaim_kept();
     }
@@ -81,7 +69,9 @@ impl Drop for Owned {
 pub(in crate::device) fn reclaim_kept() {
     let mut kept = KEPT.lock();
     let all = std::mem::take(&mut *kept);
-    let (used, unused): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, watching)| watching.others());
+    let (used, unused): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|(_, channel)| is_used_by_others(channel));
     *kept = used;
     drop(kept);
     // The drop calls the driver, so it runs without the lock.

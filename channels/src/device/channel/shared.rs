@@ -107,7 +107,7 @@ impl SharedDeviceChannel {
             control: control.descriptor().clone(),
             manifest: manifest.id().ok_or(SegmentError::Private)?,
         };
-        let owned = Owned::shared(ring, control.claims()?, offer);
+        let owned = Owned::shared(ring, control.mapped()?, offer);
         Ok(SharedDeviceChannel {
             control,
             owned: Arc::new(owned),

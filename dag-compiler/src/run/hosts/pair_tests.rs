@@ -62,7 +62,7 @@ fn channel() -> (SharedWriter, SharedReader) {
     let region = region(&segment, span).unwrap();
     format(&region, &spec).unwrap();
     let bell = Doorbell::heap();
-    let writer = SharedWriter::attach(region.clone(), &spec, bell.clone(), vec![bell.clone()]).unwrap();
+    let writer = SharedWriter::attach(region.clone(), &spec, vec![bell.clone()]).unwrap();
     (writer, SharedReader::attach(region, &spec, 0, bell).unwrap())
 }
 
