@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::error::ArrayError;
 use super::memory::ArraySpec;
 use crate::error::SegmentError;
-use crate::in_use::{self, Refusal, Slots, UseWords};
+use crate::in_use::{Refusal, Slots, UseWords};
 use crate::memory::claim::Claim;
 use crate::memory::process::Process;
 use crate::memory::region::Region;
@@ -49,10 +49,7 @@ impl Control {
             // Relaxed: the array's name reaches other processes by a message, after this.
             word.store(value, Ordering::Relaxed);
         }
-        Ok(Control {
-            region,
-            slots: spec.slots,
-        })
+        Ok(Control::attach(region, spec))
     }
 
     /// Reads the description of an array in memory that another process has made (`ARR-5`).
@@ -97,24 +94,6 @@ impl Control {
                 what: "it has the place in the array already",
             })
     }
-
-    /// Counts a view of this process, unless a part is claimed.
-    pub(super) fn begin_view(&self, slot: usize) -> Result<(), ArrayError> {
-        Ok(in_use::begin_view(self, slot)?)
-    }
-
-    pub(super) fn end_view(&self, slot: usize) {
-        in_use::end_view(self, slot);
-    }
-
-    /// Claims the part of this process, unless it is claimed, or a view is open.
-    pub(super) fn begin_part(&self, slot: usize) -> Result<(), ArrayError> {
-        Ok(in_use::begin_part(self, slot)?)
-    }
-
-    pub(super) fn end_part(&self, slot: usize) {
-        in_use::end_part(self, slot);
-    }
 }
 
 impl Slots for Control {
@@ -148,7 +127,7 @@ impl From<Refusal<SegmentError>> for ArrayError {
     }
 }
 
-/// The type with this number.
+/// The type with this number. No array has booleans.
 fn dtype_of(number: u64) -> Option<DType> {
     use DType::{BF16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
     let all = [U8, U16, U32, U64, I8, I16, I32, I64, F32, F64, F16, BF16];

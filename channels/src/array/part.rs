@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::error::ArrayError;
 use super::memory::ArrayMemory;
 use super::split::part_of;
+use crate::in_use;
 use crate::memory::made_in::MadeIn;
 use crate::payload::Element;
 
@@ -32,7 +33,7 @@ impl<T> Drop for ArrayPart<T> {
     fn drop(&mut self) {
         // The part that a forked child has a copy of is still the parent's.
         if self.made_in.is_here() {
-            self.memory.control.end_part(self.memory.slot);
+            in_use::end_part(&self.memory.control, self.memory.slot);
         }
     }
 }
@@ -46,7 +47,7 @@ impl<T: Element> ArrayPart<T> {
     pub fn claim(memory: &Arc<ArrayMemory>) -> Result<Self, ArrayError> {
         memory.check(T::DTYPE)?;
         memory.writable()?;
-        memory.control.begin_part(memory.slot)?;
+        in_use::begin_part(&memory.control, memory.slot)?;
         Ok(ArrayPart {
             range: part_of(memory.spec.len, memory.spec.parts, memory.slot),
             memory: Arc::clone(memory),

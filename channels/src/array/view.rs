@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::elements::{load, store};
 use super::error::ArrayError;
 use super::memory::ArrayMemory;
+use crate::in_use;
 use crate::memory::made_in::MadeIn;
 use crate::payload::Element;
 
@@ -41,7 +42,7 @@ impl<T> Drop for ArrayView<T> {
     fn drop(&mut self) {
         // The copy that a forked child has is not counted.
         if self.made_in.is_here() {
-            self.memory.control.end_view(self.memory.slot);
+            in_use::end_view(&self.memory.control, self.memory.slot);
         }
     }
 }
@@ -62,7 +63,7 @@ impl<T: Element> ArrayView<T> {
         if has != wanted {
             return Err(ArrayError::WrongLength { has, wanted });
         }
-        memory.control.begin_view(memory.slot)?;
+        in_use::begin_view(&memory.control, memory.slot)?;
         Ok(ArrayView {
             base: memory.base.cast(),
             len: memory.spec.len,
