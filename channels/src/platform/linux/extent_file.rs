@@ -19,12 +19,12 @@ use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::MmapRaw;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::param::page_size;
 
 use super::header::Header;
-use super::memfd::{check_file, opened, sealed_file, system};
+use super::memfd::{check_file, mapped, opened, sealed_file, system};
 use super::room;
 use crate::error::SegmentError;
 use crate::memory::segment::{Provider, SegmentId};
@@ -37,8 +37,8 @@ pub struct ExtentFile {
     file: File,
     map: MmapRaw,
     base: NonNull<u8>,
-    /// The mapping for what is filled, once something was.
-    writable: OnceLock<MmapRaw>,
+    /// The mapping for what is filled, with its address, once something was.
+    writable: OnceLock<(MmapRaw, NonNull<u8>)>,
     id: SegmentId,
 }
 
@@ -84,7 +84,7 @@ impl ExtentFile {
         if len_bytes < BEFORE {
             return Err(foreign("it is too short"));
         }
-        let file = opened(id, len_bytes)?;
+        let file = opened(id.pid, id.fd, true, len_bytes)?;
         check_file(&file, len_bytes, id.pid)?;
         let opened = Self::map(file, id.clone())?;
         // SAFETY: the mapping is page-aligned, longer than a header and lives as long as `opened`; nobody writes the header
@@ -98,10 +98,7 @@ impl ExtentFile {
 
     fn map(file: File, id: SegmentId) -> Result<Self, SegmentError> {
         let len_bytes = usize::try_from(id.len_bytes).unwrap_or(usize::MAX);
-        let map = MmapOptions::new().len(len_bytes).map_raw_read_only(&file);
-        let map = map.map_err(system("mmap", len_bytes))?;
-        let base = NonNull::new(map.as_mut_ptr());
-        let base = base.ok_or_else(|| system("mmap", len_bytes)(std::io::ErrorKind::OutOfMemory.into()))?;
+        let (map, base) = mapped(&file, len_bytes, false)?;
         Ok(ExtentFile {
             file,
             map,
@@ -183,17 +180,14 @@ impl ExtentFile {
     pub unsafe fn lend(self: &Arc<Self>, offset: u64, len_bytes: usize) -> Result<LentExtent, SegmentError> {
         let place = self.place(offset, len_bytes)?;
         if self.writable.get().is_none() {
-            let map = MmapOptions::new().len(self.map.len()).map_raw(&self.file);
             // Another thread may have been faster; then its mapping is used.
-            let _ = self.writable.set(map.map_err(system("mmap", self.map.len()))?);
+            let _ = self.writable.set(mapped(&self.file, self.map.len(), true)?);
         }
-        let map = self.writable.get().ok_or(SegmentError::Unsupported)?;
-        // SAFETY: `place + len_bytes` lies within the file, all of which is mapped.
-        let base = unsafe { map.as_mut_ptr().add(place) };
-        let base = NonNull::new(base).ok_or(SegmentError::Unsupported)?;
+        let (_, begin) = self.writable.get().ok_or(SegmentError::Unsupported)?;
         Ok(LentExtent {
             _memory: Arc::clone(self),
-            base,
+            // SAFETY: `place + len_bytes` lies within the file, all of which is mapped.
+            base: unsafe { begin.add(place) },
             len_bytes,
         })
     }

@@ -2,17 +2,17 @@
 //! `/proc/<pid>/fd/<fd>`, as they open a segment.
 
 use std::fs::File;
-use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
 
-use memmap2::{MmapOptions, MmapRaw};
-use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use memmap2::MmapRaw;
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::file_lock::{LockedFile, lock_to_map};
+use super::memfd::{mapped, opened, system};
 use crate::error::SegmentError;
 
 /// The name of a file that a process has mapped.
@@ -36,18 +36,10 @@ pub(crate) struct MappedFile {
     _file: LockedFile,
 }
 
-fn system(what: String, len_bytes: usize) -> impl FnOnce(io::Error) -> SegmentError {
-    move |source| SegmentError::System {
-        what: what.into(),
-        len_bytes: len_bytes as u64,
-        source,
-    }
-}
-
 impl MappedFile {
     /// Maps the first bytes of a file, which is made longer if it is shorter and writable.
     pub(crate) fn new(file: LockedFile, len_bytes: usize, is_writable: bool) -> Result<Self, SegmentError> {
-        let metadata = file.metadata().map_err(system("stat".to_owned(), len_bytes))?;
+        let metadata = file.metadata().map_err(system("stat", len_bytes))?;
         // No bytes cannot be reserved.
         if is_writable && len_bytes > 0 {
             // So that a full disk is an error here, and not a signal later.
@@ -55,10 +47,10 @@ impl MappedFile {
                 Err(Errno::OPNOTSUPP) if metadata.len() >= len_bytes as u64 => {}
                 Err(Errno::OPNOTSUPP) => {
                     let longer = file.set_len(len_bytes as u64);
-                    longer.map_err(system("ftruncate".to_owned(), len_bytes))?;
+                    longer.map_err(system("ftruncate", len_bytes))?;
                 }
                 reserved => {
-                    reserved.map_err(|error| system("fallocate".to_owned(), len_bytes)(error.into()))?;
+                    reserved.map_err(|error| system("fallocate", len_bytes)(error.into()))?;
                 }
             }
         }
@@ -69,7 +61,7 @@ impl MappedFile {
             inode: metadata.ino(),
             is_writable,
         };
-        let (map, base) = mapped(&file, len_bytes, is_writable)?;
+        let (map, base) = mapped_within(&file, len_bytes, is_writable)?;
         Ok(MappedFile {
             _map: map,
             base,
@@ -100,17 +92,8 @@ pub(crate) struct LentFile {
 impl LentFile {
     /// Opens the file, and locks it. The lock counts if the other process has the file open after this.
     pub(crate) fn open(id: &FileId) -> Result<Self, SegmentError> {
-        // The descriptor may have been reused by now: the open must not block.
-        let path = format!("/proc/{}/fd/{}", id.pid, id.fd);
-        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-        let failed = |what: String| system(what, 0);
-        let opened = File::options()
-            .read(true)
-            .write(id.is_writable)
-            .custom_flags(flags.bits().cast_signed())
-            .open(&path);
-        let file = opened.map_err(failed(format!("opening {path}")))?;
-        let metadata = file.metadata().map_err(failed("stat".to_owned()))?;
+        let file = opened(id.pid, id.fd, id.is_writable, 0)?;
+        let metadata = file.metadata().map_err(system("stat", 0))?;
         let foreign = |what| SegmentError::Foreign { pid: id.pid, what };
         if (metadata.dev(), metadata.ino()) != (id.device, id.inode) {
             return Err(foreign("its descriptor has been reused"));
@@ -118,13 +101,14 @@ impl LentFile {
         if !metadata.is_file() {
             return Err(foreign("it is no file"));
         }
-        let file = lock_to_map(file, id.is_writable).map_err(failed(format!("locking {path}")))?;
+        let locking = format!("locking /proc/{}/fd/{}", id.pid, id.fd);
+        let file = lock_to_map(file, id.is_writable).map_err(system(locking, 0))?;
         Ok(LentFile { file, id: id.clone() })
     }
 
     /// Maps the first bytes.
     pub(crate) fn map(self, len_bytes: usize) -> Result<MappedFile, SegmentError> {
-        let (map, base) = mapped(&self.file, len_bytes, self.id.is_writable)?;
+        let (map, base) = mapped_within(&self.file, len_bytes, self.id.is_writable)?;
         Ok(MappedFile {
             _map: map,
             base,
@@ -135,24 +119,19 @@ impl LentFile {
 }
 
 /// Maps the first bytes of a file, unless it is too short: an access behind its end would be a signal.
-fn mapped(file: &File, len_bytes: usize, is_writable: bool) -> Result<(MmapRaw, NonNull<u8>), SegmentError> {
-    let metadata = file.metadata().map_err(system("stat".to_owned(), len_bytes))?;
+fn mapped_within(
+    file: &File,
+    len_bytes: usize,
+    is_writable: bool,
+) -> Result<(MmapRaw, NonNull<u8>), SegmentError> {
+    let metadata = file.metadata().map_err(system("stat", len_bytes))?;
     if !metadata.is_file() || metadata.len() < len_bytes as u64 {
         return Err(SegmentError::Foreign {
             pid: std::process::id(),
             what: "the file is shorter than the array, or no file",
         });
     }
-    let mut options = MmapOptions::new();
-    let options = options.len(len_bytes);
-    let map = match is_writable {
-        true => options.map_raw(file),
-        false => options.map_raw_read_only(file),
-    };
-    let map = map.map_err(system("mmap".to_owned(), len_bytes))?;
-    let base = NonNull::new(map.as_mut_ptr());
-    let base = base.ok_or_else(|| system("mmap".to_owned(), len_bytes)(io::ErrorKind::OutOfMemory.into()))?;
-    Ok((map, base))
+    mapped(file, len_bytes, is_writable)
 }
 
 #[cfg(test)]

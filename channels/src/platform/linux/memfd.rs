@@ -55,17 +55,35 @@ pub(super) fn anonymous_file() -> io::Result<OwnedFd> {
     }
 }
 
-/// Opens the file of another process.
-pub(super) fn opened(id: &SegmentId, len_bytes: usize) -> Result<File, SegmentError> {
+/// Opens the file that process `pid` has at descriptor `fd`.
+pub(super) fn opened(pid: u32, fd: i32, is_writable: bool, len_bytes: usize) -> Result<File, SegmentError> {
     // The descriptor may have been reused by now, for example for a pipe without a writer: the open must not block.
-    let path = format!("/proc/{}/fd/{}", id.pid, id.fd);
+    let path = format!("/proc/{pid}/fd/{fd}");
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let file = File::options()
         .read(true)
-        .write(true)
+        .write(is_writable)
         .custom_flags(flags.bits().cast_signed())
         .open(&path);
     file.map_err(|source| system(format!("opening {path}"), len_bytes)(source))
+}
+
+/// Maps the first bytes of a file. Returns the mapping with its address.
+pub(super) fn mapped(
+    file: &File,
+    len_bytes: usize,
+    is_writable: bool,
+) -> Result<(MmapRaw, NonNull<u8>), SegmentError> {
+    let mut options = MmapOptions::new();
+    let options = options.len(len_bytes);
+    let map = match is_writable {
+        true => options.map_raw(file),
+        false => options.map_raw_read_only(file),
+    };
+    let map = map.map_err(system("mmap", len_bytes))?;
+    let base = NonNull::new(map.as_mut_ptr());
+    let base = base.ok_or_else(|| system("mmap", len_bytes)(io::ErrorKind::OutOfMemory.into()))?;
+    Ok((map, base))
 }
 
 /// Checks that a file of process `pid` cannot shrink, and has this length.
@@ -116,7 +134,7 @@ impl Memfd {
 
     pub(super) fn open(id: &SegmentId) -> Result<Self, SegmentError> {
         let len_bytes = usize::try_from(id.len_bytes).unwrap_or(usize::MAX);
-        let file = opened(id, len_bytes)?;
+        let file = opened(id.pid, id.fd, true, len_bytes)?;
         let mut memfd = Memfd::of_file(&file, len_bytes, id.pid, |header| header.is(id.nonce))?;
         memfd.id = Some(id.clone());
         Ok(memfd)
@@ -148,12 +166,7 @@ impl Memfd {
     }
 
     fn map(file: &File, len_bytes: usize) -> Result<Self, SegmentError> {
-        let map = MmapOptions::new()
-            .len(len_bytes)
-            .map_raw(file.as_raw_fd())
-            .map_err(system("mmap", len_bytes))?;
-        let base = NonNull::new(map.as_mut_ptr());
-        let base = base.ok_or_else(|| system("mmap", len_bytes)(io::ErrorKind::OutOfMemory.into()))?;
+        let (map, base) = mapped(file, len_bytes, true)?;
         Ok(Memfd {
             map,
             base,
