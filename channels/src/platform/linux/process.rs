@@ -1,5 +1,6 @@
 //! Processes, as `/proc` reports them.
 
+use std::collections::BTreeSet;
 use std::{fs, io};
 
 use rustix::io::Errno;
@@ -65,7 +66,7 @@ fn has_living_thread(pid: u32) -> bool {
         matches!(fields, Ok(Some(fields)) if !is_dead(&fields) && !is_exiting(&fields) && !is_killed(&fields))
     };
     // A thread may start another one and end before it is looked at, so the threads are listed until there is no new one.
-    let mut ending = Vec::new();
+    let mut ending = BTreeSet::new();
     loop {
         let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
             return false;
@@ -73,13 +74,9 @@ fn has_living_thread(pid: u32) -> bool {
         let threads = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
         let before = ending.len();
         for thread in threads {
-            if ending.contains(&thread) {
-                continue;
-            }
-            if goes_on(thread) {
+            if ending.insert(thread) && goes_on(thread) {
                 return true;
             }
-            ending.push(thread);
         }
         if ending.len() == before {
             return false;
