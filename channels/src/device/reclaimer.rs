@@ -7,7 +7,7 @@
 //! other streams must order a known stream behind them. A stream that is dropped with work in flight stays known until
 //! that work is done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,20 +30,16 @@ pub(super) enum Resource {
     Words(Registered),
 }
 
-/// The work that was in flight when a resource was retired.
-#[derive(Default)]
-struct Busy {
-    ends: Vec<EventHandle>,
-    /// Set when no event could be created: then the resource waits until every stream is idle.
-    until_idle: bool,
-}
+/// The ends of the work that was in flight when a resource was retired; `None` as long as they could not be marked.
+type Ends = Option<Vec<EventHandle>>;
 
 #[derive(Default)]
 struct ReclaimerState {
     streams: Vec<Arc<StreamHandle>>,
     /// Streams that were dropped with work in flight.
     leaving: Vec<Arc<StreamHandle>>,
-    waiting: Vec<(Busy, Resource)>,
+    /// In the order of retirement, in which they are released: all work that one waits for, the later ones wait for.
+    waiting: VecDeque<(Ends, Resource)>,
     staging: Staging,
 }
 
@@ -93,17 +89,28 @@ impl Reclaimer {
     /// Releases a resource as soon as all work in flight now is done. The context must be bound.
     pub(super) fn retire(&self, resource: Resource) {
         let mut state = self.state.lock();
-        let mut busy = Busy::default();
-        for stream in state.streams.iter().chain(&state.leaving) {
-            match self.end_of(stream) {
-                Ok(end) => busy.ends.extend(end),
-                Err(_) => busy.until_idle = true,
-            }
-        }
-        state.waiting.push((busy, resource));
+        let ends = self.ends(&state);
+        state.waiting.push_back((ends, resource));
         let done = self.take_unused(&mut state);
         drop(state);
         self.give_back(done);
+    }
+
+    /// Marks the ends of all work that is in flight.
+    fn ends(&self, state: &ReclaimerState) -> Ends {
+        let mut ends = Vec::new();
+        for stream in state.streams.iter().chain(&state.leaving) {
+            match self.end_of(stream) {
+                Ok(end) => ends.extend(end),
+                Err(_) => {
+                    for end in ends {
+                        let _ = self.calls.destroy_event(end);
+                    }
+                    return None;
+                }
+            }
+        }
+        Some(ends)
     }
 
     /// Records an event at the end of a stream's work, or returns `None` if the stream is idle.
@@ -142,7 +149,7 @@ impl Reclaimer {
     pub(super) fn wait_for_memory(&self, timeout: Duration) -> bool {
         let bell = Doorbell::heap();
         let state = self.state.lock();
-        let waiting = |(_, resource): &(Busy, Resource)| matches!(resource, Resource::Device(_));
+        let waiting = |(_, resource): &(Ends, Resource)| matches!(resource, Resource::Device(_));
         if !state.waiting.iter().any(waiting) {
             return false;
         }
@@ -168,11 +175,11 @@ impl Reclaimer {
     /// release may wait for the device.
     fn take_unused(&self, state: &mut ReclaimerState) -> Vec<Resource> {
         let mut done = Vec::new();
-        for (mut busy, resource) in std::mem::take(&mut state.waiting) {
-            self.forget_done(&mut busy, state);
-            if !busy.ends.is_empty() || busy.until_idle {
-                state.waiting.push((busy, resource));
-                continue;
+        while let Some((ends, resource)) = state.waiting.pop_front() {
+            let mut ends = ends.or_else(|| self.ends(state));
+            if !ends.as_mut().is_some_and(|ends| self.are_reached(ends)) {
+                state.waiting.push_front((ends, resource));
+                break;
             }
             match resource {
                 Resource::Host(memory) => done.extend(state.staging.keep(memory).map(Resource::Host)),
@@ -189,18 +196,13 @@ impl Reclaimer {
         done
     }
 
-    fn forget_done(&self, busy: &mut Busy, state: &ReclaimerState) {
-        for event in std::mem::take(&mut busy.ends) {
-            if matches!(self.calls.event_is_done(&event), Ok(true)) {
-                let _ = self.calls.destroy_event(event);
-            } else {
-                busy.ends.push(event);
-            }
+    /// Destroys those of these events that the device has reached, and returns whether these are all.
+    fn are_reached(&self, ends: &mut Vec<EventHandle>) -> bool {
+        let is_reached = |end: &mut EventHandle| matches!(self.calls.event_is_done(end), Ok(true));
+        for end in ends.extract_if(.., is_reached) {
+            let _ = self.calls.destroy_event(end);
         }
-        if busy.until_idle {
-            let mut streams = state.streams.iter().chain(&state.leaving);
-            busy.until_idle = !streams.all(|stream| self.is_done(stream));
-        }
+        ends.is_empty()
     }
 
     fn give_back(&self, resources: Vec<Resource>) {
