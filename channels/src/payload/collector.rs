@@ -7,7 +7,7 @@
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::LocalKey;
 
@@ -17,8 +17,9 @@ use super::bytes64::Bytes64;
 #[derive(Default)]
 struct Outgoing {
     parts: Vec<Arc<Bytes64>>,
-    /// When a value is encoded again: its parts from the first time. Each is `None` once it was pushed again.
-    before: Vec<Option<Arc<Bytes64>>>,
+    /// When a value is encoded again, with the parts from the first time: the addresses and indices of those that were
+    /// not pushed again.
+    before: BTreeSet<(usize, u32)>,
     /// The shared values; `None` before the first.
     shared: Option<Box<WrittenValues>>,
 }
@@ -99,8 +100,9 @@ impl Collecting {
     /// Begins to encode a value that has pushed `parts` before. A part that is pushed again gets the same index.
     pub(super) fn begin_again(parts: &[Arc<Bytes64>]) -> Self {
         let outgoing = Outgoing {
-            before: parts.iter().cloned().map(Some).collect(),
-            ..Outgoing::default()
+            parts: parts.to_vec(),
+            before: parts.iter().map(address).zip(0..).collect(),
+            shared: None,
         };
         Collecting(Scope::open(&OUT, outgoing))
     }
@@ -117,16 +119,20 @@ pub(super) fn push(part: Arc<Bytes64>) -> Option<u32> {
     OUT.with(|out| {
         let mut out = out.borrow_mut();
         let out = out.as_mut()?;
-        let came =
-            |before: &Option<Arc<Bytes64>>| before.as_ref().is_some_and(|known| Arc::ptr_eq(known, &part));
-        if let Some(index) = out.before.iter().position(came) {
-            out.before.get_mut(index)?.take();
-            return u32::try_from(index).ok();
+        let at = address(&part);
+        let known = out.before.range((at, 0)..=(at, u32::MAX)).next().copied();
+        if let Some(known) = known {
+            out.before.remove(&known);
+            return Some(known.1);
         }
-        let index = u32::try_from(out.before.len() + out.parts.len()).ok()?;
+        let index = u32::try_from(out.parts.len()).ok()?;
         out.parts.push(part);
         Some(index)
     })
+}
+
+fn address(part: &Arc<Bytes64>) -> usize {
+    Arc::as_ptr(part).addr()
 }
 
 /// The decoding of one value, whose tensors may take its parts. The drop ends it, and drops the parts that nobody has taken.
