@@ -57,10 +57,9 @@ pub struct Capabilities {
 impl Capabilities {
     /// Returns full capabilities: every type and operation, in host memory, without blocking.
     pub fn everything(backend: &'static str) -> Self {
-        use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
         Capabilities {
             backend,
-            dtypes: vec![U8, U16, U32, U64, I8, I16, I32, I64, F16, BF16, F32, F64, Bool],
+            dtypes: DType::ALL.to_vec(),
             reduce_ops: ReduceOp::ALL.to_vec(),
             lacks: Vec::new(),
             rendezvous: true,

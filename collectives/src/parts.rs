@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use selvedge_channels::{DType, Tensor, TensorError};
+use selvedge_channels::{DType, Tensor, TensorError, check_shape, element_count};
 use serde::{Deserialize, Serialize};
 
 /// The alignment of parts in bytes: the distance between the starts of two parts is a multiple of it.
@@ -32,20 +32,7 @@ impl<'a> From<&'a Tensor> for Part<'a> {
 impl Part<'_> {
     /// Returns an error if the number of bytes does not match the shape.
     pub(crate) fn check(&self) -> Result<(), TensorError> {
-        let count = self
-            .shape
-            .iter()
-            .try_fold(1usize, |product, dimension| product.checked_mul(*dimension));
-        let len = count.and_then(|count| count.checked_mul(self.dtype.size_bytes()));
-        if len == Some(self.bytes.len()) {
-            return Ok(());
-        }
-        let found = self.bytes.len() / self.dtype.size_bytes();
-        Err(TensorError::Shape {
-            shape: self.shape.to_vec(),
-            expected: count,
-            found,
-        })
+        check_shape(self.dtype, self.shape, self.bytes.len())
     }
 }
 
@@ -73,9 +60,7 @@ impl Span {
 impl Head {
     /// Returns the number of elements; `None` if it overflows.
     pub(crate) fn count(&self) -> Option<usize> {
-        self.shape
-            .iter()
-            .try_fold(1usize, |product, dimension| product.checked_mul(*dimension))
+        element_count(&self.shape)
     }
 
     fn name(&self) -> String {

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use selvedge_channels::{DType, Element, Tensor};
-use selvedge_collectives::contract::{DTYPES, expected, operations, sample, together};
+use selvedge_collectives::contract::{expected, operations, sample, together};
 use selvedge_collectives::{Collective, CommError, Communicator, Group, Rank, ReduceOp};
 
 /// A tensor of arbitrary bits: floats include NaNs, infinities and subnormal numbers.
@@ -71,7 +71,7 @@ proptest! {
     ) {
         let operations = operations(ranks);
         let operation = operations[operation.index(operations.len())];
-        let dtypes: Vec<DType> = dtypes.iter().map(|it| DTYPES[it.index(DTYPES.len())]).collect();
+        let dtypes: Vec<DType> = dtypes.iter().map(|it| DType::ALL[it.index(DType::ALL.len())]).collect();
         prop_assume!(dtypes.iter().all(|dtype| operation.reduce_op().is_none_or(|op| op.is_defined_for(*dtype))));
         let shape = [rows * ranks, columns];
         let make = |rank: usize| -> Vec<Tensor> {

@@ -129,7 +129,6 @@ impl From<Refusal<SegmentError>> for ArrayError {
 
 /// The type with this number. No array has booleans.
 fn dtype_of(number: u64) -> Option<DType> {
-    use DType::{BF16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
-    let all = [U8, U16, U32, U64, I8, I16, I32, I64, F32, F64, F16, BF16];
-    all.into_iter().find(|dtype| *dtype as u64 == number)
+    let mut numbers = DType::ALL.into_iter().filter(|dtype| *dtype != DType::Bool);
+    numbers.find(|dtype| *dtype as u64 == number)
 }

@@ -39,6 +39,12 @@ pub enum DType {
 }
 
 impl DType {
+    /// All types of elements.
+    pub const ALL: [DType; 13] = {
+        use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+        [U8, U16, U32, U64, I8, I16, I32, I64, F32, F64, F16, BF16, Bool]
+    };
+
     /// The size of one element in bytes.
     pub const fn size_bytes(self) -> usize {
         match self {

@@ -70,13 +70,33 @@ impl TryFrom<UncheckedLayout> for TensorLayout {
     }
 }
 
-/// The size of a tensor in bytes; `None` if it overflows.
-fn bytes(dtype: DType, shape: &[usize]) -> Option<usize> {
-    let elements = shape
+/// The number of elements of a shape; 1 for a scalar. `None` if it overflows.
+pub fn element_count(shape: &[usize]) -> Option<usize> {
+    shape
         .iter()
-        .try_fold(1_usize, |product, dimension| product.checked_mul(*dimension))?;
-    let bytes = elements.checked_mul(dtype.size_bytes())?;
-    (bytes <= isize::MAX as usize).then_some(bytes)
+        .try_fold(1usize, |product, dimension| product.checked_mul(*dimension))
+}
+
+/// The number of bytes of a tensor of this type and shape; `None` if it overflows.
+pub fn byte_count(dtype: DType, shape: &[usize]) -> Option<usize> {
+    element_count(shape)?.checked_mul(dtype.size_bytes())
+}
+
+/// Returns an error unless a tensor of this type and shape has exactly `len_bytes` bytes.
+pub fn check_shape(dtype: DType, shape: &[usize], len_bytes: usize) -> Result<(), TensorError> {
+    if byte_count(dtype, shape) == Some(len_bytes) {
+        return Ok(());
+    }
+    Err(TensorError::Shape {
+        shape: shape.to_vec(),
+        expected: element_count(shape),
+        found: len_bytes / dtype.size_bytes(),
+    })
+}
+
+/// The size of a tensor in bytes; `None` if it overflows an `isize`.
+fn bytes(dtype: DType, shape: &[usize]) -> Option<usize> {
+    byte_count(dtype, shape).filter(|bytes| *bytes <= isize::MAX as usize)
 }
 
 /// The strides of a dense, row-major array: for each dimension, the number of elements from one index to the next.

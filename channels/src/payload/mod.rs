@@ -52,7 +52,7 @@ pub use interop::arrow;
 pub(crate) use interop::dlpack::{Capsule, described};
 #[cfg(feature = "dlpack")]
 pub use interop::dlpack::{DlPack, DlPackError, raw as dlpack};
-pub use layout::{DIMENSIONS_MAX, TensorError, TensorLayout};
+pub use layout::{DIMENSIONS_MAX, TensorError, TensorLayout, byte_count, check_shape, element_count};
 pub(crate) use numbers::NumbersFrame;
 pub use packed::{from_packed, to_packed};
 pub use shared_value::Shared;

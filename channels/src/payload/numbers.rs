@@ -2,7 +2,8 @@
 
 use super::element::{Element, cast_slice, cast_slice_mut};
 use super::frame::{Form, Offsets, length_at, prefix};
-use super::tensor::{TensorHead, count};
+use super::layout::element_count;
+use super::tensor::TensorHead;
 
 /// The frame of a `Vec` of numbers or of a tensor, for numbers that are written later.
 #[derive(Clone, Debug)]
@@ -23,7 +24,7 @@ impl NumbersFrame {
     /// The frame of a tensor of this shape; `None` if it is too large.
     pub(crate) fn of_tensor<E: Element>(shape: &[usize]) -> Option<Self> {
         let head = postcard::to_allocvec(&TensorHead::of(E::DTYPE, shape)).ok()?;
-        Self::with::<E>(Form::Tree, head, count(shape)?)
+        Self::with::<E>(Form::Tree, head, element_count(shape)?)
     }
 
     fn with<E: Element>(form: Form, head: Vec<u8>, len: usize) -> Option<Self> {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::bytes64::Bytes64;
 use super::codec::{is_ours, is_trial};
 use super::element::{DType, Element, bytes_of, cast_slice, cast_slice_mut};
-use super::layout::{TensorError, TensorLayout, dense_strides};
+use super::layout::{TensorError, TensorLayout, byte_count, check_shape, dense_strides};
 use super::{collector, survey};
 
 enum Storage {
@@ -54,30 +54,6 @@ pub(super) struct TensorHead {
     part: u32,
 }
 
-/// The number of elements of a shape; 1 for a scalar. `None` if it overflows.
-pub(super) fn count(shape: &[usize]) -> Option<usize> {
-    shape
-        .iter()
-        .try_fold(1usize, |product, dimension| product.checked_mul(*dimension))
-}
-
-/// Whether a tensor of this type and shape has exactly `len_bytes` bytes.
-fn holds(dtype: DType, shape: &[usize], len_bytes: usize) -> bool {
-    count(shape).and_then(|count| count.checked_mul(dtype.size_bytes())) == Some(len_bytes)
-}
-
-/// Returns an error unless a tensor of this type and shape has exactly `len_bytes` bytes.
-pub(super) fn check_shape(dtype: DType, shape: &[usize], len_bytes: usize) -> Result<(), TensorError> {
-    if holds(dtype, shape, len_bytes) {
-        return Ok(());
-    }
-    Err(TensorError::Shape {
-        shape: shape.to_vec(),
-        expected: count(shape),
-        found: len_bytes / dtype.size_bytes(),
-    })
-}
-
 fn no_memory(bytes: &[u8]) -> TensorError {
     TensorError::Memory {
         len_bytes: Some(bytes.len()),
@@ -95,7 +71,7 @@ impl TensorHead {
     }
 
     fn fits(&self, len_bytes: usize) -> bool {
-        holds(self.dtype, &self.shape, len_bytes)
+        byte_count(self.dtype, &self.shape) == Some(len_bytes)
     }
 }
 
@@ -132,7 +108,7 @@ impl Tensor {
     /// # Errors
     /// [`TensorError::Memory`] when the shape overflows or there is not enough memory.
     pub fn zeros<E: Element>(shape: &[usize]) -> Result<Tensor, TensorError> {
-        let len_bytes = count(shape).and_then(|count| count.checked_mul(size_of::<E>()));
+        let len_bytes = byte_count(E::DTYPE, shape);
         let bytes = len_bytes.and_then(Bytes64::zeroed);
         let bytes = bytes.ok_or(TensorError::Memory { len_bytes })?;
         Ok(Tensor::over(E::DTYPE, shape, bytes))
@@ -158,7 +134,7 @@ impl Tensor {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<Tensor, TensorError> {
         let shape = shape.into();
-        let len_bytes = count(&shape).and_then(|count| count.checked_mul(dtype.size_bytes()));
+        let len_bytes = byte_count(dtype, &shape);
         let mut bytes = len_bytes.and_then(Bytes64::zeroed);
         if let Some(bytes) = bytes.as_mut().and_then(Bytes64::as_mut_slice) {
             fill(bytes);

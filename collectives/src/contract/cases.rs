@@ -22,23 +22,6 @@ pub(super) const LONG: Duration = Duration::from_secs(60);
 /// A time limit that is short enough to pass in a test.
 pub(super) const SHORT: Duration = Duration::from_millis(20);
 
-/// All types of elements.
-pub const DTYPES: [DType; 13] = [
-    DType::U8,
-    DType::U16,
-    DType::U32,
-    DType::U64,
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::F16,
-    DType::BF16,
-    DType::F32,
-    DType::F64,
-    DType::Bool,
-];
-
 /// Returns every operation except the barrier, for a group of `ranks` ranks.
 pub fn operations(ranks: usize) -> Vec<Collective> {
     let mut all = vec![Collective::AllGather, Collective::AllToAll];

@@ -9,7 +9,7 @@ mod failures;
 mod reference;
 mod results;
 
-pub use cases::{DTYPES, operations, sample, together};
+pub use cases::{operations, sample, together};
 pub use failures::*;
 pub use reference::{expected, refused};
 pub use results::*;

@@ -8,7 +8,7 @@
 
 use selvedge_channels::{DType, Tensor};
 
-use super::cases::{DTYPES, LONG, SHORT, check, is_done, operations, sample, together};
+use super::cases::{LONG, SHORT, check, is_done, operations, sample, together};
 use crate::communicator::Communicator;
 use crate::error::CommError;
 use crate::operation::{Collective, ReduceOp};
@@ -19,7 +19,7 @@ pub fn every_operation_equals_the_reference<C: Communicator>(make: &dyn Fn(usize
     let (most, types) = if cfg!(miri) {
         (2, 9..11)
     } else {
-        (4, 0..DTYPES.len())
+        (4, 0..DType::ALL.len())
     };
     for ranks in 1..=most {
         together(make(ranks), |rank| {
@@ -27,7 +27,7 @@ pub fn every_operation_equals_the_reference<C: Communicator>(make: &dyn Fn(usize
                 .into_iter()
                 .take(if cfg!(miri) { 6 } else { usize::MAX })
             {
-                let dtypes = DTYPES.iter().copied().take(types.end).skip(types.start);
+                let dtypes = DType::ALL.iter().copied().take(types.end).skip(types.start);
                 let capabilities = rank.capabilities();
                 for dtype in dtypes.filter(|dtype| is_done(&capabilities, operation, *dtype)) {
                     check(rank, operation, &[dtype], &[ranks * 3, 5], 7);

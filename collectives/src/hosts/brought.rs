@@ -1,6 +1,6 @@
 //! The contribution of a rank or a host to an operation, and its result: tensors, or an error.
 
-use selvedge_channels::{DType, Tensor};
+use selvedge_channels::{DType, Tensor, byte_count};
 use serde::{Deserialize, Serialize};
 
 use crate::communicator::Contribution;
@@ -152,10 +152,7 @@ pub(super) fn decode(bytes: &[u8], count: usize) -> Result<Vec<Brought>, CommErr
 fn tensors(shapes: Vec<(DType, Vec<usize>)>, rest: &mut &[u8]) -> Result<Vec<Tensor>, CommError> {
     let mut taken = Vec::with_capacity(shapes.len().min(rest.len() + 1));
     for (dtype, shape) in shapes {
-        let count = shape
-            .iter()
-            .try_fold(1_usize, |all, dimension| all.checked_mul(*dimension));
-        let len = count.and_then(|count| count.checked_mul(dtype.size_bytes()));
+        let len = byte_count(dtype, &shape);
         let (own, behind) = len.and_then(|len| rest.split_at_checked(len)).ok_or(MALFORMED)?;
         *rest = behind;
         taken.push(Tensor::from_raw(dtype, &shape, own)?);

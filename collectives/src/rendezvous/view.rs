@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use selvedge_channels::memory::made_in::MadeIn;
-use selvedge_channels::{Region, Tensor, TensorError};
+use selvedge_channels::{Region, Tensor, TensorError, byte_count};
 
 use super::layout::MOST_BLOCKS;
 use super::mapped::MappedBlocks;
@@ -47,10 +47,8 @@ impl BlockView {
         });
         let tensor = |(head, offset): &(Head, usize)| {
             let too_large = TensorError::Memory { len_bytes: None };
-            let len = head
-                .count()
-                .and_then(|count| count.checked_mul(head.dtype.size_bytes()));
-            held.tensor(head, *offset, len.ok_or(too_large)?, keeps)
+            let len = byte_count(head.dtype, &head.shape).ok_or(too_large)?;
+            held.tensor(head, *offset, len, keeps)
         };
         self.parts.iter().map(tensor).collect()
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::super::bytes64::Bytes64;
 use super::super::element::DType;
-use super::super::tensor::check_shape;
+use super::super::layout::check_shape;
 use super::super::{Tensor, TensorError};
 
 /// The owner that keeps a tensor's bytes alive for a `Bytes`.

@@ -6,8 +6,8 @@ use std::ffi::c_void;
 use super::raw::DLTensor;
 use super::{DlPackError, dtype_of};
 use crate::payload::element::DType;
+use crate::payload::layout::byte_count;
 use crate::payload::layout::dense_strides;
-use crate::payload::tensor::count;
 
 /// A checked description of another framework's tensor.
 pub(crate) struct Described {
@@ -34,7 +34,7 @@ pub(crate) unsafe fn described(found: &DLTensor) -> Result<Described, DlPackErro
         .map(usize::try_from)
         .collect();
     let shape = shape.map_err(|_| malformed("a dimension below 0"))?;
-    let len_bytes = count(&shape).and_then(|count| count.checked_mul(dtype.size_bytes()));
+    let len_bytes = byte_count(dtype, &shape);
     let len_bytes = len_bytes
         .filter(|len| isize::try_from(*len).is_ok())
         .ok_or_else(|| malformed("more than memory"))?;
