@@ -37,16 +37,6 @@ impl ReduceOp {
     pub fn is_defined_for(self, dtype: DType) -> bool {
         dtype != DType::Bool || matches!(self, ReduceOp::Min | ReduceOp::Max)
     }
-
-    fn code(self) -> u64 {
-        match self {
-            ReduceOp::Sum => 0,
-            ReduceOp::Product => 1,
-            ReduceOp::Min => 2,
-            ReduceOp::Max => 3,
-            ReduceOp::Average => 4,
-        }
-    }
 }
 
 impl fmt::Display for ReduceOp {
@@ -175,7 +165,7 @@ impl Collective {
             Collective::AllToAll => 8,
             Collective::Barrier => 9,
         };
-        let op = self.reduce_op().map_or(0, |op| op.code() + 1);
+        let op = self.reduce_op().map_or(0, |op| op as u64 + 1);
         let root = self.root().map_or(0, |root| root as u64 + 1);
         kind | op << 8 | root << 16
     }
@@ -202,7 +192,7 @@ impl Collective {
         let kind = kinds.get((code & 0xff) as usize).copied().unwrap_or("?");
         let op = ReduceOp::ALL
             .iter()
-            .find(|op| op.code() + 1 == (code >> 8) & 0xff);
+            .find(|op| **op as u64 + 1 == (code >> 8) & 0xff);
         let op = op.map_or_else(String::new, |op| format!("({op})"));
         match code >> 16 {
             0 => format!("{kind}{op}"),

@@ -41,7 +41,7 @@ impl Loan {
     }
 
     /// Whether the block belongs to `rank` of `group`.
-    pub(super) fn is_of(&self, group: &Arc<GroupState>, rank: usize) -> bool {
+    pub(crate) fn is_of(&self, group: &Arc<GroupState>, rank: usize) -> bool {
         Arc::ptr_eq(&self.group, group) && self.rank == rank
     }
 

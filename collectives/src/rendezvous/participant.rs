@@ -168,11 +168,6 @@ impl Participant {
         Loan::new(&self.group, self.rank, &mut self.blocks, template)
     }
 
-    /// Whether a loan is a block of this rank.
-    pub(crate) fn has_lent(&self, loan: &Loan) -> bool {
-        loan.is_of(&self.group, self.rank)
-    }
-
     /// Takes a block, and writes only the types and shapes of a contribution into it.
     pub(crate) fn heads(&mut self, template: &Template) -> Result<LeasedBlock, CommError> {
         let block = self.take(template.encoded.len())?;

@@ -124,7 +124,7 @@ impl Rank {
     /// The errors of [`launch`](Communicator::launch).
     pub fn launch_loan(&mut self, plan: PlanId, loan: Loan) -> Result<(), CommError> {
         let operation = self.may_launch(plan)?;
-        if !self.participant.has_lent(&loan) {
+        if !loan.is_of(&self.participant.group, self.rank()) {
             return Err(CommError::Corrupt {
                 what: "a loan of another rank",
             });
