@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Error, GenericArgument, PathArguments, ReturnType, Type, parse_quote};
+use syn::{Error, GenericArgument, PathArguments, ReturnType, Token, Type, parse_quote};
 
 /// The form in which a method takes an argument.
 #[derive(Clone)]
@@ -83,17 +84,30 @@ fn view(ty: &Type) -> (Type, Pass) {
     }
 }
 
-/// Returns the `T` of a `Cow<'_, T>`, recognised by its spelling. A `Cow<'static, T>` owns its data for a graph and
-/// travels as itself.
-fn cow(ty: &Type) -> Option<&Type> {
+/// Returns the arguments of a type `name<..>`. Types are recognised by their spelling, because a macro has no other knowledge
+/// of a type.
+pub(crate) fn arguments<'a>(ty: &'a Type, name: &str) -> Option<&'a Punctuated<GenericArgument, Token![,]>> {
     let Type::Path(path) = ungrouped(ty) else {
         return None;
     };
-    let last = path.path.segments.last().filter(|last| last.ident == "Cow")?;
-    let PathArguments::AngleBracketed(arguments) = &last.arguments else {
-        return None;
-    };
-    let mut arguments = arguments.args.iter();
+    let last = path.path.segments.last().filter(|last| last.ident == name)?;
+    match &last.arguments {
+        PathArguments::AngleBracketed(arguments) => Some(&arguments.args),
+        _ => None,
+    }
+}
+
+/// Returns the `T` of a type `name<T, ..>`.
+pub(crate) fn argument<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
+    match arguments(ty, name)?.first()? {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    }
+}
+
+/// Returns the `T` of a `Cow<'_, T>`. A `Cow<'static, T>` owns its data for a graph and travels as itself.
+fn cow(ty: &Type) -> Option<&Type> {
+    let mut arguments = arguments(ty, "Cow")?.iter();
     let mut first = arguments.next()?;
     if let GenericArgument::Lifetime(lifetime) = first {
         if lifetime.ident != "_" {
@@ -169,33 +183,16 @@ pub(crate) fn result_type(output: &ReturnType) -> syn::Result<(Type, bool)> {
             "name a concrete type",
         ));
     }
-    if let Type::Path(path) = ty
-        && let Some(last) = path.path.segments.last()
-        && last.ident == "Result"
-        && let PathArguments::AngleBracketed(arguments) = &last.arguments
-        && let Some(GenericArgument::Type(value)) = arguments.args.first()
-    {
-        return Ok((ungrouped(value).clone(), true));
-    }
-    Ok((ty.clone(), false))
+    Ok(match argument(ty, "Result") {
+        Some(value) => (ungrouped(value).clone(), true),
+        None => (ty.clone(), false),
+    })
 }
 
-/// Returns the types of a list's elements, outermost first: `Vec<Vec<T>>` gives `Vec<T>` and `T`. Lists are recognised
-/// by their spelling, because a macro has no other knowledge of a type.
+/// Returns the types of a list's elements, outermost first: `Vec<Vec<T>>` gives `Vec<T>` and `T`.
 pub(crate) fn list_elements(ty: &Type) -> Vec<Type> {
-    let mut elements = Vec::new();
-    let mut ty = ungrouped(ty).clone();
-    while let Type::Path(path) = &ty
-        && let Some(last) = path.path.segments.last()
-        && last.ident == "Vec"
-        && let PathArguments::AngleBracketed(arguments) = &last.arguments
-        && let Some(GenericArgument::Type(element)) = arguments.args.first()
-    {
-        let element = ungrouped(element).clone();
-        elements.push(element.clone());
-        ty = element;
-    }
-    elements
+    let elements = std::iter::successors(argument(ty, "Vec"), |element| argument(element, "Vec"));
+    elements.map(|element| ungrouped(element).clone()).collect()
 }
 
 /// Generates the payload type of an edge type, with the traits that method lookup finds.

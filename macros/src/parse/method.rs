@@ -132,7 +132,7 @@ fn is_exclusive(signature: &Signature) -> bool {
 }
 
 /// Returns the attributes with these names.
-fn copied(attributes: &[Attribute], names: &[&str]) -> Vec<Attribute> {
+pub(crate) fn copied(attributes: &[Attribute], names: &[&str]) -> Vec<Attribute> {
     let named = |attribute: &&Attribute| names.iter().any(|name| attribute.path().is_ident(name));
     attributes.iter().filter(named).cloned().collect()
 }

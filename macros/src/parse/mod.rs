@@ -16,7 +16,7 @@ use syn::{
 use crate::edge_type::{help, result_type};
 
 pub(crate) use actor_type::{ActorType, actor_type, sibling};
-pub(crate) use method::{Constructor, Operation};
+pub(crate) use method::{Constructor, Operation, copied};
 pub(crate) use param::{Marked, Param, params, strip};
 
 /// A method with a mistake, with the data for a stand-in, so that uses of the method cause no further errors.

@@ -3,7 +3,9 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::parse::{Parse, ParseStream};
-use syn::{Error, GenericArgument, Ident, LitInt, PathArguments, Token, Type};
+use syn::{Error, Ident, LitInt, Token, Type};
+
+use crate::edge_type::{argument, arguments};
 
 /// The arguments of `#[remote(..)]`, a list in any order.
 #[derive(Default)]
@@ -108,15 +110,6 @@ impl Facts {
 /// The type of the value of a submitted call: the `S` of a function that returns a `Ref<S>`, otherwise the value itself. The macro
 /// sees it by spelling, as it sees `Result`.
 pub(super) fn submitted(result: &Type) -> &Type {
-    let Type::Path(path) = result else { return result };
-    let Some(last) = path.path.segments.last().filter(|last| last.ident == "Ref") else {
-        return result;
-    };
-    match &last.arguments {
-        PathArguments::AngleBracketed(arguments) => match arguments.args.first() {
-            Some(GenericArgument::Type(of)) if arguments.args.len() == 1 => of,
-            _ => result,
-        },
-        _ => result,
-    }
+    let alone = arguments(result, "Ref").filter(|arguments| arguments.len() == 1);
+    alone.and_then(|_| argument(result, "Ref")).unwrap_or(result)
 }

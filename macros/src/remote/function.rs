@@ -5,13 +5,14 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::{Attribute, Error, FnArg, ItemFn, Signature, Visibility, parse_quote};
+use syn::{Attribute, FnArg, ItemFn, Signature, Visibility, parse_quote};
 
 use crate::edge_type::{Pass, help, probes, result_type, traits};
 use crate::entry::argument::{passed, variables};
 use crate::entry::error::{Failing, error_codec, failure};
 use crate::entry::place;
-use crate::parse::Param;
+use crate::parse::{Param, copied};
+use crate::refused;
 use crate::remote::facts::{Facts, submitted};
 use crate::remote::parameter::remote_params;
 use crate::remote::task::task;
@@ -21,7 +22,7 @@ pub(super) struct Function<'a> {
     pub(super) signature: &'a Signature,
     pub(super) visibility: &'a Visibility,
     /// The `doc`, `cfg` and `deprecated` attributes of the function, which the type gets too.
-    pub(super) attributes: Vec<&'a Attribute>,
+    pub(super) attributes: Vec<Attribute>,
     pub(super) params: Vec<Param>,
     pub(super) result: syn::Type,
     pub(super) fallible: bool,
@@ -63,12 +64,6 @@ pub(crate) fn attribute(arguments: TokenStream, item: TokenStream, is_task: bool
     }
 }
 
-/// Leaves an item as it is, with an error.
-pub(super) fn refused(item: &TokenStream, error: &Error) -> TokenStream {
-    let error = error.to_compile_error();
-    quote!(#item #error)
-}
-
 /// Removes the attributes of parameters, which no compiler knows.
 pub(super) fn strip(signature: &mut Signature) {
     for input in &mut signature.inputs {
@@ -83,13 +78,11 @@ pub(super) fn strip(signature: &mut Signature) {
 pub(super) fn read(function: &ItemFn, path: TokenStream) -> syn::Result<Function<'_>> {
     let signature = &function.sig;
     plain(signature)?;
-    let copied = ["doc", "cfg", "deprecated"];
-    let is_copied = |attribute: &&Attribute| copied.iter().any(|name| attribute.path().is_ident(name));
     let (result, fallible) = result_type(&signature.output)?;
     Ok(Function {
         signature,
         visibility: &function.vis,
-        attributes: function.attrs.iter().filter(is_copied).collect(),
+        attributes: copied(&function.attrs, &["doc", "cfg", "deprecated"]),
         params: remote_params(signature)?,
         result,
         fallible,

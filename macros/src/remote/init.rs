@@ -4,9 +4,9 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::ItemFn;
 
-use super::function::refused;
 use crate::edge_type::{help, result_type};
 use crate::entry::error::failure;
+use crate::refused;
 
 /// Expands `#[worker_init]`.
 pub(crate) fn attribute(arguments: TokenStream, item: TokenStream) -> TokenStream {

@@ -5,9 +5,9 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use syn::{Attribute, FnArg, GenericArgument, Meta, PathArguments, Signature, Type, parse_quote};
+use syn::{Attribute, FnArg, Meta, Signature, Type, parse_quote};
 
-use crate::edge_type::{Pass, help, ungrouped};
+use crate::edge_type::{Pass, argument, help};
 use crate::parse::{Marked, Param, params};
 
 /// Reads the parameters of a remote function.
@@ -61,7 +61,7 @@ fn mark(attributes: &[Attribute]) -> syn::Result<Option<Mark>> {
 fn borrow(param: &mut Param, ty: &Type, mark: Mark) -> syn::Result<()> {
     let value = match &param.pass {
         Pass::Reference | Pass::Slice(_) | Pass::Text => param.edge.clone(),
-        Pass::Owned if let Some(value) = shared(ty) => {
+        Pass::Owned if let Some(value) = argument(ty, "Arc") => {
             param.pass = Pass::Shared;
             value.clone()
         }
@@ -86,21 +86,6 @@ fn borrow(param: &mut Param, ty: &Type, mark: Mark) -> syn::Result<()> {
         ),
     };
     Ok(())
-}
-
-/// The `T` of an `Arc<T>`, recognised by its spelling.
-fn shared(ty: &Type) -> Option<&Type> {
-    let Type::Path(path) = ungrouped(ty) else {
-        return None;
-    };
-    let last = path.path.segments.last().filter(|last| last.ident == "Arc")?;
-    let PathArguments::AngleBracketed(arguments) = &last.arguments else {
-        return None;
-    };
-    match arguments.args.first() {
-        Some(GenericArgument::Type(ty)) => Some(ty),
-        _ => None,
-    }
 }
 
 impl Param {
