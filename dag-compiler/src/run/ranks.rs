@@ -126,8 +126,7 @@ impl RankRun {
             let shown = Failure::catch(|| {
                 let value = value.ok_or_else(|| Failure::Internal("a collective without a value".into()))?;
                 #[cfg(feature = "cuda")]
-                if let (Some(adapter), Some(rank)) =
-                    (collective.adapter.on_device(), communicator.on_device())
+                if let (Some(adapter), Some(rank)) = (collective.adapter.on_device, communicator.on_device())
                 {
                     let tensors = (adapter.tensors)(value.as_ref())?;
                     launched = Some(rank.launch_on_device(collective.plan, &tensors));
@@ -138,7 +137,7 @@ impl RankRun {
                         communicator.launch(collective.plan, Contribution::Parts(parts))
                     });
                 };
-                Ok(collective.adapter.contribute(value.as_ref(), &mut launch)?)
+                Ok((collective.adapter.contribute)(value.as_ref(), &mut launch)?)
             });
             let failure = match (shown, &launched) {
                 (Err(failure), None) => Some(failure),
@@ -182,7 +181,7 @@ enum Product {
 fn poll(communicator: &mut dyn Communicator, task: &TaskRun) -> Result<Option<Product>, CommError> {
     #[cfg(feature = "cuda")]
     if let Some(collective) = &task.collective
-        && collective.adapter.on_device().is_some()
+        && collective.adapter.on_device.is_some()
         && let Some(rank) = communicator.on_device()
     {
         return Ok(rank.poll_on_device()?.map(Product::Device));
@@ -194,12 +193,9 @@ fn poll(communicator: &mut dyn Communicator, task: &TaskRun) -> Result<Option<Pr
 /// Makes a value from a result and stages it.
 fn deliver(collective: &CollectiveRun, outlet: &mut dyn AnyOutlet, product: Product) -> Result<(), Failure> {
     match product {
-        Product::Host(tensors) => collective
-            .adapter
-            .deliver(outlet, tensors)
-            .map_err(Failure::from_error),
+        Product::Host(tensors) => (collective.adapter.deliver)(outlet, tensors).map_err(Failure::from_error),
         #[cfg(feature = "cuda")]
-        Product::Device(tensors) => match collective.adapter.on_device() {
+        Product::Device(tensors) => match collective.adapter.on_device {
             Some(adapter) => Ok((adapter.deliver)(outlet, tensors)?),
             None => Err(Failure::Internal("a result on a device for who has none".into())),
         },
@@ -240,7 +236,7 @@ fn settle(
                 Some(outlet) if collective.operation == Collective::Barrier => {
                     let value = task.args.first().and_then(|value| values.get_mut(*value));
                     let value = value.ok_or_else(|| Failure::Internal("a barrier without a value".into()))?;
-                    Ok(collective.adapter.pass(value.as_mut(), outlet.as_mut())?)
+                    Ok((collective.adapter.pass)(value.as_mut(), outlet.as_mut())?)
                 }
                 Some(outlet) => deliver(collective, outlet.as_mut(), product),
                 None => Ok(()),

@@ -5,7 +5,7 @@ use std::any::{TypeId, type_name};
 
 #[cfg(feature = "cuda")]
 use selvedge_channels::device::DeviceTensor;
-use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Outlet, PayloadType, Tensor, TensorError, Wire};
+use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, PayloadType, Tensor, TensorError, Wire};
 use selvedge_collectives::{Contribute, Part};
 
 /// A callback that receives the arrays of a value.
@@ -15,12 +15,15 @@ type ReadFn<'a> = &'a mut dyn FnMut(&[Part<'_>]);
 #[derive(Clone, Copy)]
 pub struct Adapter {
     id: fn() -> TypeId,
-    contribute: fn(&dyn AnyValue, ReadFn<'_>) -> Result<(), ChannelError>,
-    deliver: fn(&mut dyn AnyOutlet, Vec<Tensor>) -> Result<(), TensorError>,
-    pass: fn(&mut dyn AnyValue, &mut dyn AnyOutlet) -> Result<(), ChannelError>,
+    /// Passes the arrays of a value to the callback.
+    pub(crate) contribute: fn(&dyn AnyValue, ReadFn<'_>) -> Result<(), ChannelError>,
+    /// Stages the value that is rebuilt from a result.
+    pub(crate) deliver: fn(&mut dyn AnyOutlet, Vec<Tensor>) -> Result<(), TensorError>,
+    /// Stages the contribution itself.
+    pub(crate) pass: fn(&mut dyn AnyValue, &mut dyn AnyOutlet) -> Result<(), ChannelError>,
     /// Set if the values are tensors on a device.
     #[cfg(feature = "cuda")]
-    on_device: Option<OnDevice>,
+    pub(crate) on_device: Option<OnDevice>,
 }
 
 /// The functions that contribute device tensors and rebuild values from results without leaving the device.
@@ -56,44 +59,12 @@ impl Adapter {
             on_device: Some(OnDevice {
                 tensors: |value| Ok(typed::<T>(value)?.tensors()),
                 deliver: |to, tensors| {
-                    let value = T::of(tensors).ok_or(ChannelError::NoValue)?;
-                    if let Some(outlet) = outlet::<T>(to) {
-                        outlet.stage(value);
-                    }
+                    stage(to, T::of(tensors).ok_or(ChannelError::NoValue)?);
                     Ok(())
                 },
             }),
             ..Adapter::of::<T>()
         }
-    }
-
-    /// Returns the functions that work on the device, if the values are device tensors.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn on_device(&self) -> Option<OnDevice> {
-        self.on_device
-    }
-
-    /// Passes the arrays of a value to `read`.
-    pub(crate) fn contribute(
-        &self,
-        value: &dyn AnyValue,
-        read: &mut dyn FnMut(&[Part<'_>]),
-    ) -> Result<(), ChannelError> {
-        (self.contribute)(value, read)
-    }
-
-    /// Stages the value that is rebuilt from a result.
-    pub(crate) fn deliver(&self, outlet: &mut dyn AnyOutlet, parts: Vec<Tensor>) -> Result<(), TensorError> {
-        (self.deliver)(outlet, parts)
-    }
-
-    /// Stages the contribution itself.
-    pub(crate) fn pass(
-        &self,
-        value: &mut dyn AnyValue,
-        outlet: &mut dyn AnyOutlet,
-    ) -> Result<(), ChannelError> {
-        (self.pass)(value, outlet)
     }
 }
 
@@ -119,33 +90,26 @@ fn typed<T: Wire>(value: &dyn AnyValue) -> Result<&T, ChannelError> {
         .get()
 }
 
-fn contribute<T: Wire + Contribute>(
-    value: &dyn AnyValue,
-    read: &mut dyn FnMut(&[Part<'_>]),
-) -> Result<(), ChannelError> {
+fn contribute<T: Wire + Contribute>(value: &dyn AnyValue, read: ReadFn<'_>) -> Result<(), ChannelError> {
     typed::<T>(value)?.parts(read);
     Ok(())
 }
 
-fn outlet<T: Wire>(outlet: &mut dyn AnyOutlet) -> Option<&mut Outlet<T>> {
-    outlet.typed_mut::<T>()
+fn stage<T: Wire>(outlet: &mut dyn AnyOutlet, value: T) {
+    if let Some(outlet) = outlet.typed_mut::<T>() {
+        outlet.stage(value);
+    }
 }
 
 fn deliver<T: Wire + Contribute>(to: &mut dyn AnyOutlet, parts: Vec<Tensor>) -> Result<(), TensorError> {
-    let value = T::from_parts(parts)?;
-    if let Some(outlet) = outlet::<T>(to) {
-        outlet.stage(value);
-    }
+    stage(to, T::from_parts(parts)?);
     Ok(())
 }
 
 fn pass<T: Wire>(value: &mut dyn AnyValue, to: &mut dyn AnyOutlet) -> Result<(), ChannelError> {
     let found = value.payload_type().name();
     let typed = value.typed_mut::<T>();
-    let value = typed.ok_or_else(|| wrong::<T>(found))?.take()?;
-    if let Some(outlet) = outlet::<T>(to) {
-        outlet.stage(value);
-    }
+    stage(to, typed.ok_or_else(|| wrong::<T>(found))?.take()?);
     Ok(())
 }
 
