@@ -19,7 +19,7 @@ pub(crate) mod recorder;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::recorder::{Ended, Recorder};
+pub(crate) use self::recorder::Recorder;
 use crate::ir::{BindIndex, TaskId};
 
 /// One operation of one execution.

@@ -18,7 +18,7 @@ use crate::ir::TaskId;
 use crate::run::actor_set::ActorSet;
 use crate::run::control::{Cancels, Phase, ProgressAt};
 use crate::run::report::fault_of;
-use crate::run::trace::{Ended, Recorder};
+use crate::run::trace::Recorder;
 
 /// The kinds of straight lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,7 +215,7 @@ pub(super) fn go<C: ActorSet + ?Sized>(
     let handed_over = frame.has_handed_over();
     if computed.is_ok() && handed_over && frame.count_read() {
         if lap.traced {
-            recorder.close(task.id, Ended::Written);
+            recorder.close(task.id, true);
         }
         return Ok(TaskState::Done);
     }
@@ -253,8 +253,7 @@ fn settle(
         }
     });
     if recorder.is_on() {
-        let written = matches!(reached, Ok(TaskState::Done));
-        recorder.close(task.id, if written { Ended::Written } else { Ended::Computed });
+        recorder.close(task.id, matches!(reached, Ok(TaskState::Done)));
     }
     reached.map(|reached| match reached {
         TaskState::Done if failed => TaskState::Failed,

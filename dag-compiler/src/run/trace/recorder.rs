@@ -87,13 +87,10 @@ impl Recorder {
         self.write(What::Open, task, execution, Times { start, read, end });
     }
 
-    /// Closes the open record.
+    /// Closes the open record. `written` is false if the WRITE of the task is still to be done.
     #[inline]
-    pub(crate) fn close(&mut self, task: TaskId, ended: Ended) {
-        let what = match ended {
-            Ended::Written => What::Run,
-            Ended::Computed => What::Computed,
-        };
+    pub(crate) fn close(&mut self, task: TaskId, written: bool) {
+        let what = if written { What::Run } else { What::Computed };
         let Some(ring) = &self.ring else { return };
         self.ended = ticks().max(self.ended);
         if let Ok([word, .., end]) = ring.atomics::<WORDS>(self.next * RECORD_BYTES) {
@@ -178,15 +175,6 @@ pub(super) enum What {
     /// A task in one go: its READs, its COMPUTE and its WRITE.
     Run,
     /// A task in one go whose WRITE has to wait: its READs and its COMPUTE.
-    Computed,
-}
-
-/// The outcome of a task in one go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// The result of the task has been written.
-    Written,
-    /// The WRITE of the task is still to be done.
     Computed,
 }
 

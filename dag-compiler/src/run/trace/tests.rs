@@ -5,7 +5,7 @@ use crate::run::clock::ticks;
 use crate::run::control::region;
 use crate::run::layout::Span;
 use crate::run::trace::read::{operations, read_record, so_far};
-use crate::run::trace::recorder::{Ended, RECORD_BYTES, Recorder, What, ring_bytes};
+use crate::run::trace::recorder::{RECORD_BYTES, Recorder, What, ring_bytes};
 
 const TASK: TaskId = TaskId(7);
 type TracedOperation = (&'static str, u64, u64);
@@ -45,10 +45,10 @@ fn a_task_in_one_go_is_one_record_of_all_its_operations() {
     let (mut recorder, ring) = recorder(4);
     let begun = recorder.ended;
     recorder.open(TASK, 5, false);
-    recorder.close(TASK, Ended::Written);
+    recorder.close(TASK, true);
     let between = recorder.ended;
     recorder.open(TASK, 6, true);
-    recorder.close(TASK, Ended::Written);
+    recorder.close(TASK, true);
     let told = read_all(&ring, 0);
     let [(5, first), (6, second)] = told.as_slice() else {
         panic!("{told:?}");
@@ -77,13 +77,13 @@ fn a_value_that_was_looked_for_came_when_it_was_looked_last_if_nobody_slept_sinc
     recorder.looks();
     let looked = recorder.looked;
     recorder.open(TASK, 0, false);
-    recorder.close(TASK, Ended::Written);
+    recorder.close(TASK, true);
     recorder.looks();
     let stale = recorder.looked;
     recorder.blocked();
     let woken = ticks();
     recorder.open(TASK, 1, false);
-    recorder.close(TASK, Ended::Written);
+    recorder.close(TASK, true);
     let told = read_all(&ring, 0);
     assert_eq!(told[0].1[0].2, looked);
     assert!(told[1].1[0].2 >= woken && woken >= stale);
@@ -101,7 +101,7 @@ fn what_is_under_way_is_found_and_has_been_written_where_its_execution_has_ended
         assert_eq!(names(&told[0].1), expected);
         assert_eq!(told[0].1[2].2, u64::MAX, "until it is looked at");
     }
-    recorder.close(TASK, Ended::Computed);
+    recorder.close(TASK, false);
     let told = read_all(&ring, 4);
     assert_eq!(names(&told[0].1), ["READ", "READ", "COMPUTE"]);
     assert_eq!(told[0].1[2].2, recorder.ended);
@@ -111,7 +111,7 @@ fn what_is_under_way_is_found_and_has_been_written_where_its_execution_has_ended
 fn a_write_that_has_to_wait_is_recorded_when_it_is_done() {
     let (mut recorder, ring) = recorder(4);
     recorder.open(TASK, 5, false);
-    recorder.close(TASK, Ended::Computed);
+    recorder.close(TASK, false);
     let computed = recorder.ended;
     recorder.record(TASK, std::iter::once(OpKind::Write), 5);
     let told = read_all(&ring, 6);
@@ -125,7 +125,7 @@ fn the_newest_records_are_kept() {
     assert!(read_all(&ring, 9).is_empty());
     for execution in 0..7 {
         recorder.open(TASK, execution, false);
-        recorder.close(TASK, Ended::Written);
+        recorder.close(TASK, true);
         let mut told: Vec<u64> = read_all(&ring, 9).iter().map(|(number, _)| *number).collect();
         told.sort_unstable();
         let first = execution.saturating_sub(1);
