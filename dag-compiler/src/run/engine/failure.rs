@@ -187,30 +187,23 @@ impl Engine {
         self.ended().unwrap_or_else(|| self.true_cause())
     }
 
-    /// The error for a caller that did not get the driver and has submitted nothing.
-    pub(super) fn refusal(&self, refused: NoEntry, limit: &TimeLimit) -> ExecError {
-        match refused {
-            NoEntry::OutOfTime => self.timeout(None, limit.waited(), limit.option),
-            NoEntry::Reentered => self.reentered(),
-        }
-    }
-
     pub(super) fn reentered(&self) -> ExecError {
         ExecError::Reentered { graph: self.graph() }
     }
 
-    /// The error for a caller whose wait for `execution`, submitted at `since`, has ended without an answer.
+    /// The error for a caller whose wait has ended without an answer: for an execution, submitted at a time; `None` if
+    /// it did not get the driver and has submitted nothing.
     pub(super) fn gave_up(
         &self,
-        execution: u64,
-        since: u64,
+        submitted: Option<(u64, u64)>,
         limit: &TimeLimit,
         refused: NoEntry,
     ) -> ExecError {
         match refused {
             NoEntry::OutOfTime => {
-                let waited = limit.waited().max(elapsed(since));
-                self.timeout(Some(execution), waited, limit.option)
+                let (execution, since) = submitted.unzip();
+                let waited = limit.waited().max(since.map_or(Duration::ZERO, elapsed));
+                self.timeout(execution, waited, limit.option)
             }
             NoEntry::Reentered => self.reentered(),
         }

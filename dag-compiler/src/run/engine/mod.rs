@@ -163,7 +163,7 @@ impl Engine {
     pub(crate) fn drive_soon<R>(&self, act: impl FnOnce(&mut Driver) -> R) -> Result<R, ExecError> {
         let limit = self.limit();
         self.drive(&limit, act)
-            .map_err(|refused| self.refusal(refused, &limit))
+            .map_err(|refused| self.gave_up(None, &limit, refused))
     }
 }
 

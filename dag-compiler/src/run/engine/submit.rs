@@ -86,7 +86,7 @@ impl Engine {
             Ok(Ok(number)) => Ok(number),
             Ok(Err(Denied::Ended(error))) => Err(*error),
             Ok(Err(Denied::Full(_))) => self.submit_later(on_full, &limit, input),
-            Err(refused) => Err(self.refusal(refused, &limit)),
+            Err(refused) => Err(self.gave_up(None, &limit, refused)),
         }
     }
 
@@ -106,7 +106,7 @@ impl Engine {
                 Err(Denied::Full(no_room)) => self.full(driver, no_room, on_full, &mut displaced).map(Err),
             }
         });
-        outcome.unwrap_or_else(|refused| Err(self.refusal(refused, limit)))
+        outcome.unwrap_or_else(|refused| Err(self.gave_up(None, limit, refused)))
     }
 
     #[inline]

@@ -245,7 +245,7 @@ impl Engine {
         waiter: &mut impl Waiter,
     ) -> Option<ExecError> {
         let refused = self.wait_on(limit, waiter).err()?;
-        Some(self.gave_up(execution, since, limit, refused))
+        Some(self.gave_up(Some((execution, since)), limit, refused))
     }
 
     /// Looks once, and waits only for the driver, whose holder may compute an inline method. `true` if `waiter` has an
