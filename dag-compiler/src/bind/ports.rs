@@ -311,7 +311,7 @@ impl InputPort {
                 let staged = catch_unwind(AssertUnwindSafe(|| split(&mut value, self)));
                 dispose(value);
                 staged.unwrap_or_else(|payload| {
-                    let fault = fault_with(from.info, from.execution, Cause::of_panic(payload), None);
+                    let fault = fault_with(from.info, from.execution, Cause::of_panic(payload));
                     self.outlets()
                         .for_each(|outlet| outlet.stage_fault(fault.clone()));
                     Ok(())

@@ -289,14 +289,9 @@ pub(crate) fn fault_of(info: &TaskInfo, execution: u64, failure: Failure) -> Fau
     report.into_fault(original)
 }
 
-/// Makes a fault from a cause and, within the process, the user's own error value.
-pub(crate) fn fault_with(
-    info: &TaskInfo,
-    execution: u64,
-    cause: Cause,
-    original: Option<Arc<dyn Error + Send + Sync>>,
-) -> Fault {
-    Report::new(info, execution, cause).into_fault(original)
+/// Makes a fault from a cause.
+pub(crate) fn fault_with(info: &TaskInfo, execution: u64, cause: Cause) -> Fault {
+    Report::new(info, execution, cause).into_fault(None)
 }
 
 impl Report {

@@ -111,7 +111,7 @@ fn received<T: Payload>(
         Err(payload) => Cause::of_panic(payload),
     };
     value.read_done()?;
-    Ok(Err(fault_with(info, execution, cause, None)))
+    Ok(Err(fault_with(info, execution, cause)))
 }
 
 impl<T: Payload> AnyLeaf for Leaf<T> {

@@ -91,6 +91,6 @@ pub(crate) fn publish(
         Ok(published) => return published.map(|_| ()),
         Err(payload) => Cause::of_panic(payload),
     };
-    outlet.stage_fault(fault_with(info, execution, cause, None));
+    outlet.stage_fault(fault_with(info, execution, cause));
     outlet.publish(execution, values).map(|_| ())
 }
