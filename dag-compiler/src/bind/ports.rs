@@ -165,16 +165,10 @@ impl<O: Outputs, const N: usize> Outputs for [O; N] {
     }
 
     fn take(collected: &mut Collected<'_>) -> Result<Self::Value, Fault> {
-        let mut fault = None;
-        let values: [Option<O::Value>; N] = std::array::from_fn(|_| match O::take(collected) {
-            Ok(value) => Some(value),
-            Err(error) => {
-                fault.get_or_insert(error);
-                None
-            }
-        });
-        let all: Vec<O::Value> = values.into_iter().flatten().collect();
-        all.try_into().map_err(|_| fault.unwrap_or_else(Fault::cancelled))
+        // Every leaf is taken, even after a fault, so that later outputs find their own leaves.
+        let taken: [_; N] = std::array::from_fn(|_| O::take(collected));
+        let all: Vec<O::Value> = taken.into_iter().collect::<Result<_, _>>()?;
+        all.try_into().map_err(|_| Fault::cancelled())
     }
 }
 

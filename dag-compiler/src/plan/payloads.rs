@@ -33,7 +33,7 @@ pub(super) fn check(graph: &GraphIr) -> Vec<Diagnostic> {
     if !(0..graph.values.len() as u32).map(ValueId).any(lacking) {
         return Vec::new();
     }
-    let actors: IdMap<ActorId, &ActorIr> = graph.actors.iter().map(|actor| (actor.id, actor)).collect();
+    let actors = graph.actors_by_id();
     let mut readers: IdMap<ValueId, Readers<'_>> = IdMap::new();
     let mut parted: IdSet<Origin> = IdSet::new();
     let mut note = |value: ValueId, name: &dyn Fn() -> String, place: (Address, String), line, is_task| {

@@ -107,22 +107,13 @@ fn uses(graph: &GraphIr) -> (Vec<Uses>, Vec<Uses>) {
 }
 
 fn dangling(task: &TaskIr, uses: &Uses) -> Option<Diagnostic> {
-    let label = &task.label;
-    let never = match uses.unused() {
-        None => format!("the result of `{label}` is never used"),
-        Some(parts) if parts.is_empty() => return None,
-        Some(parts) => never_used(&parts, &format!("the result of `{label}`")),
-    };
+    let never = never_used(uses, &format!("the result of `{}`", task.label))?;
     let message = format!("{never}, so errors in it would be lost");
     Some(Diagnostic::new(Code::Dangling, message, task.bound_at.clone()).labelled(never))
 }
 
 fn unused_input(graph: &GraphIr, leaf: usize, uses: &Uses) -> Option<Diagnostic> {
-    let never = match uses.unused() {
-        None => format!("input {leaf} of the graph is never used"),
-        Some(parts) if parts.is_empty() => return None,
-        Some(parts) => never_used(&parts, &format!("input {leaf} of the graph")),
-    };
+    let never = never_used(uses, &format!("input {leaf} of the graph"))?;
     Some(Diagnostic::new(
         Code::UnusedInput,
         never,
@@ -130,14 +121,17 @@ fn unused_input(graph: &GraphIr, leaf: usize, uses: &Uses) -> Option<Diagnostic>
     ))
 }
 
-fn never_used(parts: &[u16], whole: &str) -> String {
-    let (word, is) = if parts.len() == 1 {
-        ("part", "is")
-    } else {
-        ("parts", "are")
+fn never_used(uses: &Uses, whole: &str) -> Option<String> {
+    let Some(parts) = uses.unused() else {
+        return Some(format!("{whole} is never used"));
+    };
+    let (word, is) = match parts.len() {
+        0 => return None,
+        1 => ("part", "is"),
+        _ => ("parts", "are"),
     };
     let numbers = parts.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
-    format!("{word} {numbers} of {whole} {is} never used")
+    Some(format!("{word} {numbers} of {whole} {is} never used"))
 }
 
 /// Reports tensors that cannot lie on the device that was declared for them.

@@ -5,7 +5,7 @@ use selvedge_core::{IdMap, IdSet};
 
 use super::canvas::{At, Canvas};
 use super::timeline::handovers;
-use super::view::{Task, View};
+use super::view::{Task, View, micros};
 use crate::ir::Plan;
 use crate::run::trace::Event;
 
@@ -54,10 +54,6 @@ struct Rows<'a> {
     places: IdMap<usize, usize>,
     /// The time of the left edge.
     begin: u64,
-}
-
-fn micros(ns: u64) -> f64 {
-    ns as f64 / 1e3
 }
 
 impl Rows<'_> {

@@ -84,7 +84,7 @@ pub(super) struct View {
     pub(super) measured: Vec<Measured>,
 }
 
-fn micros(ns: u64) -> f64 {
+pub(super) fn micros(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
 
