@@ -35,7 +35,5 @@ pub(super) fn join_hosts(
         return Ok(None);
     }
     let correspondence = lease.correspondence(referring.references.peers().clone());
-    let joint = joint(plan, ProcessId::DRIVER, control, correspondence, ends, None)?;
-    joint.start(plan.settings.waiting).map_err(LoadError::NoThread)?;
-    Ok(Some(joint))
+    joint(plan, ProcessId::DRIVER, control, correspondence, ends, None).map(Some)
 }

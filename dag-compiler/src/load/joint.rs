@@ -96,9 +96,6 @@ impl LoadSite<'_> {
             ends,
             memory,
         )?;
-        joint
-            .start(self.plan.settings.waiting)
-            .map_err(LoadError::NoThread)?;
         if let Some(made) = made {
             joint.show_memory(made);
         }
@@ -106,7 +103,7 @@ impl LoadSite<'_> {
     }
 }
 
-/// Makes the joint of a process. Its thread is not started.
+/// Makes the joint of a process and starts its thread.
 pub(crate) fn joint(
     plan: &Plan,
     process: ProcessId,
@@ -127,5 +124,7 @@ pub(crate) fn joint(
         berth: ends.berth,
         memory,
     };
-    Ok(Joint::new(plan, parts))
+    let joint = Joint::new(plan, parts);
+    joint.start(plan.settings.waiting).map_err(LoadError::NoThread)?;
+    Ok(joint)
 }

@@ -212,7 +212,11 @@ impl LoadSite<'_> {
         }
         let mut inputs = IdMap::new();
         if self.process == ProcessId::DRIVER {
-            for value in self.written_by(Writer::Submit) {
+            let channels = self.plan.channels.iter();
+            let submitted = channels.filter(|channel| channel.writer == Writer::Submit);
+            let mut values: Vec<_> = submitted.map(|channel| channel.value).collect();
+            values.dedup();
+            for value in values {
                 inputs.insert(value, self.outlet(value, None, &mut rings)?);
             }
         }
@@ -232,18 +236,6 @@ impl LoadSite<'_> {
             true => "the process that runs the graph".to_owned(),
             false => format!("the worker process of {}", actors.join(", ")),
         })
-    }
-
-    fn written_by(&self, writer: Writer) -> Vec<ValueId> {
-        let mut values: Vec<ValueId> = self
-            .plan
-            .channels
-            .iter()
-            .filter(|channel| channel.writer == writer)
-            .map(|channel| channel.value)
-            .collect();
-        values.dedup();
-        values
     }
 }
 
