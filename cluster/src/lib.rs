@@ -22,12 +22,12 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+//! use selvedge_cluster::peer::ProcessId;
 //! use selvedge_cluster::session::{Session, SessionSettings};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let head = Peer { process: ProcessId::HEAD, incarnation: Incarnation(1) };
-//! let worker = Peer { process: ProcessId::new(2).ok_or("zero")?, incarnation: Incarnation(1) };
+//! let head = ProcessId::HEAD.first_life();
+//! let worker = ProcessId::new(2).ok_or("zero")?.first_life();
 //! let (mut here, mut there) = (
 //!     Session::new(head, worker, SessionSettings::default()),
 //!     Session::new(worker, head, SessionSettings::default()),

@@ -28,6 +28,14 @@ impl ProcessId {
     pub fn number(self) -> u32 {
         self.0.get()
     }
+
+    /// The first life of this process.
+    pub const fn first_life(self) -> Peer {
+        Peer {
+            process: self,
+            incarnation: Incarnation(1),
+        }
+    }
 }
 
 impl fmt::Display for ProcessId {

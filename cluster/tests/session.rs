@@ -3,14 +3,11 @@
 
 use std::time::Duration;
 
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_cluster::session::{Session, SessionSettings};
 
 fn peer(number: u32) -> Peer {
-    Peer {
-        process: ProcessId::new(number).unwrap(),
-        incarnation: Incarnation(1),
-    }
+    ProcessId::new(number).unwrap().first_life()
 }
 
 fn session(local: u32, remote: u32) -> Session<&'static str> {

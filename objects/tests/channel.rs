@@ -5,16 +5,13 @@ mod interpreter;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::channel::{
     Answer, ChannelError, ChannelHome, ChannelSettings, ChannelUser, NotPut, Outcome, Reply, Request,
 };
 
 fn peer(number: u32) -> Peer {
-    Peer {
-        process: ProcessId::new(number).unwrap(),
-        incarnation: Incarnation(1),
-    }
+    ProcessId::new(number).unwrap().first_life()
 }
 
 /// A channel at process 1, and any number of users.
@@ -92,10 +89,7 @@ impl<V: Clone + PartialEq + std::fmt::Debug> Channel<V> {
 }
 
 const CLOSED: Outcome<u32> = Outcome::Failed(ChannelError::Closed(HOME));
-const HOME: Peer = Peer {
-    process: ProcessId::HEAD,
-    incarnation: Incarnation(1),
-};
+const HOME: Peer = ProcessId::HEAD.first_life();
 
 #[test]
 fn jchan_04_a_channel_has_one_slot_unless_asked_otherwise() {

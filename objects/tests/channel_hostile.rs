@@ -2,14 +2,11 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use proptest::prelude::*;
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::channel::{Answer, ChannelHome, ChannelSettings, ChannelUser, Outcome, Request, Wish};
 
 fn peer(number: u32) -> Peer {
-    Peer {
-        process: ProcessId::new(number).unwrap(),
-        incarnation: Incarnation(1),
-    }
+    ProcessId::new(number).unwrap().first_life()
 }
 
 fn wish() -> impl Strategy<Value = Wish<u8>> {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::refs::{
     Action, Bundle, Event, Fork, Message, Parcel, RefError, RefId, RefSettings, RefStatus, Refs,
 };
@@ -12,10 +12,7 @@ use selvedge_objects::refs::{
 const NOW: Duration = Duration::ZERO;
 
 fn peer(number: u32) -> Peer {
-    Peer {
-        process: ProcessId::new(number).unwrap(),
-        incarnation: Incarnation(1),
-    }
+    ProcessId::new(number).unwrap().first_life()
 }
 
 fn id() -> impl Strategy<Value = RefId> {

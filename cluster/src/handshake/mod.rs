@@ -7,7 +7,7 @@
 //! ```
 //! use std::time::Duration;
 //! use selvedge_cluster::handshake::{Cookie, Handshake, Hello, Identity, Role, Step, Welcome};
-//! use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+//! use selvedge_cluster::peer::ProcessId;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let identity = |role, nonce| Identity {
@@ -23,7 +23,7 @@
 //! let Some(Step::Write(proof)) = worker.receive(now, &mut &answer[..])? else { return Err("no proof".into()) };
 //! let Some(Step::Authenticated(hello)) = head.receive(now, &mut &proof[..])? else { return Err("refused".into()) };
 //! assert_eq!(hello.role, Role::Worker);
-//! let peer = |number| ProcessId::new(number).map(|process| Peer { process, incarnation: Incarnation(1) });
+//! let peer = |number| ProcessId::new(number).map(ProcessId::first_life);
 //! let (head_peer, worker_peer) = (peer(1).ok_or("zero")?, peer(2).ok_or("zero")?);
 //! let welcome = Welcome { you: worker_peer, me: head_peer };
 //! let bytes = head.welcome(&welcome)?;

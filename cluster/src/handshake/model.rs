@@ -14,7 +14,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::tests::{NOW, identity};
 use super::*;
-use crate::peer::{Incarnation, Peer, ProcessId};
+use crate::peer::{Peer, ProcessId};
 
 /// The sides: the first two dial.
 const SIDES: usize = 4;
@@ -50,10 +50,7 @@ struct Wire {
 }
 
 fn peer(number: usize) -> Peer {
-    Peer {
-        process: ProcessId::new(number as u32 + 1).unwrap(),
-        incarnation: Incarnation(1),
-    }
+    ProcessId::new(number as u32 + 1).unwrap().first_life()
 }
 
 /// The side with this number; the one behind the last is the stranger.

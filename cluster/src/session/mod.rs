@@ -256,14 +256,11 @@ impl<M: Clone> Session<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peer::{Incarnation, ProcessId};
+    use crate::peer::ProcessId;
 
     #[test]
     fn an_acknowledgement_is_sent_early_when_it_is_asked_for_and_once() {
-        let me = Peer {
-            process: ProcessId::HEAD,
-            incarnation: Incarnation(1),
-        };
+        let me = ProcessId::HEAD.first_life();
         let mut session = Session::new(me, me, SessionSettings::default());
         let now = Duration::ZERO;
         session.connected(now, me).unwrap();

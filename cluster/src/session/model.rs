@@ -11,15 +11,12 @@ use stateright::{Checker, Model, Property};
 
 use super::mutant::Mutant;
 use super::{Outcome, Packet, Session, SessionSettings};
-use crate::peer::{Incarnation, Peer, ProcessId};
+use crate::peer::{Peer, ProcessId};
 
 const NOW: Duration = Duration::ZERO;
 
 fn peer(number: u32) -> Peer {
-    Peer {
-        process: ProcessId::new(number).unwrap(),
-        incarnation: Incarnation(1),
-    }
+    ProcessId::new(number).unwrap().first_life()
 }
 
 #[derive(Clone, Copy)]

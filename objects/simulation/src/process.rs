@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_cluster::session::{Session, SessionSettings};
 use selvedge_objects::refs::{Bundle, Parcel, RefId, RefSettings, Refs};
 
@@ -97,10 +97,7 @@ impl Process {
 /// The name of the process of an index.
 pub fn peer(index: usize) -> Peer {
     let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
-    Peer {
-        process: ProcessId::new(number).unwrap_or(ProcessId::HEAD),
-        incarnation: Incarnation(1),
-    }
+    ProcessId::new(number).unwrap_or(ProcessId::HEAD).first_life()
 }
 
 /// The index of a process.

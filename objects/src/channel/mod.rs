@@ -7,11 +7,11 @@
 //! [`Request`]s and [`Answer`]s travel between them in ordered frames. Neither reads a clock or sends anything.
 //!
 //! ```
-//! use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+//! use selvedge_cluster::peer::ProcessId;
 //! use selvedge_objects::channel::{ChannelHome, ChannelSettings, ChannelUser, Outcome};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let peer = |number| ProcessId::new(number).map(|process| Peer { process, incarnation: Incarnation(1) });
+//! let peer = |number| ProcessId::new(number).map(ProcessId::first_life);
 //! let (here, there) = (peer(1).ok_or("zero")?, peer(2).ok_or("zero")?);
 //! let mut home = ChannelHome::new(ChannelSettings::with_capacity(32));
 //! let mut user = ChannelUser::new(here);

@@ -7,12 +7,12 @@
 //! with a name. Neither sends anything: events go into the table, [`NameAction`]s come out.
 //!
 //! ```
-//! use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+//! use selvedge_cluster::peer::ProcessId;
 //! use selvedge_objects::names::{NameAction, NameAnswer, NameEvent, NameTable};
 //! use selvedge_objects::refs::RefId;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let peer = |number| ProcessId::new(number).map(|process| Peer { process, incarnation: Incarnation(1) });
+//! let peer = |number| ProcessId::new(number).map(ProcessId::first_life);
 //! let (head, owner, job) = (peer(1).ok_or("zero")?, peer(2).ok_or("zero")?, peer(3).ok_or("zero")?);
 //! let (name, type_name) = ("counter".to_owned(), "u64".to_owned());
 //! let id = RefId { owner, creator: job, number: 1 };

@@ -51,17 +51,14 @@ impl Refs {
 mod tests {
     use std::time::Duration;
 
-    use selvedge_cluster::peer::{Incarnation, ProcessId};
+    use selvedge_cluster::peer::ProcessId;
 
     use super::*;
     use crate::refs::{Event, RefSettings};
 
     #[test]
     fn an_object_is_listed_with_its_holders_by_its_owner_and_with_its_status_by_a_user() {
-        let peer = |number| Peer {
-            process: ProcessId::new(number).unwrap(),
-            incarnation: Incarnation(1),
-        };
+        let peer = |number| ProcessId::new(number).unwrap().first_life();
         let (owner, user, now) = (peer(1), peer(2), Duration::ZERO);
         let mut here = Refs::new(owner, RefSettings::default());
         let mut there = Refs::new(user, RefSettings::default());

@@ -393,10 +393,7 @@ mod tests {
 
     #[test]
     fn a_lost_value_is_set_once_more_and_a_freed_object_is_held_again_under_its_name() {
-        let me = Peer {
-            process: ProcessId::HEAD,
-            incarnation: Incarnation(1),
-        };
+        let me = ProcessId::HEAD.first_life();
         let mut refs = Refs::new(me, RefSettings::default());
         let id = refs.create();
         assert!(!refs.empty(id), "there is no value yet");
@@ -422,10 +419,7 @@ mod tests {
 
     #[test]
     fn an_object_that_was_freed_and_got_an_error_when_it_came_home_is_held_again_without_it() {
-        let [me, dead, from] = [1, 2, 3].map(|number| Peer {
-            process: ProcessId::new(number).unwrap(),
-            incarnation: Incarnation(1),
-        });
+        let [me, dead, from] = [1, 2, 3].map(|number| ProcessId::new(number).unwrap().first_life());
         let mut refs = Refs::new(me, RefSettings::default());
         let id = refs.create();
         refs.fill(id).unwrap();

@@ -2,15 +2,12 @@
 //! place; its owner then took the spilled copy, which was gone with its node, for the object's place, forgot the good one, and did not
 //! rebuild the value (ray#65660).
 
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::{Peer, ProcessId};
 
 use super::*;
 
 fn peer(number: u32) -> Peer {
-    Peer {
-        process: ProcessId::new(number).unwrap(),
-        incarnation: Incarnation(1),
-    }
+    ProcessId::new(number).unwrap().first_life()
 }
 
 /// A store of one leaf, with an object in it.

@@ -6,11 +6,11 @@
 //! [`Store`] belongs to the host agent. Events go in, actions come out; it reads no clock, maps no memory and sends nothing.
 //!
 //! ```
-//! use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+//! use selvedge_cluster::peer::ProcessId;
 //! use selvedge_objects::store::{Store, StoreAction, StoreEvent, StoreSettings};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let peer = |number| ProcessId::new(number).map(|process| Peer { process, incarnation: Incarnation(1) });
+//! let peer = |number| ProcessId::new(number).map(ProcessId::first_life);
 //! let (writer, reader) = (peer(1).ok_or("zero")?, peer(2).ok_or("zero")?);
 //! let mut store = Store::new(StoreSettings::with_capacity(1 << 20));
 //!

@@ -320,17 +320,15 @@ impl CopyList {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_cluster::peer::{Incarnation, ProcessId};
+    use selvedge_cluster::peer::ProcessId;
 
     use super::super::orphans::ORPHANS_MAX;
     use super::*;
 
     #[test]
     fn an_agent_that_asks_about_too_many_copies_is_cut_off_and_no_other_one_is() {
-        let [owner, liar, lawful, maker] = [1, 2, 3, 4].map(|number| Peer {
-            process: ProcessId::new(number).unwrap(),
-            incarnation: Incarnation(1),
-        });
+        let [owner, liar, lawful, maker] =
+            [1, 2, 3, 4].map(|number| ProcessId::new(number).unwrap().first_life());
         let mut list = CopyList::new(owner);
         let of = |number: usize| CopyName {
             maker,

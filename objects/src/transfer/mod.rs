@@ -7,11 +7,11 @@
 //! process goes to the other. Neither reads a clock, maps memory or sends anything: they return [`TransferAction`]s.
 //!
 //! ```
-//! use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+//! use selvedge_cluster::peer::ProcessId;
 //! use selvedge_objects::transfer::{CopyAt, CopyList, CopyName, Pulls, TransferAction, TransferSettings};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let peer = |number| ProcessId::new(number).map(|process| Peer { process, incarnation: Incarnation(1) });
+//! let peer = |number| ProcessId::new(number).map(ProcessId::first_life);
 //! let (owner, agent) = (peer(1).ok_or("zero")?, peer(2).ok_or("zero")?);
 //! let name = CopyName { maker: owner, number: 1 };
 //! let mut list = CopyList::new(owner);

@@ -189,17 +189,14 @@ impl Pull {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_cluster::peer::{Incarnation, ProcessId};
+    use selvedge_cluster::peer::ProcessId;
 
     use super::*;
 
     const BYTES: &[u8] = b"seven bytes and some";
 
     fn source(number: u32) -> CopyAt {
-        let agent = Peer {
-            process: ProcessId::new(number).unwrap(),
-            incarnation: Incarnation(1),
-        };
+        let agent = ProcessId::new(number).unwrap().first_life();
         CopyAt { agent, attempt: 1 }
     }
 

@@ -3,14 +3,11 @@
 
 use std::time::Duration;
 
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::refs::{Action, Bundle, Event, Parcel, RefId, RefSettings, Refs};
 
 pub(crate) fn peer(number: usize) -> Peer {
-    Peer {
-        process: ProcessId::new(number as u32).unwrap(),
-        incarnation: Incarnation(1),
-    }
+    ProcessId::new(number as u32).unwrap().first_life()
 }
 
 /// Processes 1 to N. Every action is kept; bundles are in `sent` until they are delivered or lost.
