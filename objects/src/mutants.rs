@@ -1,11 +1,13 @@
-//! The search for faults by random histories: what the models of several folders have in common.
+//! The search for faults, by random histories and state by state: what the models of several folders have in common.
 
 use std::any::Any;
 use std::fmt::Debug;
+use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use stateright::{Checker, HasDiscoveries, Model};
 
 /// The fault that the first of 20 000 histories shows that panics when it is `run`: the text of the panic, which names the invariant that is
 /// broken. Each search plays the histories of the search before, so chance decides nothing.
@@ -38,6 +40,25 @@ pub(crate) fn assert_breaks(mutant: impl Debug, invariant: &str, fault: Option<S
         fault.contains(invariant),
         "{mutant:?} breaks another one than {invariant}: {fault}"
     );
+}
+
+/// Explores the states of a model until there is enough of what does not hold. Returns the names of these properties.
+pub(crate) fn explore<M>(what: &str, model: M, enough: HasDiscoveries) -> Vec<&'static str>
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Send + Sync + Debug + Hash + PartialEq + 'static,
+    M::Action: Clone + Send + Sync + Debug + PartialEq + 'static,
+{
+    let checker = model.checker().threads(1).finish_when(enough);
+    let checker = checker.spawn_bfs().join();
+    println!("{what}: {} states", checker.unique_state_count());
+    let discoveries = checker.discoveries();
+    for (name, path) in &discoveries {
+        println!("  {name}: {} steps", path.clone().into_actions().len());
+    }
+    let mut faults: Vec<_> = discoveries.into_keys().collect();
+    faults.sort_unstable();
+    faults
 }
 
 fn text(payload: &(dyn Any + Send)) -> String {

@@ -17,12 +17,13 @@ mod scenarios;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::{Peer, ProcessId};
 use stateright::semantics::{ConsistencyTester, LinearizabilityTester};
-use stateright::{Checker, Model, Property};
+use stateright::{HasDiscoveries, Model, Property};
 
 use super::mutant::ChannelMutant;
 use super::{Answer, ChannelHome, ChannelSettings, ChannelUser, Outcome, Reply, Request, Wish};
+use crate::mutants::explore;
 use queue::{BoundedQueue, Seen};
 
 /// One thing that a user does.
@@ -95,10 +96,7 @@ enum Turn {
 }
 
 fn peer(user: usize) -> Peer {
-    Peer {
-        process: ProcessId::new(user as u32 + 1).unwrap(),
-        incarnation: Incarnation(1),
-    }
+    ProcessId::new(user as u32 + 1).unwrap().first_life()
 }
 
 impl World {
@@ -373,14 +371,6 @@ impl Model for Script {
 
 /// Explores all states. Returns the names of the properties that do not hold.
 fn faults(script: &Script) -> Vec<&'static str> {
-    let checker = script.clone().checker().threads(1).spawn_bfs().join();
-    let discoveries = checker.discoveries();
-    let states = checker.unique_state_count();
-    println!("{:?} {:?}: {states} states", script.mutant, script.users);
-    for (name, path) in &discoveries {
-        println!("  {name}: {} steps", path.clone().into_actions().len());
-    }
-    let mut faults: Vec<_> = discoveries.into_keys().collect();
-    faults.sort_unstable();
-    faults
+    let what = format!("{:?} {:?}", script.mutant, script.users);
+    explore(&what, script.clone(), HasDiscoveries::All)
 }
