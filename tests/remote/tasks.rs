@@ -755,27 +755,36 @@ fn returns(own: Ref<Ref<u64>>) -> Result<Ref<u64>> {
     Ok((*own.fetch()?).clone())
 }
 
+/// Submits such a call.
+#[remote]
+fn submits(own: Ref<Ref<u64>>) -> Result<Ref<u64>> {
+    Ok(Runtime::current()?.submit(returns::remote(&own)))
+}
+
 /// E-17: Photon looked for the canonical reference of a circle of aliases for ever.
 #[test]
 fn alias_21_a_function_that_returns_its_own_reference_fails_and_nobody_waits() {
     let runtime = Runtime::new();
-    let _workers = with_workers::<2>(&runtime);
+    let workers = with_workers::<2>(&runtime);
     let own = runtime.unset::<Ref<u64>>();
     let itself: Ref<u64> = runtime.submit(returns::remote(&own.clone()));
     own.set(itself.clone()).unwrap();
     let error = itself.fetch().unwrap_err();
     assert!(error.to_string().contains("cannot stand for itself"), "{error}");
-    let (a, b) = (runtime.unset::<Ref<u64>>(), runtime.unset::<Ref<u64>>());
-    let (x, y): (Ref<u64>, Ref<u64>) = (
-        runtime.submit(returns::remote(&a)),
-        runtime.submit(returns::remote(&b)),
-    );
-    a.set(y.clone()).unwrap();
-    b.set(x.clone()).unwrap();
-    for error in [x.fetch().unwrap_err(), y.fetch().unwrap_err()] {
-        assert!(
-            error.to_string().contains("neither would have a value"),
-            "{error}"
-        );
+    for submitters in [[None; 2], workers.each_ref().map(Some)] {
+        let [a, b] = [(); 2].map(|()| runtime.unset::<Ref<u64>>());
+        let submit = |own: &Ref<Ref<u64>>, from: Option<&Worker>| match from {
+            Some(worker) => runtime.call(submits::remote(own).on(worker)).wait().unwrap(),
+            None => runtime.submit(returns::remote(own)),
+        };
+        let (x, y): (Ref<u64>, Ref<u64>) = (submit(&a, submitters[0]), submit(&b, submitters[1]));
+        a.set(y.clone()).unwrap();
+        b.set(x.clone()).unwrap();
+        for error in [x.fetch().unwrap_err(), y.fetch().unwrap_err()] {
+            assert!(
+                error.to_string().contains("neither would have a value"),
+                "{error}"
+            );
+        }
     }
 }

@@ -317,7 +317,7 @@ impl Board {
             takes_work: true,
             scheduler: Scheduler::on_host(cores()),
             lineage: Lineage::new(KEPT_BYTES_MAX),
-            aliases: AliasTable::new(me),
+            aliases: AliasTable::default(),
             tasks: IdMap::new(),
             objects: IdMap::new(),
             asked: IdMap::new(),

@@ -31,14 +31,6 @@ pub enum AliasError {
         /// The reference that it was to stand for.
         target: RefId,
     },
-    /// The owner of the target, or of a reference that the target stands for, is dead.
-    #[error("{alias} cannot stand for a reference of {lost}, which is dead")]
-    OwnerLost {
-        /// The reference that was to be an alias.
-        alias: RefId,
-        /// The dead process.
-        lost: selvedge_cluster::peer::Peer,
-    },
     /// Other references stand for this one, and hold it.
     #[error("{0} cannot be removed: other references stand for it")]
     HasAliases(RefId),

@@ -4,9 +4,8 @@
 //! themselves, so the references of one object form a tree whose root is the *canonical* reference, the only one that a value
 //! was made under. The design is that of Photon, the first object store of Ray.
 //!
-//! [`AliasTable`] is one owner's part: it says what each of its references stands for. It counts nothing: the object of an alias
-//! holds one handle on its target, so the reference count frees a class exactly when its last member goes, member by member.
-//! [`AliasRace`] adds aliases of targets at other owners, where two calls may close a circle from both sides at a time.
+//! [`AliasTable`] says what each reference of an owner stands for. It counts nothing: the object of an alias holds one handle on its
+//! target, so the reference count frees a class exactly when its last member goes, member by member.
 //!
 //! - `ALIAS-T1`: the target of a reference is decided once.
 //! - `ALIAS-T2`: the aliases of a reference are exactly those whose target it is.
@@ -16,14 +15,14 @@
 //! The order in which aliases and values are announced makes no difference:
 //!
 //! ```
-//! use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+//! use selvedge_cluster::peer::ProcessId;
 //! use selvedge_objects::alias::{AliasTable, Resolution};
 //! use selvedge_objects::refs::RefId;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let me = Peer { process: ProcessId::HEAD, incarnation: Incarnation(1) };
+//! let me = ProcessId::HEAD.first_life();
 //! let [h, g, f] = [1, 2, 3].map(|number| RefId { owner: me, creator: me, number });
-//! let mut table = AliasTable::new(me);
+//! let mut table = AliasTable::default();
 //! [h, g, f].map(|id| table.register(id));
 //!
 //! table.alias(h, g)?;
@@ -37,13 +36,10 @@
 
 mod error;
 mod mutant;
-
-mod race;
 mod table;
 
 #[cfg(test)]
 mod model;
 
 pub use error::AliasError;
-pub use race::{AliasMessage, AliasRace, RaceAction, Verdict};
 pub use table::{AliasTable, Resolution, Target};

@@ -1,7 +1,6 @@
 //! The references of one owner, and what each of them stands for.
 
 use selvedge_cluster::id_map::{IdMap, IdSet};
-use selvedge_cluster::peer::Peer;
 
 use super::error::AliasError;
 use super::mutant::AliasMutant;
@@ -25,8 +24,6 @@ pub enum Resolution {
     Canonical(RefId),
     /// The value is not made: this reference has neither a value nor a target.
     Undecided(RefId),
-    /// The chain goes on at another owner, at this reference.
-    Foreign(RefId),
 }
 
 impl Resolution {
@@ -34,7 +31,7 @@ impl Resolution {
     #[must_use]
     pub fn end(self) -> RefId {
         match self {
-            Resolution::Canonical(end) | Resolution::Undecided(end) | Resolution::Foreign(end) => end,
+            Resolution::Canonical(end) | Resolution::Undecided(end) => end,
         }
     }
 }
@@ -53,40 +50,17 @@ struct Entry {
 ///
 /// Following a chain compresses it, so many resolutions of a chain of n aliases take O(n log n) steps together, and a
 /// repeated one takes two. No step recurses.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AliasTable {
-    me: Peer,
     entries: IdMap<RefId, Entry>,
     pub(super) mutant: AliasMutant,
 }
 
 impl AliasTable {
-    /// The table of an owner without references.
-    #[must_use]
-    pub fn new(me: Peer) -> Self {
-        AliasTable {
-            me,
-            entries: IdMap::new(),
-            mutant: AliasMutant::None,
-        }
-    }
-
-    /// The owner.
-    #[must_use]
-    pub fn me(&self) -> Peer {
-        self.me
-    }
-
     /// The number of references in the table.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
         self.entries.len()
-    }
-
-    /// Whether the table has no references.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 
     /// Adds a reference of which nothing was announced; false if the table has it already.
@@ -109,22 +83,11 @@ impl AliasTable {
         self.entries.get(&id).map(|entry| entry.target)
     }
 
-    /// Has `alias` stand for `target`, which may live at another owner. Returns the references of this owner that have a value now:
-    /// none, unless the target has one.
+    /// Has `alias` stand for `target`. Returns the references that have a value now: none, unless the target has one.
     ///
     /// # Errors
     /// [`AliasError`]: `SelfAlias`, `Unknown`, `AlreadyAliased`, `Cycle`.
     pub fn alias(&mut self, alias: RefId, target: RefId) -> Result<Vec<RefId>, AliasError> {
-        let end = self.check(alias, target)?;
-        self.decide(alias, target);
-        match end {
-            Resolution::Canonical(_) => Ok(self.descent(alias)),
-            Resolution::Undecided(_) | Resolution::Foreign(_) => Ok(Vec::new()),
-        }
-    }
-
-    /// Whether `alias` may stand for `target`; returns the end of the target's chain.
-    pub(super) fn check(&mut self, alias: RefId, target: RefId) -> Result<Resolution, AliasError> {
         if alias == target {
             return Err(AliasError::SelfAlias(alias));
         }
@@ -137,17 +100,16 @@ impl AliasTable {
         if end.end() == alias && self.mutant != AliasMutant::WalksNothing {
             return Err(AliasError::Cycle { alias, target });
         }
-        Ok(end)
-    }
-
-    /// Notes the target of a reference.
-    pub(super) fn decide(&mut self, alias: RefId, target: RefId) {
         if let Some(entry) = self.entries.get_mut(&alias) {
             entry.target = Target::Alias(target);
         }
         let is_noted = self.mutant != AliasMutant::ForgetsAliases;
         if let Some(entry) = self.entries.get_mut(&target).filter(|_| is_noted) {
             entry.aliases.insert(alias);
+        }
+        match end {
+            Resolution::Canonical(_) => Ok(self.descent(alias)),
+            Resolution::Undecided(_) => Ok(Vec::new()),
         }
     }
 
@@ -165,17 +127,14 @@ impl AliasTable {
         Ok(self.descent(id))
     }
 
-    /// Follows a chain to its end at this owner, and compresses it.
+    /// Follows a chain to its end, and compresses it.
     ///
     /// # Errors
-    /// [`AliasError::Unknown`] for a reference of this owner that the table does not have.
+    /// [`AliasError::Unknown`] for a reference that the table does not have.
     pub fn resolve(&mut self, id: RefId) -> Result<Resolution, AliasError> {
         let mut path = Vec::new();
         let mut at = id;
         let end = loop {
-            if at.owner != self.me {
-                break Resolution::Foreign(at);
-            }
             let entry = self.entries.get(&at).ok_or(AliasError::Unknown(at))?;
             match (entry.target, entry.shortcut) {
                 (Target::Unknown, _) => break Resolution::Undecided(at),
@@ -198,25 +157,8 @@ impl AliasTable {
         Ok(end)
     }
 
-    /// All references of this owner that stand for the same object, the end of the chain first.
-    ///
-    /// # Errors
-    /// [`AliasError::Unknown`].
-    pub fn class(&mut self, id: RefId) -> Result<Vec<RefId>, AliasError> {
-        match self.resolve(id)? {
-            Resolution::Foreign(end) => {
-                let roots = self
-                    .entries
-                    .iter()
-                    .filter(|(_, entry)| entry.target == Target::Alias(end));
-                let roots: Vec<_> = roots.map(|(root, _)| *root).collect();
-                Ok(roots.into_iter().flat_map(|root| self.descent(root)).collect())
-            }
-            end => Ok(self.descent(end.end())),
-        }
-    }
-
-    /// A reference and everything of this owner that stands for it, the reference first. A work list.
+    /// A reference and everything that stands for it, the reference first: of the end of a chain, all references that stand for its
+    /// object. A work list.
     #[must_use]
     pub fn descent(&self, root: RefId) -> Vec<RefId> {
         let mut found = vec![root];

@@ -1,4 +1,4 @@
-//! The calls of one owner, in every order, with handles that are dropped at any time.
+//! The calls in every order, with handles that are dropped at any time.
 //!
 //! A handle counts as an `Arc` does: the object of an alias holds one on its target; a function that has not returned holds one
 //! on its own result, until that is an alias or has a value; and the worker that has run it holds one on the target, until
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stateright::{Model, Property};
 
-use super::{peer, reference};
+use super::id;
 use crate::alias::mutant::AliasMutant;
 use crate::alias::{AliasTable, Resolution, Target};
 use crate::refs::RefId;
@@ -70,10 +70,6 @@ pub(super) enum ClassTurn {
     Release(RefId),
     Pull(RefId),
     Drop(RefId),
-}
-
-fn id(number: u64) -> RefId {
-    reference(1, number)
 }
 
 impl ClassWorld {
@@ -134,7 +130,7 @@ impl ClassWorld {
 
 impl ClassWorld {
     fn is_over(&self) -> bool {
-        let nothing_left = self.handles.is_empty() && self.table.is_empty();
+        let nothing_left = self.handles.is_empty() && self.table.len() == 0;
         nothing_left && self.calls.is_empty() && self.held.is_empty() && self.users.is_empty()
     }
 }
@@ -151,7 +147,7 @@ impl Model for Classes {
     type Action = ClassTurn;
 
     fn init_states(&self) -> Vec<ClassWorld> {
-        let mut table = AliasTable::new(peer(1));
+        let mut table = AliasTable::default();
         table.mutant = self.mutant;
         let mut handles: BTreeMap<RefId, u32> = BTreeMap::new();
         let references = self.references();
