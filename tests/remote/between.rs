@@ -4,7 +4,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use selvedge::prelude::*;
-use selvedge::{Call, CallError, FetchError, RemoteChannelError, RemoteError};
+use selvedge::{Call, CallError, FetchError, RefStats, RemoteChannelError, RemoteError};
+
+use super::census::wait_until;
 
 #[remote]
 fn square(x: f64) -> f64 {
@@ -113,6 +115,25 @@ fn rref_42_the_death_of_a_worker_ends_calls_and_fetches() {
     let error = runtime.call(sum::remote(&rows).on(&b)).wait().unwrap_err();
     assert!(error.to_string().contains("lost"), "{error}");
     assert_eq!(runtime.call(square::remote(2.0).on(&b)).wait().unwrap(), 4.0);
+}
+
+#[test]
+fn rref_37_a_worker_that_is_ended_holds_nothing_and_ends_every_wait() {
+    let runtime = Runtime::new();
+    let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
+    let rows: Ref<Vec<u64>> = a.keep(load::remote(100));
+    assert_eq!(runtime.call(sum::remote(&rows).on(&b)).wait().unwrap(), 4950);
+    let unset = runtime.unset::<Vec<u64>>();
+    let waiting = runtime.call(sum::remote(&unset).on(&a));
+    assert_eq!((runtime.references().owned, runtime.references().forks), (1, 1));
+    let _ = a.end(Duration::from_secs(20));
+    assert!(waiting.wait().is_err());
+    assert!(matches!(rows.fetch(), Err(FetchError::OwnerLost { .. })));
+    let error = runtime.call(sum::remote(&rows).on(&b)).wait().unwrap_err();
+    assert!(error.to_string().contains("lost"), "{error}");
+    assert_eq!((runtime.references().owned, runtime.references().forks), (1, 0));
+    drop((rows, unset));
+    wait_until(&RefStats::default(), || runtime.references());
 }
 
 #[test]

@@ -12,7 +12,6 @@ const BAD: Setting = Setting {
     reorders: true,
     crashes: 0,
     mistakes: 0,
-    shutdowns: 0,
 };
 
 #[test]
