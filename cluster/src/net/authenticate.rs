@@ -30,60 +30,6 @@ pub async fn dial(transport: &dyn Transport, to: &PeerInfo, identity: &Identity)
             return Err(LinkCause::Unreachable { kind, text }.of(&name));
         }
     };
-    introduce_since(begun, halves, name, identity).await
-}
-
-/// Introduces this process over a stream that it has made by other means than [`dial`].
-///
-/// # Errors
-/// Those of [`dial`] but [`LinkCause::Unreachable`].
-pub async fn introduce(halves: Halves, name: &str, identity: &Identity) -> Result<Link, LinkError> {
-    introduce_since(Instant::now(), halves, name.into(), identity).await
-}
-
-/// Hears the introduction of the process that has made this stream. [`Listener`](super::Listener) does so for each stream
-/// that it accepts.
-///
-/// # Errors
-/// [`LinkError`]: the handshake fails, or is not over within 5 s. The peer is told nothing of the reason.
-pub async fn answer(halves: Halves, name: &str, identity: &Identity) -> Result<Arrival, LinkError> {
-    answer_since(Instant::now(), halves, name.into(), identity).await
-}
-
-/// Waits for a stream, and hears the introduction of the process that has made it, both before one deadline.
-pub(super) async fn answer_soon(
-    halves: Pending<'static, Halves>,
-    name: Arc<str>,
-    identity: &Identity,
-) -> Result<Arrival, LinkError> {
-    let begun = Instant::now();
-    match timeout_at(begun + TIME_MAX, halves).await {
-        Ok(Ok(halves)) => answer_since(begun, halves, name, identity).await,
-        Ok(Err(error)) => Err(LinkCause::lost(&error).of(&name)),
-        Err(_) => Err(LinkCause::from(HandshakeError::TooLate).of(&name)),
-    }
-}
-
-async fn answer_since(
-    begun: Instant,
-    halves: Halves,
-    name: Arc<str>,
-    identity: &Identity,
-) -> Result<Arrival, LinkError> {
-    let listening = Talk::listen(begun, halves, name.clone(), identity);
-    let mut talk = listening.map_err(|cause| cause.of(&name))?;
-    match talk.in_time(Talk::decision).await? {
-        Step::Authenticated(hello) => Ok(Arrival { hello, talk }),
-        Step::Welcomed(..) | Step::Write(_) => Err(talk.failed(HandshakeError::Unexpected)),
-    }
-}
-
-async fn introduce_since(
-    begun: Instant,
-    halves: Halves,
-    name: Arc<str>,
-    identity: &Identity,
-) -> Result<Link, LinkError> {
     let dialed = Talk::dial(begun, halves, name.clone(), identity);
     let (mut talk, hello) = dialed.map_err(|cause| cause.of(&name))?;
     let step = talk.in_time(async |talk| {
@@ -93,6 +39,26 @@ async fn introduce_since(
     match step.await? {
         Step::Welcomed(hello, welcome) => Ok(talk.over(hello, welcome)),
         Step::Authenticated(_) | Step::Write(_) => Err(talk.failed(HandshakeError::Unexpected)),
+    }
+}
+
+/// Waits for a stream, and hears the introduction of the process that has made it, both before one deadline.
+pub(super) async fn answer_soon(
+    halves: Pending<'static, Halves>,
+    name: Arc<str>,
+    identity: &Identity,
+) -> Result<Arrival, LinkError> {
+    let begun = Instant::now();
+    let halves = match timeout_at(begun + TIME_MAX, halves).await {
+        Ok(Ok(halves)) => halves,
+        Ok(Err(error)) => return Err(LinkCause::lost(&error).of(&name)),
+        Err(_) => return Err(LinkCause::from(HandshakeError::TooLate).of(&name)),
+    };
+    let listening = Talk::listen(begun, halves, name.clone(), identity);
+    let mut talk = listening.map_err(|cause| cause.of(&name))?;
+    match talk.in_time(Talk::decision).await? {
+        Step::Authenticated(hello) => Ok(Arrival { hello, talk }),
+        Step::Welcomed(..) | Step::Write(_) => Err(talk.failed(HandshakeError::Unexpected)),
     }
 }
 

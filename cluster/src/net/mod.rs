@@ -1,13 +1,13 @@
-//! Transports, authenticated links over them, and streams of frames over links.
+//! Transports, and authenticated links over them.
 //!
 //! All input and output of this crate is here, in feature `net`, which is off by default. The
-//! [README](https://github.com/selvedge-rs/selvedge/tree/main/cluster/src/net) of this folder has the invariants `NET-1` to
-//! `NET-5`, and [`Link::frames`] an example.
+//! [README](https://github.com/selvedge-rs/selvedge/tree/main/cluster/src/net) of this folder has the invariant `NET-1`, and [`Link`] an
+//! example.
 //!
 //! - [`Transport`] makes streams: [`Tcp`], [`TcpPort`], [`Uds`], [`Bridge`], `Zenoh` through a router (feature `cluster`), and the user's
 //!   own. `Tls` encrypts those of another (feature `tls`), and [`DirectOr`] takes one where a dial works, and another where it does not.
-//! - [`dial`] and [`Listener`] make links: streams to processes that have proved that they know the cookie.
-//! - [`Link::frames`] sends and receives frames over a link.
+//! - [`dial`] and [`Listener`] make links: streams to processes that have proved that they know the cookie. Frames travel over the socket
+//!   of one ([`Link::into_socket`]), which belongs to whoever reads and writes them.
 //!
 //! All of it runs on a runtime of tokio that has input, output and time.
 
@@ -16,7 +16,6 @@ mod bridge;
 pub(crate) mod carried;
 mod direct_or;
 mod error;
-mod frames;
 mod link;
 mod listener;
 mod random;
@@ -32,12 +31,11 @@ mod zenoh;
 #[cfg(feature = "contract")]
 pub mod contract;
 
-pub use authenticate::{Arrival, answer, dial, introduce};
+pub use authenticate::{Arrival, dial};
 pub use bridge::{Bridge, bridge};
 pub use carried::Carried;
 pub use direct_or::DirectOr;
 pub use error::{LinkCause, LinkError};
-pub use frames::{FrameReader, FrameSender, FrameSettings, FrameWriter, Refused, SendError};
 pub use link::Link;
 pub use listener::Listener;
 pub use tcp::Tcp;

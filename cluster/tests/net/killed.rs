@@ -3,9 +3,10 @@
 use std::process::{Command, Stdio};
 
 use selvedge_cluster::handshake::Role;
-use selvedge_cluster::net::{FrameSettings, LinkCause, SendError, Tcp, Transport, Uds, dial};
+use selvedge_cluster::net::{Halves, Tcp, Transport, Uds, dial};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{at, first_arrival, frame, identity, listener, run, welcome};
+use crate::support::{at, first_arrival, identity, listener, run, welcome};
 
 const CHILD: &str = "SELVEDGE_CONNECT_AT";
 
@@ -44,24 +45,21 @@ fn a_killed_process_ends_every_wait_of_its_peer() {
                 .welcome(&welcome())
                 .await
                 .unwrap();
-            let (sender, mut reader, writer) = link.frames(FrameSettings::default());
-            // The child reads nothing, so the senders wait in the end.
-            let send = async {
-                loop {
-                    if let Err(refused) = sender.send(frame(1, vec![0; 1 << 20])).await {
-                        return refused.why;
-                    }
-                }
-            };
+            let Halves {
+                mut reader,
+                mut writer,
+                ..
+            } = link.halves;
+            // The child reads nothing, so the writer waits in the end.
+            let bytes = vec![0; 1 << 20];
+            let write = async { while writer.write_all(&bytes).await.is_ok() {} };
+            let mut read = [0];
             let kill = async {
                 tokio::task::yield_now().await;
                 child.kill().unwrap();
             };
-            let (sent, written, read, ()) = tokio::join!(send, writer.run(), reader.next(), kill);
-            let written = written.unwrap_err();
-            assert!(matches!(written.cause, LinkCause::Lost { .. }), "{written}");
-            assert_eq!(sent, SendError::Ended(Box::new(written)));
-            assert!(matches!(read, Ok(None) | Err(_)), "{read:?}");
+            let ((), read, ()) = tokio::join!(write, reader.read(&mut read), kill);
+            assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
             child.wait().unwrap();
         });
     }

@@ -1,4 +1,4 @@
-//! Transports, links over them, and frames over links.
+//! Transports, and links over them.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -11,7 +11,6 @@
 mod carried;
 mod contract;
 mod direct_or;
-mod frames;
 mod handshake;
 mod hostile;
 #[cfg(target_os = "linux")]

@@ -2,22 +2,23 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use selvedge_cluster::handshake::Role;
 use selvedge_cluster::net::{
-    Accepted, Acceptor, Halves, LinkCause, PeerInfo, Pending, Transport, bridge, introduce,
+    Accepted, Acceptor, Halves, LinkCause, PeerInfo, Pending, Transport, bridge, dial,
 };
 use tokio::time::Instant;
 
-use crate::support::{first_arrival, identity, listener, refusal, run_in_virtual_time, welcome};
+use crate::support::{at, first_arrival, identity, listener, refusal, run_in_virtual_time, welcome};
 
-/// A transport whose listener gives these in turn, and then nothing.
+/// A transport whose listener gives these in turn, and then nothing, and that dials once.
 struct Script {
-    turns: std::sync::Mutex<VecDeque<io::Result<Halves>>>,
+    turns: Mutex<VecDeque<io::Result<Halves>>>,
+    dialer: Mutex<Option<Halves>>,
     asked: Arc<AtomicUsize>,
 }
 
@@ -27,7 +28,8 @@ impl Transport for Script {
     }
 
     fn connect<'a>(&'a self, _: &'a PeerInfo) -> Pending<'a, Halves> {
-        Box::pin(std::future::pending())
+        let dialer = self.dialer.lock().unwrap().take();
+        Box::pin(async { dialer.ok_or(io::ErrorKind::ConnectionRefused.into()) })
     }
 
     fn listen(&self) -> Pending<'_, Box<dyn Acceptor>> {
@@ -71,9 +73,11 @@ fn a_shortage_closes_the_oldest_stranger_and_then_pauses() {
         turns.extend([Err(io::ErrorKind::ConnectionAborted.into()), Ok(friend)]);
         let script = Script {
             turns: turns.into(),
+            dialer: Some(dialer).into(),
             asked: asked.clone(),
         };
         let mut listener = listener(&script).await;
+        let to = at(listener.connect_at());
         let begun = Instant::now();
         let is_short = |cause: &LinkCause| matches!(cause, LinkCause::NotAccepted { .. });
         // Two strangers make room, and then there are only pauses.
@@ -98,7 +102,7 @@ fn a_shortage_closes_the_oldest_stranger_and_then_pauses() {
         }
         let worker = identity(Role::Worker);
         let admitted = async { first_arrival(&mut listener).await.welcome(&welcome()).await };
-        let (admitted, link) = tokio::join!(admitted, introduce(dialer, "a friend", &worker));
+        let (admitted, link) = tokio::join!(admitted, dial(&script, &to, &worker));
         assert!(admitted.is_ok() && link.is_ok());
         assert!(asked.load(Ordering::Relaxed) < 20, "the listener spins");
     });
@@ -123,10 +127,9 @@ fn a_listener_outlives_a_process_without_descriptors() {
         return;
     }
     crate::support::run(async {
-        use selvedge_cluster::net::{Tcp, dial};
-        let transport = Tcp::loopback();
+        let transport = selvedge_cluster::net::Tcp::loopback();
         let mut listener = listener(&transport).await;
-        let to = crate::support::at(listener.connect_at());
+        let to = at(listener.connect_at());
         let mut files: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
         assert!(files.len() < 100);
         // One for the dialer, and none for the listener.

@@ -1,14 +1,16 @@
 //! What several tests need.
 
 use std::future::poll_fn;
+use std::io;
 use std::time::Duration;
 
-use selvedge_cluster::frame::{Class, Frame, FrameLimits, Service};
 use selvedge_cluster::handshake::{Cookie, Hello, Identity, Role, Welcome};
 use selvedge_cluster::net::{
-    Acceptor, Arrival, Bridge, Halves, LinkError, Listener, PeerInfo, Tcp, Transport,
+    Acceptor, Arrival, Bridge, Halves, Link, LinkError, Listener, PeerInfo, Tcp, Transport,
 };
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::ProcessId;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::join;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
@@ -61,10 +63,7 @@ pub(crate) fn stranger() -> Identity {
 }
 
 pub(crate) fn welcome() -> Welcome {
-    let peer = Peer {
-        process: ProcessId::HEAD,
-        incarnation: Incarnation(1),
-    };
+    let peer = ProcessId::HEAD.first_life();
     Welcome { you: peer, me: peer }
 }
 
@@ -99,20 +98,19 @@ pub(crate) async fn accept(acceptor: &mut dyn Acceptor) -> Halves {
     accepted.halves.await.unwrap()
 }
 
-pub(crate) fn frame(number: u64, part: Vec<u8>) -> Frame {
-    Frame {
-        service: Service(7),
-        class: Class::Ordered,
-        sequence: number,
-        acknowledged: 0,
-        head: [1, 2][..].into(),
-        parts: [part].into(),
-    }
-}
-
-/// The bytes of a frame.
-pub(crate) fn bytes(frame: &Frame) -> Vec<u8> {
-    let mut bytes = frame.prefix(&FrameLimits::default()).unwrap();
-    bytes.extend(frame.parts.concat());
-    bytes
+/// Sends these bytes over a link, ends its direction, and returns what the peer has sent until it has ended its own.
+pub(crate) async fn exchange(link: Link, bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let Halves {
+        mut reader,
+        mut writer,
+        ..
+    } = link.halves;
+    let write = async {
+        writer.write_all(bytes).await?;
+        writer.shutdown().await
+    };
+    let mut read = link.beyond;
+    let (written, done) = join!(write, reader.read_to_end(&mut read));
+    written.and(done)?;
+    Ok(read)
 }

@@ -1,16 +1,15 @@
 //! Promises about links.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::missing_panics_doc)] // tests that other crates run
 
+use tokio::io::AsyncReadExt;
 use tokio::join;
 
-use super::frames::frame;
-use super::streams::{connected, run};
+use super::streams::{connected, run, sample, write};
 use crate::handshake::{Cookie, Hello, Identity, Role, Welcome};
 use crate::net::authenticate::dial;
-use crate::net::frames::FrameSettings;
 use crate::net::listener::Listener;
 use crate::net::transport::{PeerInfo, Transport};
-use crate::peer::{Incarnation, Peer, ProcessId};
+use crate::peer::ProcessId;
 use crate::platform::descriptors;
 
 fn identity(role: Role) -> Identity {
@@ -21,36 +20,32 @@ fn identity(role: Role) -> Identity {
     }
 }
 
-/// The handshake succeeds over a stream, and the frames directly behind it arrive.
+/// The handshake succeeds over a stream, and the bytes directly behind it arrive.
 pub fn links_are_authenticated<T: Transport>(make: &impl Fn() -> T) {
     let transport = make();
+    let sent = sample(100_000, 6);
     run(async {
         let mut listener = Listener::bind(&transport, identity(Role::Worker)).await.unwrap();
         let (process, connect_at) = (ProcessId::HEAD, listener.connect_at().to_owned());
-        let peer = Peer {
-            process,
-            incarnation: Incarnation(1),
-        };
+        let peer = process.first_life();
         let welcome = Welcome { you: peer, me: peer };
         let listen = async {
             let arrival = listener.next().await.unwrap();
             assert_eq!(arrival.hello().role, Role::Head);
             let link = arrival.welcome(&welcome).await.unwrap();
-            let (sender, reader, writer) = link.frames(FrameSettings::default());
-            sender.try_send(frame(1, 1, vec![1], vec![vec![2; 9]])).unwrap();
-            drop(sender);
-            writer.run().await.unwrap();
-            reader
+            write(link.halves.writer, &sent).await;
+            link.halves.reader
         };
         let to = PeerInfo { process, connect_at };
         let head = identity(Role::Head);
-        let (_far, near) = join!(listen, dial(&transport, &to, &head));
-        let near = near.unwrap();
+        let read = async {
+            let mut link = dial(&transport, &to, &head).await.unwrap();
+            link.halves.reader.read_to_end(&mut link.beyond).await.unwrap();
+            link
+        };
+        let (_far, near) = join!(listen, read);
         assert_eq!((near.hello.role, &near.welcome), (Role::Worker, &welcome));
-        let (_sender, mut reader, _writer) = near.frames::<Vec<u8>>(FrameSettings::default());
-        let read = reader.next().await.unwrap();
-        assert_eq!(read, Some(frame(1, 1, vec![1], vec![vec![2; 9]])));
-        assert_eq!(reader.next().await.unwrap(), None);
+        assert!(near.beyond == sent, "what was read differs");
     });
 }
 

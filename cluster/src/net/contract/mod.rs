@@ -3,11 +3,9 @@
 //! The line `transport_contract!(make);` in a test file tests a user-defined type. `make` is a function that returns a
 //! transport. Every promise is a test of its own.
 
-mod frames;
 mod links;
 mod streams;
 
-pub use frames::*;
 pub use links::*;
 pub use streams::*;
 
@@ -23,8 +21,6 @@ macro_rules! transport_contract {
             the_end_of_one_direction_leaves_the_other
             a_death_ends_every_wait_of_the_peer
             a_listener_that_is_gone_is_an_error
-            frames_of_any_length_arrive_whole
-            frames_of_concurrent_senders_do_not_mix
             links_are_authenticated
             many_links_leave_no_descriptor
         );

@@ -60,7 +60,7 @@ pub(super) fn sample(bytes: usize, seed: u64) -> Vec<u8> {
 }
 
 /// Writes the bytes in pieces of many lengths, and ends the direction.
-async fn write(mut writer: WriteHalf, bytes: &[u8]) {
+pub(super) async fn write(mut writer: WriteHalf, bytes: &[u8]) {
     let mut rest = bytes;
     for length in [1, 7, 4096, 65_537, 300_000].into_iter().cycle() {
         let (piece, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));

@@ -13,10 +13,11 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use selvedge_cluster::frame::{Class, Frame, Service};
+use selvedge_cluster::frame::{Class, Decoder, Frame, FrameLimits, Service};
 use selvedge_cluster::handshake::{Cookie, Hello, Identity, Role, Welcome};
-use selvedge_cluster::net::{self, FrameSender, FrameSettings, Link, Listener, PeerInfo, Tcp};
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::net::{self, Halves, Link, Listener, PeerInfo, Tcp, WriteHalf};
+use selvedge_cluster::peer::ProcessId;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -30,10 +31,7 @@ pub(crate) fn listen(address: IpAddr) -> anyhow::Result<()> {
     run(async {
         let mut listener = Listener::bind(&Tcp::on(address), identity(Role::Head)).await?;
         say(format_args!("at {}", listener.connect_at()));
-        let peer = Peer {
-            process: ProcessId::HEAD,
-            incarnation: Incarnation(1),
-        };
+        let peer = ProcessId::HEAD.first_life();
         let welcome = Welcome { you: peer, me: peer };
         let link = listener.next().await?.welcome(&welcome).await?;
         // The listener stays, so that the table of sockets shows it.
@@ -74,51 +72,69 @@ enum Order {
 
 async fn talk(link: Link) -> anyhow::Result<()> {
     say("linked");
-    let (sender, mut reader, writer) = link.frames::<Vec<u8>>(FrameSettings::default());
-    tokio::spawn(writer.run());
+    let (
+        Halves {
+            mut reader, writer, ..
+        },
+        mut bytes,
+    ) = (link.halves, link.beyond);
+    let (to_send, frames) = mpsc::unbounded_channel();
+    tokio::spawn(send(writer, frames));
     let mut orders = orders();
-    let (mut sent, mut come, mut awaited) = (0, 0, None);
-    let mut is_open = true;
+    let (mut come, mut awaited) = (0, None);
+    let (mut is_open, mut decoder) = (true, Decoder::<Vec<u8>>::new(FrameLimits::default()));
     loop {
+        let mut rest = &bytes[..];
+        while let Some(frame) = decoder.decode(&mut rest)? {
+            come += 1;
+            ensure!(
+                frame == numbered(come, frame.parts.concat().len()),
+                "frame {come} is not as it was sent"
+            );
+        }
+        bytes.clear();
+        bytes.reserve(64 << 10);
+        if let Some(count) = awaited.take_if(|count| come >= *count) {
+            ensure!(come == count, "{come} frames have come, and {count} were sent");
+            say(format_args!("have {count}"));
+        }
         tokio::select! {
             order = orders.recv() => match order.transpose()? {
                 None => return Ok(()),
-                Some(Order::Send { count, bytes }) => {
-                    tokio::spawn(send(sender.clone(), sent, count, bytes));
-                    sent += count;
-                }
+                Some(Order::Send { count, bytes }) => drop(to_send.send((count, bytes))),
                 Some(Order::Await { count }) => awaited = Some(count),
             },
-            frame = reader.next(), if is_open => match frame {
-                Ok(Some(frame)) => {
-                    come += 1;
-                    ensure!(frame == numbered(come, frame.parts.concat().len()), "frame {come} is not as it was sent");
-                }
-                Ok(None) => {
+            read = reader.read_buf(&mut bytes), if is_open => match read {
+                Ok(0) => {
                     say("ended by the peer");
                     is_open = false;
                 }
+                Ok(_) => {}
                 Err(error) => {
                     say(format_args!("ended: {error}"));
                     is_open = false;
                 }
             },
         }
-        if let Some(count) = awaited.take_if(|count| come >= *count) {
-            ensure!(come == count, "{come} frames have come, and {count} were sent");
-            say(format_args!("have {count}"));
-        }
     }
 }
 
-/// Sends frames with the numbers behind `sent`.
-async fn send(sender: FrameSender<Vec<u8>>, sent: u64, count: u64, bytes: usize) {
-    for number in sent + 1..=sent + count {
-        // The reader says why the link has ended.
-        if sender.send(numbered(number, bytes)).await.is_err() {
-            return;
+/// Sends so many frames with parts of so many bytes, each with the next number.
+async fn send(
+    mut writer: WriteHalf,
+    mut frames: mpsc::UnboundedReceiver<(u64, usize)>,
+) -> anyhow::Result<()> {
+    let mut sent = 0;
+    while let Some((count, bytes)) = frames.recv().await {
+        for number in sent + 1..=sent + count {
+            let frame = numbered(number, bytes);
+            let prefix = frame.prefix(&FrameLimits::default())?;
+            // The reader says why the link has ended.
+            writer.write_all(&[prefix, frame.parts.concat()].concat()).await?;
         }
+        sent += count;
     }
+    Ok(())
 }
 
 /// The frame with this number.
