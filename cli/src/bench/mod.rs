@@ -5,8 +5,8 @@
 //! - [`limits`]: the machine alone.
 //! - `versus`: a graph and its limit, alternating.
 //! - `fixed`: processes on chosen cores, of `call`. `tcp`: bare TCP. `edges`: edges to another host, of `echo` and `host`.
-//! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`, `idle`, `allreduce`, `waiting`, `calls`,
-//!   `call`, `host`, `map`, `objects`: one case each.
+//! - `shape`: `echo`, `chain`, `fanout`, `payload`, `pipeline`. `compile`, `channel`, `idle`, `allreduce`, `waiting`,
+//!   `calls`, `call`, `host`, `map`, `objects`: one case each.
 
 pub mod measure;
 
@@ -20,20 +20,16 @@ pub mod versus;
 pub mod allreduce;
 mod call;
 mod calls;
-mod chain;
 pub mod channel;
 mod compile;
-mod echo;
 mod edges;
-mod fanout;
 mod fixed;
 mod host;
 mod idle;
 mod map;
 mod mpi;
 mod objects;
-mod payload;
-mod pipeline;
+mod shape;
 mod tcp;
 pub mod waiting;
 
@@ -54,11 +50,9 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     let mut report = record::Report::stdout(args.json);
     match args.case {
         Case::Limits => limits::run(args, &mut report),
-        Case::Echo => echo::run(args, &mut report),
-        Case::Chain => chain::run(args, &mut report),
-        Case::Fanout => fanout::run(args, &mut report),
-        Case::Payload => payload::run(args, &mut report),
-        Case::Pipeline => pipeline::run(args, &mut report),
+        Case::Echo | Case::Chain | Case::Fanout | Case::Payload | Case::Pipeline => {
+            shape::run(args, &mut report)
+        }
         Case::Compile => compile::run(args, &mut report),
         Case::Channel => channel::run(args, &mut report),
         Case::Idle => idle::run(args, &mut report),

@@ -55,22 +55,12 @@ pub fn chain(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
     if setup.payload_bytes == 8 {
         let bind = |x: Edge<u64>| actors.iter().fold(x, |x, actor| actor.word(&x));
         let graph = runtime.compile_with(setup.options(), bind)?;
-        return Ok(Box::new(Compiled {
-            graph,
-            _runtime: runtime,
-            input: WORD,
-            expected: WORD,
-        }));
+        return Compiled::boxed(runtime, graph, WORD, WORD);
     }
     let bind = |x: Edge<Vec<u8>>| actors.iter().fold(x, |x, actor| actor.bytes(&x));
     let graph = runtime.compile_with(setup.options(), bind)?;
     let input = source(setup);
-    Ok(Box::new(Compiled {
-        graph,
-        _runtime: runtime,
-        expected: input.clone(),
-        input,
-    }))
+    Compiled::boxed(runtime, graph, input.clone(), input)
 }
 
 /// Spawns the echoes of [`chain`] without a graph: the driver calls each echo with the result of the one before.
@@ -124,24 +114,13 @@ pub fn fanout(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
     if setup.payload_bytes == 8 {
         let bind = |x: Edge<u64>| actors.iter().map(|actor| actor.word(&x)).collect::<Vec<_>>();
         let graph = runtime.compile_with(setup.options(), bind)?;
-        let expected = vec![WORD; setup.actors];
-        return Ok(Box::new(Compiled {
-            graph,
-            _runtime: runtime,
-            input: WORD,
-            expected,
-        }));
+        return Compiled::boxed(runtime, graph, WORD, vec![WORD; setup.actors]);
     }
     let bind = |x: Edge<Vec<u8>>| actors.iter().map(|actor| actor.bytes(&x)).collect::<Vec<_>>();
     let graph = runtime.compile_with(setup.options(), bind)?;
     let input = source(setup);
     let expected = vec![input.clone(); setup.actors];
-    Ok(Box::new(Compiled {
-        graph,
-        _runtime: runtime,
-        input,
-        expected,
-    }))
+    Compiled::boxed(runtime, graph, input, expected)
 }
 
 /// Builds a graph that sends bytes to one actor, which reads all of them and returns their sum.
@@ -153,14 +132,8 @@ pub fn payload(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
     let reader = runtime.spawn::<Reader>("reader", ()).place(setup.placement)?;
     let graph = runtime.compile_with(setup.options(), |x: Edge<Tensor>| reader.sum(&x))?;
     let bytes = source(setup);
-    let expected = checksum(&bytes);
     let input = Tensor::from_slice(&bytes, &[bytes.len()])?;
-    Ok(Box::new(Compiled {
-        graph,
-        _runtime: runtime,
-        input,
-        expected,
-    }))
+    Compiled::boxed(runtime, graph, input, checksum(&bytes))
 }
 
 /// Builds a graph that sends a word to one actor, which works for some 100 µs and returns it.
@@ -171,12 +144,7 @@ pub fn stage(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
     let runtime = Runtime::new();
     let stage = runtime.spawn::<Stage>("stage", ()).place(setup.placement)?;
     let graph = runtime.compile_with(setup.options(), |x: Edge<u64>| stage.word(&x))?;
-    Ok(Box::new(Compiled {
-        graph,
-        _runtime: runtime,
-        input: WORD,
-        expected: WORD,
-    }))
+    Compiled::boxed(runtime, graph, WORD, WORD)
 }
 
 /// A graph of `tasks` tasks on some actors, compiled repeatedly.

@@ -100,14 +100,28 @@ struct Compiled<In, Out> {
     expected: Out,
 }
 
-impl<In: Clone + 'static, Out: PartialEq> Compiled<In, Out> {
+impl<In: Clone + Sync + 'static, Out: PartialEq + Sync + 'static> Compiled<In, Out> {
+    fn boxed(
+        runtime: Runtime,
+        graph: Graph<In, Out>,
+        input: In,
+        expected: Out,
+    ) -> anyhow::Result<Box<dyn Drive>> {
+        Ok(Box::new(Compiled {
+            graph,
+            _runtime: runtime,
+            input,
+            expected,
+        }))
+    }
+
     fn check(&self, found: &Out) -> anyhow::Result<()> {
         anyhow::ensure!(*found == self.expected, "the graph gave a wrong result");
         Ok(())
     }
 }
 
-impl<In: Clone + Sync + 'static, Out: PartialEq + Sync> Drive for Compiled<In, Out> {
+impl<In: Clone + Sync + 'static, Out: PartialEq + Sync + 'static> Drive for Compiled<In, Out> {
     fn once(&self) -> anyhow::Result<()> {
         let found = self.graph.run(self.input.clone())?;
         self.check(&found)
