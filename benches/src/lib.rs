@@ -1,4 +1,4 @@
-//! The shapes of `selvedge bench` as criterion benches: `cargo bench -p selvedge-benches --bench echo`.
+//! The shapes of `selvedge bench` as criterion benches: `cargo bench -p selvedge-benches`, or one of them by `-- echo`.
 //!
 //! Criterion compares means from one commit to the next; for percentiles, and for the machine's limit beside each
 //! figure, use `selvedge bench`.
@@ -38,19 +38,23 @@ pub fn setups(lanes: usize) -> Vec<(String, Setup)> {
 
 /// Measures one execution at a time.
 pub fn latency(criterion: &mut Criterion, id: BenchmarkId, setup: &Setup, build: Build) {
-    let graph = or_exit(build(setup));
+    let mut graph = None;
     let mut group = criterion.benchmark_group("latency");
     group.throughput(Throughput::Bytes(setup.payload_bytes as u64));
-    group.bench_function(id, |bencher| bencher.iter(|| or_exit(graph.once())));
+    group.bench_function(id, |bencher| {
+        let graph = graph.get_or_insert_with(|| or_exit(build(setup)));
+        bencher.iter(|| or_exit(graph.once()))
+    });
     group.finish();
 }
 
 /// Measures many executions in flight: the time of a row of them, divided by their number.
 pub fn throughput(criterion: &mut Criterion, id: BenchmarkId, setup: &Setup, build: Build) {
-    let graph = or_exit(build(setup));
+    let mut graph = None;
     let mut group = criterion.benchmark_group("throughput");
     group.throughput(Throughput::Elements(1));
     group.bench_function(id, |bencher| {
+        let graph = graph.get_or_insert_with(|| or_exit(build(setup)));
         bencher.iter_custom(|count| row(graph.as_ref(), count))
     });
     group.finish();
