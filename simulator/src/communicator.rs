@@ -46,7 +46,6 @@ pub(crate) struct Communicator {
     pub(crate) board: SharedBoard,
     pub(crate) rank: usize,
     pub(crate) ranks: usize,
-    pub(crate) device: u32,
     pub(crate) blocking: Blocking,
     aborted: AtomicBool,
     state: Mutex<State>,
@@ -87,19 +86,8 @@ fn forget_complete_boards() {
     });
 }
 
-/// Drops the boards in `BOARDS`: this process no longer keeps them open for ranks that have not joined.
-pub(crate) fn forget_boards() {
-    BOARDS.lock().clear();
-}
-
 /// Joins as one rank. The other ranks may join later.
-pub(crate) fn join(
-    address: Address,
-    ranks: usize,
-    rank: usize,
-    device: u32,
-    blocking: Blocking,
-) -> Cu<Arc<Communicator>> {
+pub(crate) fn join(address: Address, ranks: usize, rank: usize, blocking: Blocking) -> Cu<Arc<Communicator>> {
     if ranks == 0 || ranks > RANKS_MAX || rank >= ranks {
         return Err(INVALID_ARGUMENT);
     }
@@ -126,7 +114,6 @@ pub(crate) fn join(
         board,
         rank,
         ranks,
-        device,
         blocking,
         aborted: AtomicBool::new(false),
         state: Mutex::default(),

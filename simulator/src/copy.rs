@@ -82,13 +82,12 @@ pub(crate) fn copy(name: &'static str, stream: u64, to: Place, from: Place, wait
     enqueue(stream, operation, waits)
 }
 
-/// Enqueues a fill with a pattern in a stream.
-pub(crate) fn fill(name: &'static str, stream: u64, to: Vec<Span>, pattern: Vec<u8>, wait: bool) -> Cu {
+/// Enqueues a fill with a byte in a stream.
+pub(crate) fn fill(name: &'static str, stream: u64, to: Vec<Span>, byte: u8, wait: bool) -> Cu {
     let uses = Use::all(&to, Intent::Write).collect();
     let run = Box::new(move |_: &mut engine::Turn| {
         let len: u64 = to.iter().map(|span| span.len).sum();
-        let bytes: Vec<u8> = pattern.iter().copied().cycle().take(len as usize).collect();
-        memory::write(&to, &bytes);
+        memory::write(&to, &vec![byte; len as usize]);
     });
     let operation = Operation {
         name: Cow::Borrowed(name),
@@ -107,8 +106,8 @@ fn enqueue(stream: u64, mut operation: Operation, waits: bool) -> Cu {
     operation.done = Some(Arc::clone(&point));
     engine::enqueue(stream, operation)?;
     engine::wait_on_host(&point);
-    if let Some(reached) = point.reached() {
-        host::observe(&reached.clock);
+    if let Some(clock) = point.reached() {
+        host::observe(&clock);
     }
     Ok(())
 }

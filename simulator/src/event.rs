@@ -15,8 +15,7 @@ use crate::code::{Cu, INVALID_HANDLE, INVALID_VALUE, NOT_READY, OUT_OF_MEMORY};
 use crate::engine::{self, Key, Operation, Reach, Turn};
 use crate::host;
 use crate::ledger::{self, CLOCK_BYTES};
-use crate::point::{Point, Reached};
-use crate::report;
+use crate::point::Point;
 use crate::shared::{self, Address, HEADER_BYTES, Shared};
 
 pub(crate) const DISABLE_TIMING: u32 = 2;
@@ -32,7 +31,6 @@ const RECORD_BYTES: usize = 64 + CLOCK_BYTES;
 /// An event.
 #[derive(Debug)]
 pub(crate) struct Event {
-    flags: u32,
     /// True if the event was opened from another process's handle.
     pub(crate) opened: bool,
     /// The points recorded by this process, with their numbers. An event of one process keeps only the last.
@@ -66,13 +64,12 @@ impl Records {
         number
     }
 
-    fn complete(&self, number: u64, clock: &VectorClock, at_ns: u64) {
+    fn complete(&self, number: u64, clock: &VectorClock) {
         {
             let _guard = self.0.lock(true);
             let at = Self::at(number);
             if self.0.get::<u64>(at) == number {
                 ledger::set_clock(&self.0, at + 64, clock);
-                self.0.set(at + 16, at_ns);
                 self.0.set(at + 8, 1_u64);
             }
         }
@@ -86,19 +83,15 @@ impl Records {
         self.0.get(RECORDED_AT)
     }
 
-    fn reached(&self, number: u64) -> Option<Reached> {
+    fn reached(&self, number: u64) -> Option<VectorClock> {
         let _guard = self.0.lock(true);
         let at = Self::at(number);
         let overwritten = self.0.get::<u64>(at) != number;
         let done = self.0.get::<u64>(at + 8) == 1;
-        (overwritten || done).then(|| Reached {
-            clock: if done {
-                ledger::clock(&self.0, at + 64)
-            } else {
-                VectorClock::default()
-            },
-            at_ns: self.0.get(at + 16),
-        })
+        match done {
+            true => Some(ledger::clock(&self.0, at + 64)),
+            false => overwritten.then(VectorClock::default),
+        }
     }
 
     fn key(&self) -> Key {
@@ -106,7 +99,7 @@ impl Records {
     }
 
     /// Blocks the host until a record is reached.
-    fn wait_on_host(&self, number: u64) -> Option<Reached> {
+    fn wait_on_host(&self, number: u64) -> Option<VectorClock> {
         let word = self.0.word(WORD_AT)?;
         loop {
             let seen = word.load(Ordering::Acquire);
@@ -123,8 +116,8 @@ impl Records {
                 self.reached(number).is_some()
             });
         }
-        if let Some(reached) = self.reached(number) {
-            turn.clock.merge(&reached.clock);
+        if let Some(clock) = self.reached(number) {
+            turn.clock.merge(&clock);
         }
     }
 }
@@ -158,8 +151,8 @@ impl Event {
         }
     }
 
-    /// Returns the clock and time of the last record; [`NOT_READY`] before it is reached.
-    fn reached(&self) -> Cu<Option<Reached>> {
+    /// Returns the clock of the last record; [`NOT_READY`] before it is reached.
+    fn reached(&self) -> Cu<Option<VectorClock>> {
         match self.last() {
             Last::Nothing => Ok(None),
             Last::Here(point) => point.reached().map(Some).ok_or(NOT_READY),
@@ -186,7 +179,6 @@ pub(crate) fn create(flags: u32) -> Cu<u64> {
     }
     let shared = between.then(Records::create).transpose()?.map(Arc::new);
     Ok(keep(Event {
-        flags,
         opened: false,
         recorded: Mutex::default(),
         shared,
@@ -221,7 +213,6 @@ pub(crate) fn open(address: Address) -> Cu<u64> {
         return Err(INVALID_VALUE);
     }
     Ok(keep(Event {
-        flags: INTERPROCESS | DISABLE_TIMING,
         opened: true,
         recorded: Mutex::default(),
         shared: Some(Arc::new(Records(shared))),
@@ -252,7 +243,7 @@ pub(crate) fn record(handle: u64, stream: u64) -> Cu {
     engine::enqueue(
         stream,
         Operation::new("cuEventRecord", move |turn| {
-            shared.complete(number, &turn.clock, report::now_ns());
+            shared.complete(number, &turn.clock);
             turn.reach(&point);
         }),
     )
@@ -273,8 +264,8 @@ pub(crate) fn wait(stream: u64, handle: u64) -> Cu {
 
 /// Checks that the last record was reached; if so, the host has seen it. [`NOT_READY`] before.
 pub(crate) fn query(handle: u64) -> Cu {
-    if let Some(reached) = find(handle)?.reached()? {
-        host::observe(&reached.clock);
+    if let Some(clock) = find(handle)?.reached()? {
+        host::observe(&clock);
     }
     Ok(())
 }
@@ -289,20 +280,8 @@ pub(crate) fn synchronize(handle: u64) -> Cu {
         }
         Last::There(records, number) => records.wait_on_host(number),
     };
-    if let Some(reached) = reached {
-        host::observe(&reached.clock);
+    if let Some(clock) = reached {
+        host::observe(&clock);
     }
     Ok(())
-}
-
-/// Returns the milliseconds between two events.
-pub(crate) fn elapsed_ms(start: u64, end: u64) -> Cu<f32> {
-    let (start, end) = (find(start)?, find(end)?);
-    if (start.flags | end.flags) & DISABLE_TIMING != 0 {
-        return Err(INVALID_HANDLE);
-    }
-    let start = start.reached()?.ok_or(INVALID_HANDLE)?;
-    let end = end.reached()?.ok_or(INVALID_HANDLE)?;
-    let ns = end.at_ns as f64 - start.at_ns as f64;
-    Ok((ns / 1e6) as f32)
 }

@@ -13,11 +13,6 @@ use crate::settings;
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
-    /// Creates a pointer from an address in a C caller's arguments.
-    pub(crate) fn of(address: usize) -> Self {
-        Out(address as *mut T)
-    }
-
     /// Writes the result.
     pub(crate) fn set(&self, value: T) -> Cu {
         if self.0.is_null() {
@@ -34,7 +29,7 @@ impl<T> Out<T> {
     }
 
     /// Writes the `index`-th element of an array.
-    pub(crate) fn set_nth(&self, index: usize, value: T) -> Cu {
+    fn set_nth(&self, index: usize, value: T) -> Cu {
         if self.0.is_null() {
             return Err(INVALID_VALUE);
         }

@@ -231,15 +231,6 @@ impl Span {
             .is_aligned()
             .then(|| unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) })
     }
-
-    /// Returns these eight bytes as an aligned atomic word, like [`word32`](Self::word32).
-    pub(crate) fn word64(&self) -> Option<&AtomicU64> {
-        let at = self.allocation.pointer(self.offset, 8)?;
-        // SAFETY: as for `word32`.
-        at.cast::<u64>()
-            .is_aligned()
-            .then(|| unsafe { AtomicU64::from_ptr(at.as_ptr().cast()) })
-    }
 }
 
 /// Returns all bytes of some spans, one after the other.

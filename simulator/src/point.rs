@@ -9,18 +9,11 @@ use crate::clock::VectorClock;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// The clock and the time at which a point was reached.
-#[derive(Clone, Debug)]
-pub(crate) struct Reached {
-    pub(crate) clock: VectorClock,
-    pub(crate) at_ns: u64,
-}
-
 /// A point in a stream.
 #[derive(Debug)]
 pub(crate) struct Point {
     pub(crate) id: u64,
-    reached: Mutex<Option<Reached>>,
+    reached: Mutex<Option<VectorClock>>,
 }
 
 impl Point {
@@ -31,8 +24,8 @@ impl Point {
         })
     }
 
-    /// Returns the clock and the time of the point; `None` before it is reached.
-    pub(crate) fn reached(&self) -> Option<Reached> {
+    /// Returns the clock of the point; `None` before it is reached.
+    pub(crate) fn reached(&self) -> Option<VectorClock> {
         self.reached.lock().clone()
     }
 
@@ -41,10 +34,7 @@ impl Point {
     }
 
     /// Marks the point as reached. The engine wakes its waiters.
-    pub(crate) fn reach(&self, clock: &VectorClock, at_ns: u64) {
-        *self.reached.lock() = Some(Reached {
-            clock: clock.clone(),
-            at_ns,
-        });
+    pub(crate) fn reach(&self, clock: &VectorClock) {
+        *self.reached.lock() = Some(clock.clone());
     }
 }

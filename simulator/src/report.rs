@@ -10,29 +10,15 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use crate::settings;
 
 static VIOLATIONS: AtomicU64 = AtomicU64::new(0);
-static LAST: Mutex<String> = Mutex::new(String::new());
 static REPORT: OnceLock<Option<File>> = OnceLock::new();
 static TIMELINE: OnceLock<Option<File>> = OnceLock::new();
 
 /// Returns the number of violations that this process has found.
 pub(crate) fn violations() -> u64 {
     VIOLATIONS.load(Ordering::Relaxed)
-}
-
-/// Returns the last violation; empty if there is none.
-pub(crate) fn last_violation() -> String {
-    LAST.lock().clone()
-}
-
-/// Resets the count and the last violation.
-pub(crate) fn forget() {
-    LAST.lock().clear();
-    VIOLATIONS.store(0, Ordering::Relaxed);
 }
 
 /// A line under construction.
@@ -89,9 +75,7 @@ impl Line {
     /// Counts the line as a violation and writes it.
     pub(crate) fn violation(self) {
         VIOLATIONS.fetch_add(1, Ordering::Relaxed);
-        let line = self.end();
-        line.trim_end().clone_into(&mut LAST.lock());
-        append(&REPORT, settings::get().report.as_deref(), &line);
+        self.note();
     }
 
     /// Writes the line to the report without counting it.

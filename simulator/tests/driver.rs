@@ -223,12 +223,12 @@ fn streams_wait_for_values() {
                 .unwrap();
             assert_eq!(SIMULATOR.settle(), 1);
             // Registered memory of the host: the host itself may end the wait.
-            let mut page = vec![0_u64; 512];
+            let mut page = vec![0_u32; 1024];
             sys::cuMemHostRegister_v2(page.as_mut_ptr().cast(), 4096, 2)
                 .result()
                 .unwrap();
             let at = from_mut(&mut page[0]);
-            sys::cuStreamWaitValue64_v2(reader.cu_stream(), at as u64, 7, 0)
+            sys::cuStreamWaitValue32_v2(reader.cu_stream(), at as u64, 7, 0)
                 .result()
                 .unwrap();
             assert_eq!(SIMULATOR.settle(), 2);

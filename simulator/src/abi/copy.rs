@@ -1,10 +1,10 @@
 //! Copies and fills.
 #![allow(unsafe_code)] // exports functions by name
 
-use std::ffi::{c_uchar, c_uint, c_ushort};
+use std::ffi::c_uchar;
 
 use super::exported;
-use crate::code::{Cu, INVALID_VALUE};
+use crate::code::Cu;
 use crate::context;
 use crate::copy::{self, Place, Wait};
 use crate::engine;
@@ -18,42 +18,22 @@ fn queue(stream: u64, len: usize) -> Cu<(u64, u32, u64)> {
     Ok((stream, engine::about(stream)?.device, len as u64))
 }
 
-/// Writes a pattern `count` times.
-fn fill(name: &'static str, stream: u64, address: u64, pattern: &[u8], count: usize, wait: bool) -> Cu {
-    let len = pattern.len().checked_mul(count).ok_or(INVALID_VALUE)?;
-    if !address.is_multiple_of(pattern.len() as u64) {
-        return Err(INVALID_VALUE);
-    }
-    let (stream, device, len) = queue(stream, len)?;
+/// Writes a byte `count` times.
+fn fill(name: &'static str, stream: u64, address: u64, byte: u8, count: usize, wait: bool) -> Cu {
+    let (stream, device, len) = queue(stream, count)?;
     copy::fill(
         name,
         stream,
         space::resolve_for(device, address, len)?,
-        pattern.to_vec(),
+        byte,
         wait,
     )
 }
 
 exported! {
-    fn cuMemcpyHtoD_v2(to: u64, from: u64, len: usize) {
-        let (stream, device, len) = queue(DEFAULT, len)?;
-        copy::copy("cuMemcpyHtoD", stream, Place::device(device, to, len)?, Place::host(from, len)?, Wait::Yes)
-    }
-
     fn cuMemcpyDtoH_v2(to: u64, from: u64, len: usize) {
         let (stream, device, len) = queue(DEFAULT, len)?;
         copy::copy("cuMemcpyDtoH", stream, Place::host(to, len)?, Place::device(device, from, len)?, Wait::Yes)
-    }
-
-    fn cuMemcpyDtoD_v2(to: u64, from: u64, len: usize) {
-        let (stream, device, len) = queue(DEFAULT, len)?;
-        // Between devices the host does not wait for the copy, not even for the synchronous one.
-        copy::copy("cuMemcpyDtoD", stream, Place::device(device, to, len)?, Place::device(device, from, len)?, Wait::IfPageable)
-    }
-
-    fn cuMemcpy(to: u64, from: u64, len: usize) {
-        let (stream, len) = (context::stream(DEFAULT)?, len as u64);
-        copy::copy("cuMemcpy", stream, Place::host(to, len)?, Place::host(from, len)?, Wait::Yes)
     }
 
     fn cuMemcpyHtoDAsync_v2(to: u64, from: u64, len: usize, stream: u64) {
@@ -71,11 +51,6 @@ exported! {
         copy::copy("cuMemcpyDtoDAsync", stream, Place::device(device, to, len)?, Place::device(device, from, len)?, Wait::IfPageable)
     }
 
-    fn cuMemcpyAsync(to: u64, from: u64, len: usize, stream: u64) {
-        let (stream, len) = (context::stream(stream)?, len as u64);
-        copy::copy("cuMemcpyAsync", stream, Place::host(to, len)?, Place::host(from, len)?, Wait::IfPageable)
-    }
-
     fn cuMemcpyPeerAsync(to: u64, to_context: u64, from: u64, from_context: u64, len: usize, stream: u64) {
         let (stream, len) = (context::stream(stream)?, len as u64);
         let to = Place::device(context::device_of(to_context)?, to, len)?;
@@ -84,22 +59,10 @@ exported! {
     }
 
     fn cuMemsetD8_v2(to: u64, value: c_uchar, count: usize) {
-        fill("cuMemsetD8", DEFAULT, to, &[value], count, true)
-    }
-
-    fn cuMemsetD32_v2(to: u64, value: c_uint, count: usize) {
-        fill("cuMemsetD32", DEFAULT, to, &value.to_ne_bytes(), count, true)
+        fill("cuMemsetD8", DEFAULT, to, value, count, true)
     }
 
     fn cuMemsetD8Async(to: u64, value: c_uchar, count: usize, stream: u64) {
-        fill("cuMemsetD8Async", stream, to, &[value], count, false)
-    }
-
-    fn cuMemsetD16Async(to: u64, value: c_ushort, count: usize, stream: u64) {
-        fill("cuMemsetD16Async", stream, to, &value.to_ne_bytes(), count, false)
-    }
-
-    fn cuMemsetD32Async(to: u64, value: c_uint, count: usize, stream: u64) {
-        fill("cuMemsetD32Async", stream, to, &value.to_ne_bytes(), count, false)
+        fill("cuMemsetD8Async", stream, to, value, count, false)
     }
 }

@@ -4,9 +4,9 @@
 use std::ffi::{c_char, c_int, c_uint};
 
 use super::exported;
-use crate::code::{self, INVALID_DEVICE, INVALID_VALUE};
+use crate::code::{self, INVALID_VALUE};
 use crate::context;
-use crate::ffi::{In, Out};
+use crate::ffi::Out;
 use crate::settings;
 
 /// CUDA 13.0.
@@ -50,10 +50,6 @@ fn uuid(device: u32) -> [u8; 16] {
     bytes
 }
 
-fn bus_id(device: u32) -> String {
-    format!("0000:{:02x}:00.0", device + 1)
-}
-
 exported! {
     fn cuInit(flags: c_uint) {
         if flags != 0 {
@@ -89,34 +85,12 @@ exported! {
         value.set(attribute(context::device(device)?, which))
     }
 
-    fn cuDeviceComputeCapability(major: Out<c_int>, minor: Out<c_int>, device: c_int) {
-        context::device(device)?;
-        major.set(9)?;
-        minor.set(0)
-    }
-
     fn cuDeviceGetUuid(to: Out<[u8; 16]>, device: c_int) {
         to.set(uuid(context::device(device)?))
     }
 
     fn cuDeviceGetUuid_v2(to: Out<[u8; 16]>, device: c_int) {
         to.set(uuid(context::device(device)?))
-    }
-
-    fn cuDeviceGetPCIBusId(to: Out<c_char>, len: c_int, device: c_int) {
-        to.set_text(&bus_id(context::device(device)?), len)
-    }
-
-    fn cuDeviceGetByPCIBusId(to: Out<c_int>, id: In<c_char>) {
-        context::initialized()?;
-        let id = id.text()?;
-        let device = (0..settings::get().devices).find(|device| bus_id(*device) == id).ok_or(INVALID_DEVICE)?;
-        to.set(device.cast_signed())
-    }
-
-    fn cuDeviceCanAccessPeer(can: Out<c_int>, device: c_int, peer: c_int) {
-        let (device, peer) = (context::device(device)?, context::device(peer)?);
-        can.set(c_int::from(device != peer))
     }
 
     fn cuGetErrorName(error: u32, to: Out<*const c_char>) {

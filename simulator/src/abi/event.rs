@@ -18,10 +18,6 @@ exported! {
         event::record(event, context::stream(stream)?)
     }
 
-    fn cuEventRecordWithFlags(event: u64, stream: u64, _flags: c_uint) {
-        event::record(event, context::stream(stream)?)
-    }
-
     fn cuEventQuery(event: u64) {
         context::initialized()?;
         event::query(event)
@@ -30,14 +26,6 @@ exported! {
     fn cuEventSynchronize(event: u64) {
         context::initialized()?;
         event::synchronize(event)
-    }
-
-    fn cuEventElapsedTime(ms: Out<f32>, start: u64, end: u64) {
-        ms.set(event::elapsed_ms(start, end)?)
-    }
-
-    fn cuEventElapsedTime_v2(ms: Out<f32>, start: u64, end: u64) {
-        ms.set(event::elapsed_ms(start, end)?)
     }
 
     fn cuEventDestroy_v2(event: u64) {

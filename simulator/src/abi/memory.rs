@@ -1,7 +1,7 @@
 //! Memory of devices, and pinned memory of the host.
 #![allow(unsafe_code)] // exports functions by name
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::c_uint;
 use std::sync::Arc;
 
 use super::exported;
@@ -41,12 +41,6 @@ fn free(address: u64, what: &str, is: impl Fn(Kind) -> bool) -> Cu {
     };
     race::check_free(&region.allocation, what);
     Ok(())
-}
-
-fn pin(to: &Out<u64>, len: usize) -> Cu {
-    context::current_device()?;
-    let allocation = Allocation::create(Kind::Pinned, 0, len as u64)?;
-    to.set(space::space().place(allocation)?)
 }
 
 /// Resolves a stream handle and returns the stream with its device.
@@ -99,11 +93,9 @@ exported! {
         if flags > 7 {
             return Err(INVALID_VALUE);
         }
-        pin(&to, len)
-    }
-
-    fn cuMemAllocHost_v2(to: Out<u64>, len: usize) {
-        pin(&to, len)
+        context::current_device()?;
+        let allocation = Allocation::create(Kind::Pinned, 0, len as u64)?;
+        to.set(space::space().place(allocation)?)
     }
 
     fn cuMemFreeHost(address: u64) {
@@ -140,25 +132,12 @@ exported! {
         to.set(address)
     }
 
-    fn cuMemHostGetFlags(to: Out<c_uint>, address: u64) {
+    fn cuMemGetAddressRange_v2(base: Out<u64>, len: Out<usize>, address: u64) {
+        context::initialized()?;
         let space = space::space();
-        space.starting(address, |kind| kind == Kind::Pinned).ok_or(INVALID_VALUE)?;
-        to.set(2)
-    }
-
-    fn cuDeviceGetDefaultMemPool(to: Out<u64>, device: c_int) {
-        to.set(u64::from(context::device(device)?) + 0x900)
-    }
-
-    fn cuDeviceGetMemPool(to: Out<u64>, device: c_int) {
-        to.set(u64::from(context::device(device)?) + 0x900)
-    }
-
-    fn cuMemPoolSetAttribute(_pool: u64, _attribute: c_uint, _value: u64) {
-        context::initialized()
-    }
-
-    fn cuMemPoolTrimTo(_pool: u64, _keep: usize) {
-        context::initialized()
+        let region = space.find(address).ok_or(INVALID_VALUE)?;
+        base.set_if_wanted(region.start);
+        len.set_if_wanted(usize::try_from(region.len).map_err(|_| INVALID_VALUE)?);
+        Ok(())
     }
 }

@@ -10,7 +10,6 @@ mod interprocess;
 mod memory;
 mod module;
 mod nccl;
-mod pointer;
 mod stream;
 mod test;
 mod virtual_memory;

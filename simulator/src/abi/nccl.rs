@@ -52,19 +52,6 @@ fn blocking(config: &In<Config>) -> Cu<Blocking> {
     }
 }
 
-/// Joins a communicator. If it is blocking and no group is open, waits for the other ranks.
-fn join(to: &Out<u64>, ranks: c_int, id: UniqueId, rank: c_int, blocking: Blocking) -> Cu {
-    let device = cuda(context::current_device())?;
-    if id.what != OF_BOARD {
-        return Err(INVALID_ARGUMENT);
-    }
-    let ranks = argument(usize::try_from(ranks).map_err(|_| INVALID_ARGUMENT))?;
-    let rank = argument(usize::try_from(rank).map_err(|_| INVALID_ARGUMENT))?;
-    let communicator = communicator::join(id.address, ranks, rank, device, blocking)?;
-    argument(to.set(communicator.handle))?;
-    calls::joined(communicator)
-}
-
 fn told(code: u32) -> &'static CStr {
     match code {
         0 => c"no error",
@@ -85,12 +72,6 @@ pub(crate) extern "C" fn ncclGetErrorString(code: u32) -> *const c_char {
     told(code).as_ptr()
 }
 
-// SAFETY: as for `ncclGetErrorString`.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn ncclGetLastError(_communicator: u64) -> *const c_char {
-    c"".as_ptr()
-}
-
 exported! {
     fn ncclGetVersion(to: Out<c_int>) {
         argument(to.set(VERSION))
@@ -104,26 +85,16 @@ exported! {
         }))
     }
 
-    fn ncclCommInitRank(to: Out<u64>, ranks: c_int, id: UniqueId, rank: c_int) {
-        join(&to, ranks, id, rank, Blocking::Yes)
-    }
-
     fn ncclCommInitRankConfig(to: Out<u64>, ranks: c_int, id: UniqueId, rank: c_int, config: In<Config>) {
-        join(&to, ranks, id, rank, blocking(&config)?)
-    }
-
-    fn ncclCommInitAll(to: Out<u64>, count: c_int, devices: In<c_int>) {
-        let address = communicator::new_board()?;
-        let ranks = usize::try_from(count).map_err(|_| INVALID_ARGUMENT)?;
-        let mut last = None;
-        for rank in 0..ranks {
-            let ordinal = devices.nth(rank).unwrap_or(rank as c_int);
-            let device = cuda(context::device(ordinal))?;
-            let communicator = communicator::join(address, ranks, rank, device, Blocking::Yes)?;
-            argument(to.set_nth(rank, communicator.handle))?;
-            last = Some(communicator);
+        cuda(context::current_device())?;
+        if id.what != OF_BOARD {
+            return Err(INVALID_ARGUMENT);
         }
-        last.map_or(Err(INVALID_ARGUMENT), |communicator| communicator.wait_complete())
+        let ranks = argument(usize::try_from(ranks).map_err(|_| INVALID_ARGUMENT))?;
+        let rank = argument(usize::try_from(rank).map_err(|_| INVALID_ARGUMENT))?;
+        let communicator = communicator::join(id.address, ranks, rank, blocking(&config)?)?;
+        argument(to.set(communicator.handle))?;
+        calls::joined(communicator)
     }
 
     fn ncclCommGetAsyncError(communicator: u64, to: Out<u32>) {
@@ -144,18 +115,6 @@ exported! {
     fn ncclCommAbort(communicator: u64) {
         communicator::find(communicator)?.abort();
         Ok(())
-    }
-
-    fn ncclCommCount(communicator: u64, to: Out<c_int>) {
-        argument(to.set(communicator::find(communicator)?.ranks as c_int))
-    }
-
-    fn ncclCommUserRank(communicator: u64, to: Out<c_int>) {
-        argument(to.set(communicator::find(communicator)?.rank as c_int))
-    }
-
-    fn ncclCommCuDevice(communicator: u64, to: Out<c_int>) {
-        argument(to.set(communicator::find(communicator)?.device.cast_signed()))
     }
 
     fn ncclGroupStart() {

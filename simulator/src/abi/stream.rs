@@ -10,7 +10,7 @@ use crate::engine::{self, Manner, Operation};
 use crate::event;
 use crate::ffi::Out;
 use crate::host;
-use crate::words::{self, Width};
+use crate::words;
 
 /// The argument of a host function.
 struct Argument(*mut c_void);
@@ -24,23 +24,23 @@ impl Argument {
     }
 }
 
-fn create(flags: c_uint, priority: c_int) -> Result<u64, u32> {
+fn create(flags: c_uint) -> Result<u64, u32> {
     let device = context::current_device()?;
     let manner = match flags {
         0 => Manner::Blocking,
         1 => Manner::NonBlocking,
         _ => return Err(INVALID_VALUE),
     };
-    engine::create(device, manner, priority.clamp(-5, 0))
+    engine::create(device, manner)
 }
 
 exported! {
     fn cuStreamCreate(to: Out<u64>, flags: c_uint) {
-        to.set(create(flags, 0)?)
+        to.set(create(flags)?)
     }
 
-    fn cuStreamCreateWithPriority(to: Out<u64>, flags: c_uint, priority: c_int) {
-        to.set(create(flags, priority)?)
+    fn cuStreamCreateWithPriority(to: Out<u64>, flags: c_uint, _priority: c_int) {
+        to.set(create(flags)?)
     }
 
     fn cuStreamDestroy_v2(stream: u64) {
@@ -65,28 +65,6 @@ exported! {
         event::wait(context::stream(stream)?, event)
     }
 
-    fn cuStreamGetPriority(stream: u64, to: Out<c_int>) {
-        to.set(engine::about(context::stream(stream)?)?.priority)
-    }
-
-    fn cuStreamGetFlags(stream: u64, to: Out<c_uint>) {
-        let about = engine::about(context::stream(stream)?)?;
-        to.set(c_uint::from(about.manner == Manner::NonBlocking))
-    }
-
-    fn cuStreamGetCtx(stream: u64, to: Out<u64>) {
-        to.set(context::handle_of(engine::about(context::stream(stream)?)?.device))
-    }
-
-    fn cuStreamGetDevice(stream: u64, to: Out<c_int>) {
-        to.set(engine::about(context::stream(stream)?)?.device.cast_signed())
-    }
-
-    fn cuStreamIsCapturing(stream: u64, to: Out<c_uint>) {
-        context::stream(stream)?;
-        to.set(0)
-    }
-
     fn cuLaunchHostFunc(stream: u64, function: Option<extern "C" fn(*mut c_void)>, argument: *mut c_void) {
         let function = function.ok_or(INVALID_VALUE)?;
         let argument = Argument(argument);
@@ -100,24 +78,13 @@ exported! {
 
     fn cuStreamWaitValue32_v2(stream: u64, address: u64, value: u32, flags: c_uint) {
         let stream = context::stream(stream)?;
-        words::wait("cuStreamWaitValue32", stream, address, u64::from(value), flags, Width::Four)
-    }
-
-    fn cuStreamWaitValue64_v2(stream: u64, address: u64, value: u64, flags: c_uint) {
-        words::wait("cuStreamWaitValue64", context::stream(stream)?, address, value, flags, Width::Eight)
+        words::wait(stream, address, value, flags)
     }
 
     fn cuStreamWriteValue32_v2(stream: u64, address: u64, value: u32, flags: c_uint) {
         if flags > 1 {
             return Err(INVALID_VALUE);
         }
-        words::write("cuStreamWriteValue32", context::stream(stream)?, address, u64::from(value), Width::Four)
-    }
-
-    fn cuStreamWriteValue64_v2(stream: u64, address: u64, value: u64, flags: c_uint) {
-        if flags > 1 {
-            return Err(INVALID_VALUE);
-        }
-        words::write("cuStreamWriteValue64", context::stream(stream)?, address, value, Width::Eight)
+        words::write(context::stream(stream)?, address, value)
     }
 }

@@ -1,11 +1,10 @@
 //! Functions for tests, beyond the driver's own interface.
 #![allow(unsafe_code)] // exports functions by name
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 
 use crate::engine::{self, Settled};
-use crate::ffi::Out;
-use crate::{communicator, context, event, kernels, report};
+use crate::{context, event, kernels, report};
 
 /// Returns the code of a state: 1 drained, 0 stuck, 2 blocked on another process.
 fn told(settled: Settled) -> c_int {
@@ -23,11 +22,6 @@ pub(crate) extern "C" fn selvedge_sim_violations() -> u64 {
 }
 
 super::exported! {
-    /// Writes the text of the last violation, cut to the available room.
-    fn selvedge_sim_last_violation(to: Out<c_char>, room: c_int) {
-        to.set_text(&report::last_violation(), room)
-    }
-
     /// Blocks a stream until `selvedge_sim_release` is called with this number or a larger one.
     fn selvedge_sim_hold(stream: u64, until: u64) {
         engine::enqueue(context::stream(stream)?, kernels::hold(until))
@@ -56,11 +50,4 @@ pub(crate) extern "C" fn selvedge_sim_events() -> u64 {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn selvedge_sim_release(upto: u64) {
     kernels::release(upto);
-}
-
-// SAFETY: the name belongs to this library.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn selvedge_sim_reset() {
-    report::forget();
-    communicator::forget_boards();
 }

@@ -10,7 +10,7 @@ use crate::context;
 use crate::ffi::{In, Out};
 use crate::memory::{Allocation, Kind};
 use crate::shared::Shared;
-use crate::space::{GRANULARITY_BYTES, bit, space};
+use crate::space::GRANULARITY_BYTES;
 use crate::{settings, virtual_memory};
 
 const PINNED: c_uint = 1;
@@ -120,13 +120,6 @@ exported! {
         Ok(())
     }
 
-    fn cuMemGetAccess(to: Out<c_ulonglong>, location: In<Location>, address: u64) {
-        let device = context::device(location.get()?.id)?;
-        let space = space();
-        let region = space.find(address).ok_or(INVALID_VALUE)?;
-        to.set(if region.devices & bit(device) != 0 { 3 } else { 0 })
-    }
-
     fn cuMemExportToShareableHandle(to: Out<c_int>, handle: u64, kind: c_uint, flags: c_ulonglong) {
         let allocation = virtual_memory::allocation(handle)?;
         if flags != 0 || kind != POSIX_DESCRIPTOR || allocation.kind != (Kind::Physical { exportable: true }) {
@@ -148,28 +141,5 @@ exported! {
             None => Allocation::import(shared, Kind::Physical { exportable: true }, device)?,
         };
         to.set(virtual_memory::keep(allocation))
-    }
-
-    fn cuMemGetAllocationPropertiesFromHandle(to: Out<Properties>, handle: u64) {
-        let allocation = virtual_memory::allocation(handle)?;
-        to.set(Properties {
-            kind: PINNED,
-            handle_types: c_uint::from(allocation.kind == Kind::Physical { exportable: true }),
-            location: Location {
-                kind: ON_DEVICE,
-                id: allocation.device.cast_signed(),
-            },
-            windows: 0,
-            flags: [0; 8],
-        })
-    }
-
-    fn cuMemRetainAllocationHandle(to: Out<u64>, address: u64) {
-        let space = space();
-        let region = space.find(address).ok_or(INVALID_VALUE)?;
-        if !matches!(region.allocation.kind, Kind::Physical { .. }) {
-            return Err(INVALID_VALUE);
-        }
-        to.set(virtual_memory::keep(std::sync::Arc::clone(&region.allocation)))
     }
 }

@@ -17,7 +17,7 @@ mod state;
 mod stream;
 mod turn;
 
-pub(crate) use operation::{Key, Operation, Reach, Run, record, wait};
+pub(crate) use operation::{Key, Operation, Reach, record, wait};
 pub(crate) use state::{Manner, Settled, notify, ring, settle, settled};
 pub(crate) use stream::{
     about, create, default_of, destroy, destroy_all, enqueue, handles, query, synchronize, wait_on_host,

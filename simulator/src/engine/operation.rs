@@ -29,14 +29,12 @@ pub(crate) enum Reach {
     Outside,
 }
 
-/// The work of an operation, called when the stream reaches it.
-pub(crate) type Run = Box<dyn FnOnce(&mut Turn) + Send>;
-
 /// A unit of work in a stream.
 pub(crate) struct Operation {
     pub(crate) name: Cow<'static, str>,
     pub(crate) uses: Vec<Use>,
-    pub(crate) run: Run,
+    /// The work, called when the stream reaches it.
+    pub(crate) run: Box<dyn FnOnce(&mut Turn) + Send>,
     /// A point that is reached when the operation has ended and no longer uses its memory.
     pub(crate) done: Option<Arc<Point>>,
 }

@@ -27,7 +27,6 @@ pub(crate) enum Manner {
 pub(super) struct Stream {
     pub(super) device: u32,
     pub(super) manner: Manner,
-    pub(super) priority: i32,
     pub(super) component: Component,
     pub(super) number: u64,
     pub(super) clock: VectorClock,

@@ -20,12 +20,10 @@ static THREADS: LazyLock<Mutex<HashMap<u64, JoinHandle<()>>>> = LazyLock::new(Mu
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About {
     pub(crate) device: u32,
-    pub(crate) manner: Manner,
-    pub(crate) priority: i32,
 }
 
 /// Creates a stream and its thread.
-pub(crate) fn create(device: u32, manner: Manner, priority: i32) -> Cu<u64> {
+pub(crate) fn create(device: u32, manner: Manner) -> Cu<u64> {
     let handle = host::fresh_handle();
     let wake = Arc::new(Condvar::new());
     let mut state = STATE.lock();
@@ -33,7 +31,6 @@ pub(crate) fn create(device: u32, manner: Manner, priority: i32) -> Cu<u64> {
     let stream = Stream {
         device,
         manner,
-        priority,
         component,
         number,
         clock: VectorClock::default(),
@@ -65,7 +62,7 @@ pub(crate) fn default_of(device: u32) -> Cu<u64> {
     if let Some(handle) = STATE.lock().defaults.get(&device) {
         return Ok(*handle);
     }
-    let handle = create(device, Manner::Default, 0)?;
+    let handle = create(device, Manner::Default)?;
     let first = *STATE.lock().defaults.entry(device).or_insert(handle);
     if first != handle {
         destroy(handle)?;
@@ -126,8 +123,6 @@ pub(crate) fn about(handle: u64) -> Cu<About> {
     let stream = state.stream(handle)?;
     Ok(About {
         device: stream.device,
-        manner: stream.manner,
-        priority: stream.priority,
     })
 }
 
@@ -179,13 +174,10 @@ pub(crate) fn synchronize(handle: u64) -> Cu {
     }
 }
 
-/// Returns the streams of a device, or of all devices.
-pub(crate) fn handles(device: Option<u32>) -> Vec<u64> {
+/// Returns the streams of a device.
+pub(crate) fn handles(device: u32) -> Vec<u64> {
     let state = STATE.lock();
-    let of = state
-        .streams
-        .iter()
-        .filter(|(_, stream)| device.is_none_or(|device| stream.device == device));
+    let of = state.streams.iter().filter(|(_, stream)| stream.device == device);
     of.map(|(handle, _)| *handle).collect()
 }
 

@@ -120,7 +120,7 @@ impl Turn {
 
     /// Reaches a point in this stream and wakes the streams that wait for it.
     pub(crate) fn reach(&self, point: &Point) {
-        point.reach(&self.clock, report::now_ns());
+        point.reach(&self.clock);
         notify(Key::Point(point.id));
     }
 
@@ -133,8 +133,8 @@ impl Turn {
         }
         self.unblock(&mut state);
         drop(state);
-        if let Some(reached) = point.reached() {
-            self.clock.merge(&reached.clock);
+        if let Some(clock) = point.reached() {
+            self.clock.merge(&clock);
         }
     }
 

@@ -76,8 +76,11 @@ impl Library {
     /// Joins, and waits for the other ranks.
     pub(crate) fn join_blocking(&self, ranks: usize, id: UniqueId, rank: usize) -> Communicator {
         let mut handle = 0;
-        let join: extern "C" fn(*mut u64, c_int, UniqueId, c_int) -> u32 = self.function("ncclCommInitRank");
-        assert_eq!(join(&raw mut handle, ranks as c_int, id, rank as c_int), SUCCESS);
+        let join: extern "C" fn(*mut u64, c_int, UniqueId, c_int, *const Config) -> u32 =
+            self.function("ncclCommInitRankConfig");
+        let no_config = std::ptr::null();
+        let code = join(&raw mut handle, ranks as c_int, id, rank as c_int, no_config);
+        assert_eq!(code, SUCCESS);
         Communicator(handle)
     }
 
