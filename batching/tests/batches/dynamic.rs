@@ -63,20 +63,14 @@ fn a_bad_item_fails_alone() {
     let (runtime, gate) = (Runtime::new(), Gate::closed());
     let batcher = batcher(&runtime, &gate, one_by_one());
     let first = occupy(&batcher, &gate);
-    let tickets: Vec<_> = [1, 2, -3, 4, 5, 6, PANICS, 8]
-        .map(|item| batcher.submit(item))
-        .into();
+    let submitted = [1, 2, -3, 4, 5, 6, PANICS, 8].map(|item| (item, batcher.submit(item)));
     gate.open();
     assert_eq!(first.wait().unwrap(), 0);
-    let answers: Vec<_> = tickets
-        .into_iter()
-        .map(|ticket| ticket.wait().map_err(|error| error.to_string()))
-        .collect();
-    for (index, item) in [1, 2, -3, 4, 5, 6, PANICS, 8].into_iter().enumerate() {
-        match (item, &answers[index]) {
+    for (item, ticket) in submitted {
+        match (item, ticket.wait().map_err(|error| error.to_string())) {
             (-3, Err(text)) => assert!(text.contains("-3 is negative"), "{text}"),
             (PANICS, Err(text)) => assert!(text.contains("no idea what this is"), "{text}"),
-            (good, answer) => assert_eq!(answer, &Ok(good * 2)),
+            (good, answer) => assert_eq!(answer, Ok(good * 2)),
         }
     }
     assert_eq!(gate.sizes(), [1, 8, 4, 4, 2, 2, 2, 2, 1, 1, 1, 1]);
@@ -205,10 +199,7 @@ fn more_than_the_queue_holds_is_refused_at_once() {
 #[test]
 fn an_execution_costs_no_more_than_it_may() {
     let (runtime, gate) = (Runtime::new(), Gate::closed());
-    let model = spawn(&runtime, &gate, Placement::Thread);
-    let graph = runtime
-        .compile(|items: Edge<Vec<i64>>| model.double(&items))
-        .unwrap();
+    let (_, graph) = graph(&runtime, &gate, Placement::Thread);
     let options = one_by_one().max_cost(10).max_delay(LONG);
     let batcher =
         Batcher::with_cost(graph, options, |item| usize::try_from(*item).expect("no cost")).unwrap();
@@ -340,9 +331,7 @@ fn inline_actors_compute_on_the_batchers_thread() {
 #[test]
 fn another_graph_may_take_fewer_executions_at_once() {
     let (runtime, gate) = (Runtime::new(), Gate::closed());
-    let first = spawn(&runtime, &gate, Placement::Thread);
-    let graph = runtime.compile(|items: Edge<Vec<i64>>| first.double(&items));
-    let batcher = Batcher::new(graph.unwrap(), Batching::new().max_size(1).timeout(LONG)).unwrap();
+    let batcher = batcher(&runtime, &gate, Batching::new().max_size(1).timeout(LONG));
     let second = runtime.spawn::<Model>("second", (gate.clone(),)).in_thread();
     let (second, narrow) = (second.unwrap(), Options::new().max_inflight(1));
     let graph = runtime.compile_with(narrow, |items: Edge<Vec<i64>>| second.double(&items));

@@ -8,7 +8,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(unreachable_pub, reason = "an actor's operations are its public methods")]
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,33 +73,24 @@ impl Vocabulary for Characters {
 }
 
 /// The steps that a parrot may make, by the name of its gate; a parrot without a gate has no entry.
-static GATES: Mutex<Option<HashMap<String, u64>>> = Mutex::new(None);
+static GATES: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 static OPENED: Condvar = Condvar::new();
 
 /// Returns the steps that a gate was opened for and that no parrot has made.
 pub fn unused(gate: &str) -> u64 {
-    let gates = GATES.lock();
-    gates
-        .as_ref()
-        .and_then(|gates| gates.get(gate))
-        .copied()
-        .unwrap_or(0)
+    GATES.lock().get(gate).copied().unwrap_or(0)
 }
 
 /// Lets the parrots behind a gate make this number of further steps.
 pub fn open(gate: &str, steps: u64) {
-    *GATES
-        .lock()
-        .get_or_insert_default()
-        .entry(gate.to_owned())
-        .or_default() += steps;
+    *GATES.lock().entry(gate.to_owned()).or_default() += steps;
     OPENED.notify_all();
 }
 
 fn pass(gate: &str) {
     let mut gates = GATES.lock();
     loop {
-        let left = gates.get_or_insert_default().entry(gate.to_owned()).or_default();
+        let left = gates.entry(gate.to_owned()).or_default();
         if *left > 0 {
             *left -= 1;
             return;
