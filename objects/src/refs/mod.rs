@@ -218,7 +218,7 @@ impl Refs {
             Event::Unknown(peer) => self.forget(now, peer),
         }
         self.links.note_times();
-        self.take_actions()
+        std::mem::take(&mut self.actions)
     }
 
     /// The next moment at which an [`Event::Tick`] has something to do.
@@ -275,9 +275,7 @@ impl Refs {
     fn not_sent(&mut self, now: Duration, to: Peer, parcel: Parcel) {
         match parcel {
             Parcel::Given { id, fork } => self.take_back(to, id, Fork::Given(fork)),
-            Parcel::Lent { id, fork } => {
-                self.remove_child(now, to, id, fork);
-            }
+            Parcel::Lent { id, fork } => self.remove_child(now, to, id, fork),
             Parcel::Keep { id } => {
                 let number = id.number;
                 if let Some(link) = self.links.get_mut(&to) {
@@ -349,9 +347,5 @@ impl Refs {
         self.bury_user(peer);
         self.bury_owner_and_children(now, peer);
         self.links.remove(&peer);
-    }
-
-    fn take_actions(&mut self) -> Vec<Action> {
-        std::mem::take(&mut self.actions)
     }
 }

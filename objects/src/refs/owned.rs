@@ -90,7 +90,7 @@ impl Refs {
             self.list(id, id.creator, Fork::Asked(id.number));
         }
         self.answer(id);
-        Ok(self.take_actions())
+        Ok(std::mem::take(&mut self.actions))
     }
 
     /// The value of an object here is lost: another one, or a failure, may be set in its place. Returns false if there is no value.
