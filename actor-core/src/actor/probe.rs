@@ -1,5 +1,5 @@
-//! What generated code asks about a type that it does not know. With all traits of a question in scope, method lookup finds the
-//! one that is implemented for the probe itself, and one reference further the next one.
+//! The probe by which generated code finds out whether a type that it does not know implements a trait. With all traits of a question
+//! in scope, method lookup finds the one that is implemented for the probe itself, and one reference further the next one.
 
 use std::marker::PhantomData;
 

@@ -28,7 +28,7 @@ pub(super) struct CommandLauncher {
 pub(super) struct GuestLauncher {
     pub(super) guests: Guests,
     pub(super) wait: Duration,
-    /// That of its manager, if it has one.
+    /// The seat of the manager, if the process has one.
     pub(super) seat: Option<Seat>,
 }
 

@@ -6,13 +6,13 @@ use selvedge_objects::store::StoreError;
 use super::host_store::HostStore;
 use super::message::{LentSpot, ObjectSpot};
 
-/// The one who has asked the store for something.
+/// An asker of the store, with the callback that gets the answer.
 pub(super) enum StoreAsker {
-    /// It wants to fill memory.
+    /// Wants memory to fill.
     Borrower(Box<dyn FnOnce(Result<LentSpot, StoreError>) + Send>),
-    /// It wants to read. What it does not use it gives back.
+    /// Wants an object to read, and gives back what it does not use.
     Reader(Box<dyn FnOnce(Result<ObjectSpot, StoreError>) + Send>),
-    /// A sender of this process: it sends a part of an object to another host.
+    /// Wants a part of an object, to send it to another host.
     PartReader(PartRange, Box<dyn FnOnce(Result<Bytes, StoreError>) + Send>),
 }
 
