@@ -7,7 +7,6 @@ use thiserror::Error;
 
 #[cfg(feature = "tls")]
 use super::tls::TlsError;
-use crate::frame::FrameError;
 use crate::handshake::HandshakeError;
 
 /// The end of a link, or the reason why there is none.
@@ -65,9 +64,6 @@ pub enum LinkCause {
     /// The system has no random bytes.
     #[error("the system gives no random bytes ({0}), and no handshake is safe without them")]
     NoRandomBytes(String),
-    /// The peer closed the link within a frame.
-    #[error("the peer closed the link within a frame: it has died, or something between cuts links")]
-    Torn,
     /// The transport lost the link.
     #[error("the link is lost ({text}): has the peer died, or is the network cut?")]
     Lost {
@@ -76,12 +72,6 @@ pub enum LinkCause {
         /// The words of the transport.
         text: String,
     },
-    /// The bytes of the peer are no frames.
-    #[error(transparent)]
-    Frame(#[from] FrameError),
-    /// The link was closed on this side.
-    #[error("the link was closed by this process")]
-    Closed,
 }
 
 impl LinkCause {

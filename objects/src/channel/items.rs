@@ -49,18 +49,16 @@ impl<V: Clone> Items<V> {
         self.reserved.remove(&taker).is_some()
     }
 
-    /// Puts back what a taker has not acknowledged, at its old place: before everything that was put later. Returns whether
-    /// there was something.
-    pub(super) fn put_back(&mut self, taker: Asker, mutant: ChannelMutant) -> bool {
+    /// Puts back what a taker has not acknowledged, at its old place: before everything that was put later.
+    pub(super) fn put_back(&mut self, taker: Asker, mutant: ChannelMutant) {
         let Some((place, value)) = self.reserved.remove(&taker) else {
-            return false;
+            return;
         };
         if mutant == ChannelMutant::ReturnsToTheBack {
             self.push(value);
         } else {
             self.stored.insert(place, value);
         }
-        true
     }
 
     pub(super) fn is_reserved(&self, taker: Asker) -> bool {
