@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use selvedge_cluster::peer::{Peer, ProcessId};
+use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 
 use crate::channel::{Answer, ChannelHome, ChannelSettings, Request, Wish};
 use crate::refs::{Action, Bundle, Event, Parcel, RefId, RefSettings, RefStatus, Refs};
@@ -16,7 +16,10 @@ const LIMIT: usize = 16;
 const HOSTILE: u32 = 3;
 
 fn peer(number: u32) -> Peer {
-    ProcessId::new(number).unwrap_or(ProcessId::HEAD).first_life()
+    Peer {
+        process: ProcessId::new(number).unwrap_or(ProcessId::HEAD),
+        incarnation: Incarnation(1),
+    }
 }
 
 /// Lets the bytes be frames about references: of each, the first byte says how long it is and the second one what it is.
@@ -112,7 +115,7 @@ impl Victims {
             assert_eq!((table.stats().calls, table.load(dead)), (0, 0), "REF-7");
             let parcels = calls.into_values().flatten();
             for id in parcels.map(|parcel| parcel.id()).filter(|id| *id != self.id) {
-                table.step(NOW, Event::Dropped(id));
+                table.step(NOW, Event::Discarded(id));
             }
             let is_of_the_living = |id: RefId| id.owner != dead;
             assert!(table.ids().all(is_of_the_living), "REF-7");

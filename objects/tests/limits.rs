@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use selvedge_cluster::peer::{Peer, ProcessId};
+use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 use selvedge_objects::refs::{
     Action, Bundle, Event, Fork, Message, Parcel, RefError, RefId, RefSettings, RefStats, Refs,
 };
@@ -13,7 +13,10 @@ const NOW: Duration = Duration::ZERO;
 const LIMIT: usize = 20;
 
 fn peer(number: u32) -> Peer {
-    ProcessId::new(number).unwrap().first_life()
+    Peer {
+        process: ProcessId::new(number).unwrap(),
+        incarnation: Incarnation(1),
+    }
 }
 
 fn narrow(number: u32) -> Refs {
@@ -95,7 +98,7 @@ proptest! {
         prop_assert_eq!(refs.stats().calls, 0);
         for parcel in calls.into_values().flatten() {
             if !matches!(parcel, Parcel::Keep { .. }) {
-                refs.step(NOW, Event::Dropped(parcel.id()));
+                refs.step(NOW, Event::Discarded(parcel.id()));
             }
         }
         (2..6).for_each(|unknown| { refs.step(NOW, Event::Unknown(peer(unknown))); });

@@ -1,4 +1,4 @@
-//! What the references of a process do as time passes: repetitions, creations that are late.
+//! What the references of a process do as time passes: repetitions, creations that are late, shutdowns.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod network;
@@ -6,7 +6,7 @@ mod network;
 use std::time::Duration;
 
 use network::{Network, peer};
-use selvedge_objects::refs::{Action, Event, Message, RefError, RefStats, RefStatus};
+use selvedge_objects::refs::{Action, Event, Fork, Leak, Message, RefError, RefStats, RefStatus};
 
 #[test]
 fn rref_11_the_owner_is_told_of_every_release_however_often_that_is_lost() {
@@ -127,6 +127,95 @@ fn rref_30_a_reference_that_is_dropped_while_its_creation_is_late_leaves_nothing
     net.settle();
     assert_eq!(net.did(1, &Action::Free(parcel.id())), 1);
     assert_eq!(net.at(2).stats(), RefStats::default());
+}
+
+#[test]
+fn rref_37_a_shutdown_lets_go_of_everything_and_waits_for_the_others() {
+    let mut net = Network::new(3);
+    let deadline = Duration::from_secs(30);
+    let (held, own) = (net.keep(1, 2), net.at(1).create());
+    let unused = net.at(1).create();
+    net.pass(own, 1, 3);
+    net.pass(held, 1, 3);
+    net.step(1, Event::End { deadline });
+    assert_eq!(net.did(1, &Action::Free(unused)), 1, "nobody else has it");
+    net.settle();
+    assert_eq!(
+        net.at(1).status(held),
+        None,
+        "released after process 3 had accepted"
+    );
+    assert!(
+        net.did(1, &Action::Ended { leaks: vec![] }) == 0,
+        "process 3 has {own}"
+    );
+    assert_eq!(
+        net.at(1).keep(Duration::ZERO, peer(2)),
+        Err(RefError::Ending(peer(1)))
+    );
+    net.drop(3, own);
+    net.settle();
+    assert_eq!(net.did(1, &Action::Ended { leaks: vec![] }), 1);
+    assert!(net.now < deadline);
+    assert_eq!(net.at(1).stats(), RefStats::default());
+}
+
+#[test]
+fn rref_37_a_shutdown_ends_at_its_deadline_and_names_what_is_left() {
+    let mut net = Network::new(4);
+    let own = net.at(1).create();
+    net.pass(own, 1, 3);
+    let silent = net.at(1).keep(Duration::ZERO, peer(4)).unwrap().id(); // process 4 never hears of it
+    let deadline = Duration::from_secs(30);
+    net.step(1, Event::End { deadline });
+    let fork = Fork::Given(1);
+    let leaks = vec![
+        Leak::Listed {
+            id: own,
+            user: peer(3),
+            fork,
+        },
+        Leak::Unconfirmed(silent),
+        Leak::Unanswered {
+            peer: peer(4),
+            questions: 1,
+        },
+    ];
+    while net.now < deadline {
+        net.wait();
+        net.sent.clear();
+    }
+    assert_eq!(
+        net.did(1, &Action::Ended { leaks: leaks.clone() }),
+        1,
+        "{:?}",
+        net.done
+    );
+    let text = leaks[0].to_string();
+    assert!(
+        text.starts_with("process 3 (incarnation 1) holds reference 1 of"),
+        "{text}"
+    );
+}
+
+#[test]
+fn rref_37_calls_that_arrive_during_a_shutdown_are_refused_and_undone() {
+    let mut net = Network::new(3);
+    let (id, other) = (net.keep(2, 3), net.keep(2, 3));
+    net.settle();
+    let waiting = net.pass(id, 2, 1); // waits for the owner
+    let deadline = Duration::from_secs(30);
+    net.step(1, Event::End { deadline });
+    assert_eq!(net.did(1, &Action::Abandon { call: waiting }), 1);
+    let call = net.pass(other, 2, 1);
+    let error = RefError::Ending(peer(1));
+    assert_eq!(net.did(1, &Action::RefuseCall { call, error }), 1);
+    net.settle();
+    assert_eq!(net.did(1, &Action::Run { call: waiting }), 0);
+    assert_eq!(net.did(1, &Action::Ended { leaks: vec![] }), 1);
+    assert_eq!((net.at(2).stats().children, net.at(2).stats().held), (0, 2));
+    // What process 1 had asked for it has released.
+    assert_eq!(net.at(3).stats().forks, 2);
 }
 
 #[test]

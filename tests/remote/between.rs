@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use selvedge::prelude::*;
-use selvedge::{Call, CallError, FetchError, RefStats, RemoteChannelError, RemoteError};
+use selvedge::{Call, CallError, FetchError, RefStats, RemoteChannelError, RemoteError, Worker};
 
 use super::census::wait_until;
 
@@ -100,12 +100,18 @@ fn rref_29_a_function_that_fails_is_the_error_of_every_fetch() {
     }
 }
 
+/// Two workers, and rows that the first one keeps and the second one has read.
+fn rows_between_workers(runtime: &Runtime) -> ([Worker; 2], Ref<Vec<u64>>) {
+    let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
+    let rows = a.keep(load::remote(100));
+    assert_eq!(runtime.call(sum::remote(&rows).on(&b)).wait().unwrap(), 4950);
+    ([a, b], rows)
+}
+
 #[test]
 fn rref_42_the_death_of_a_worker_ends_calls_and_fetches() {
     let runtime = Runtime::new();
-    let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
-    let rows: Ref<Vec<u64>> = a.keep(load::remote(100));
-    assert_eq!(runtime.call(sum::remote(&rows).on(&b)).wait().unwrap(), 4950);
+    let ([a, b], rows) = rows_between_workers(&runtime);
     let error = runtime.call(dies::remote().on(&a)).wait().unwrap_err();
     let CallError::Remote { error, .. } = &error else {
         panic!("{error}")
@@ -120,9 +126,7 @@ fn rref_42_the_death_of_a_worker_ends_calls_and_fetches() {
 #[test]
 fn rref_37_a_worker_that_is_ended_holds_nothing_and_ends_every_wait() {
     let runtime = Runtime::new();
-    let [a, b] = ["a", "b"].map(|name| runtime.worker(name).unwrap());
-    let rows: Ref<Vec<u64>> = a.keep(load::remote(100));
-    assert_eq!(runtime.call(sum::remote(&rows).on(&b)).wait().unwrap(), 4950);
+    let ([a, b], rows) = rows_between_workers(&runtime);
     let unset = runtime.unset::<Vec<u64>>();
     let waiting = runtime.call(sum::remote(&unset).on(&a));
     assert_eq!((runtime.references().owned, runtime.references().forks), (1, 1));

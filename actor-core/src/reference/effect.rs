@@ -1,7 +1,7 @@
 //! Effects: the work that follows a step of the count, when the lock is let go.
 
 use selvedge_cluster::peer::Peer;
-use selvedge_objects::refs::{Bundle, RefError, RefId};
+use selvedge_objects::refs::{Bundle, Leak, RefError, RefId};
 
 use super::content::Content;
 use super::fetch::Fetched;
@@ -38,6 +38,8 @@ pub(super) enum Effect {
     RefuseLetter(WaitingLetter, RefError),
     /// Drops a letter whose sender is dead.
     Abandon(WaitingLetter),
+    /// Tells what is left at the end.
+    End(Promise<Vec<Leak>>, Vec<Leak>),
     /// Tells whether an owner has listed this process.
     Confirm(Vec<Promise<bool>>, bool),
     /// Answers a question that was asked here.

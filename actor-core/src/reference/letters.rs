@@ -130,6 +130,7 @@ pub(super) fn perform(table: &Arc<References>, effect: Effect, place: EffectThre
         Effect::Run(letter) => letter.run(&table.as_table()),
         Effect::RefuseLetter(letter, error) => letter.refuse(error),
         Effect::Abandon(letter) => letter.abandon(&table.as_table()),
+        Effect::End(ended, leaks) => table.keep_promise(ended, leaks),
         Effect::Confirm(waiting, is_listed) => {
             waiting
                 .into_iter()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
-use selvedge_objects::refs::{Action, RefId, RefSettings, Refs};
+use selvedge_objects::refs::{Action, Leak, RefId, RefSettings, Refs};
 
 use super::content::{Content, creator_lost};
 use super::effect::Effect;
@@ -36,6 +36,8 @@ pub(super) struct ReferenceState {
     pub(super) confirmations: IdMap<RefId, Vec<Promise<bool>>>,
     /// Letters that wait for their references.
     pub(super) calls: IdMap<u64, WaitingLetter>,
+    /// The promise to tell what is left at the end.
+    pub(super) ending: Option<Promise<Vec<Leak>>>,
     /// Whether the process ends: no more promises are taken.
     pub(super) is_stopped: bool,
     numbers: u64,
@@ -49,6 +51,7 @@ impl ReferenceState {
             questions: OpenQuestions::default(),
             confirmations: IdMap::new(),
             calls: IdMap::new(),
+            ending: None,
             is_stopped: false,
             numbers: 0,
         }
@@ -76,6 +79,9 @@ impl ReferenceState {
                     effects.extend(self.confirm(id, false));
                     let askers = self.questions.end_all_about(id);
                     effects.push(Effect::Tell(askers, Fetched::CreateTimedOut));
+                }
+                Action::Ended { leaks } => {
+                    effects.extend(self.ending.take().map(|end| Effect::End(end, leaks)))
                 }
                 Action::Confirmed(id) => effects.extend(self.confirm(id, true)),
                 Action::Lost(id) => {

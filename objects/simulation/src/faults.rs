@@ -21,6 +21,8 @@ pub struct Setting {
     pub crashes: u32,
     /// The number of processes that are declared dead although they live, and end some seconds later.
     pub mistakes: u32,
+    /// The number of processes that shut down while the others run.
+    pub shutdowns: u32,
 }
 
 impl Setting {

@@ -39,6 +39,9 @@ struct Refs {
     /// The number of processes that are declared dead although they live.
     #[arg(long, default_value_t = 0)]
     mistakes: u32,
+    /// The number of processes that shut down while the others run.
+    #[arg(long, default_value_t = 0)]
+    shutdowns: u32,
     /// The seeds, from the first to before the last.
     #[arg(long, default_value = "0..1", value_parser = seeds)]
     seeds: Range<u64>,
@@ -64,6 +67,7 @@ fn refs(options: Refs) -> ExitCode {
         reorders: options.reorder,
         crashes: options.crashes,
         mistakes: options.mistakes,
+        shutdowns: options.shutdowns,
     };
     println!(
         "passing to a third process: {} reference frames beside the call",

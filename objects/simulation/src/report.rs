@@ -18,6 +18,8 @@ pub struct Report {
     pub left_over: usize,
     /// Calls and fetches that never ended.
     pub waits_left: usize,
+    /// Shutdowns that are over, with nothing left.
+    pub shutdowns: u64,
     /// References that were passed to another process.
     pub passed: u64,
     /// Frames with nothing but messages about references, repetitions included.

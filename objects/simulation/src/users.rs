@@ -42,6 +42,22 @@ impl World {
         }
     }
 
+    /// Schedules shutdowns, of processes that do not die.
+    pub(crate) fn schedule_shutdowns(&mut self) {
+        let others = (1..self.processes.len()).filter(|at| !self.oracle.mortals.contains(at));
+        let others = others.collect();
+        for at in self
+            .shuffled(others)
+            .into_iter()
+            .take(self.setting.shutdowns as usize)
+        {
+            // An owner that shuts down refuses to keep results.
+            self.oracle.mortals.insert(at);
+            let time = Duration::from_micros(self.random.below(CREATION));
+            self.schedule(time, at, Happening::Shutdown);
+        }
+    }
+
     fn shuffled(&mut self, mut from: Vec<usize>) -> Vec<usize> {
         for at in (1..from.len()).rev() {
             let with = self.random.below(at as u64 + 1) as usize;
@@ -177,7 +193,7 @@ impl World {
         let is_refused = |it: &Process| it.refused.contains(&call);
         let is_discarded = is_discarded && !self.processes.get(at).is_some_and(is_refused);
         for id in taken.into_iter().filter(|_| is_discarded) {
-            self.step(at, Event::Dropped(id));
+            self.step(at, Event::Discarded(id));
         }
     }
 
@@ -188,7 +204,7 @@ impl World {
         };
         process.kept.remove(&call);
         for id in process.calls.remove(&call).unwrap_or_default() {
-            self.step(at, Event::Dropped(id));
+            self.step(at, Event::Discarded(id));
         }
     }
 

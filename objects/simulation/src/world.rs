@@ -17,6 +17,8 @@ use crate::report::Report;
 const FRAME_BYTES: usize = 100;
 /// A run that is not at rest after this virtual time has a wait that does not end.
 const TIME_MAX: Duration = Duration::from_secs(3600);
+/// The time for a shutdown: others may hold references until the end of the run.
+const SHUTDOWN: Duration = Duration::from_secs(600);
 
 /// Something that happens at a process.
 #[derive(Clone, Debug)]
@@ -37,6 +39,8 @@ pub(crate) enum Happening {
     Wake(Option<usize>),
     /// The process dies.
     End,
+    /// The process shuts down.
+    Shutdown,
     /// The process learns that another one is dead.
     Learn(usize),
 }
@@ -61,6 +65,7 @@ pub fn run(setting: Setting, seed: u64) -> Report {
     let mut world = World::new(setting, seed);
     world.schedule_users();
     world.schedule_deaths();
+    world.schedule_shutdowns();
     world.run();
     world.finish()
 }
@@ -135,6 +140,10 @@ impl World {
                     process.is_alive = false;
                 }
             }
+            Happening::Shutdown => {
+                let deadline = self.now + SHUTDOWN;
+                self.step(at, Event::End { deadline });
+            }
             Happening::Learn(dead) => self.learn(at, dead),
         }
     }
@@ -165,6 +174,10 @@ impl World {
                 // No lawful process has too much, or is slower than a minute.
                 Action::Overloaded { .. } | Action::RefuseFetch { .. } | Action::TimedOut(_) => {
                     self.report.freed_early += 1;
+                }
+                Action::Ended { leaks } => {
+                    self.report.shutdowns += 1;
+                    self.report.left_over += leaks.len();
                 }
                 Action::Confirmed(id) => {
                     let is_late = self.oracle.is_confirmed_late(&self.processes, at, id);

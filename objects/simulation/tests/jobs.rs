@@ -12,6 +12,7 @@ const BAD: Setting = Setting {
     reorders: true,
     crashes: 0,
     mistakes: 0,
+    shutdowns: 0,
 };
 
 #[test]

@@ -14,6 +14,7 @@ const BAD: Setting = Setting {
     reorders: true,
     crashes: 0,
     mistakes: 0,
+    shutdowns: 0,
 };
 
 /// Runs several seeds, and asserts that none of them frees early, leaves anything, or waits for ever.
@@ -42,6 +43,15 @@ fn rref_42_deaths_leave_nothing_among_the_living() {
         ..BAD
     };
     clean(dying);
+}
+
+#[test]
+fn rref_37_processes_shut_down_cleanly_among_others_that_run_and_die() {
+    let ending = Setting { shutdowns: 3, ..BAD };
+    for report in clean(ending) {
+        assert_eq!(report.shutdowns, 3, "{report}");
+    }
+    clean(Setting { crashes: 2, ..ending });
 }
 
 #[test]

@@ -59,6 +59,9 @@ impl Refs {
         if parcels.is_empty() {
             return Ok(());
         }
+        if self.ending.is_some() {
+            return Err(RefError::Ending(self.me));
+        }
         let owners = parcels.iter().map(|it| it.id().owner);
         let peers: IdSet<_> = owners.chain([from]).filter(|it| *it != self.me).collect();
         // Each parcel, and the call itself.
@@ -103,9 +106,9 @@ impl Refs {
         }
     }
 
-    /// Ends the calls of a dead process that wait: nobody is there for their answers. The objects that they were to make fail.
-    pub(super) fn abandon(&mut self, dead: Peer) {
-        let over = self.calls.iter().filter(|(_, waiting)| waiting.from == dead);
+    /// Ends calls that wait: nobody is there for their answers, or this process ends. The objects that they were to make fail.
+    pub(super) fn abandon(&mut self, is_over: impl Fn(&Waiting) -> bool) {
+        let over = self.calls.iter().filter(|(_, waiting)| is_over(waiting));
         for call in over.map(|(call, _)| *call).collect::<Vec<_>>() {
             let Some(waiting) = self.calls.remove(&call) else {
                 continue;

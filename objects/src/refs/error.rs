@@ -49,4 +49,7 @@ pub enum RefError {
         /// The number that is allowed.
         limit: usize,
     },
+    /// The process shuts down.
+    #[error("{0} shuts down, and takes and passes no references any more: use another process")]
+    Ending(Peer),
 }

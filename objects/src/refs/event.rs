@@ -1,14 +1,16 @@
 //! Events, which happen to a process, and actions, which it has to perform.
 
+use std::time::Duration;
+
 use selvedge_cluster::peer::Peer;
 
-use super::{Bundle, Parcel, RefError, RefId};
+use super::{Bundle, Leak, Parcel, RefError, RefId};
 
 /// Something that has happened.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A frame with parcels has arrived, exactly once and in order. Each [`Parcel::Given`] and [`Parcel::Lent`] counts
-    /// as a handle from here on, until it is dropped.
+    /// as a handle from here on, until it is dropped or discarded.
     Arrived {
         /// The sender.
         from: Peer,
@@ -25,8 +27,10 @@ pub enum Event {
         /// The bundle.
         bundle: Bundle,
     },
-    /// A handle was dropped, or a parcel whose body was refused or thrown away undecoded.
+    /// A handle was dropped.
     Dropped(RefId),
+    /// A parcel was not taken out of its frame: the body was refused, or thrown away undecoded.
+    Discarded(RefId),
     /// A frame with this parcel was never handed to any link.
     NotSent {
         /// The intended receiver.
@@ -51,6 +55,13 @@ pub enum Event {
     Dead(Peer),
     /// No process of this name has ever been a member: a bundle for it cannot be sent.
     Unknown(Peer),
+    /// The process shuts down: all handles are dropped, and calls with references are refused.
+    /// [`Action::Ended`] follows, at the deadline at the latest. Go on with events until then, and answer questions for
+    /// as long as there are links.
+    End {
+        /// The time at which the shutdown ends, whatever is left.
+        deadline: Duration,
+    },
 }
 
 /// Something that has to be done, in the order given. None of them waits.
@@ -68,14 +79,15 @@ pub enum Action {
         /// The name of the call, from [`Event::Arrived`].
         call: u64,
     },
-    /// Refuse the call with an error: it was too many. Its parcels are no handles.
+    /// Refuse the call with an error, which says whether it was too many or this process shuts down. Its parcels are no
+    /// handles.
     RefuseCall {
         /// The name of the call.
         call: u64,
         /// The reason.
         error: RefError,
     },
-    /// Drop the call without running it, with its parcels: its caller is dead.
+    /// Drop the call without running it, with its parcels: its caller is dead, or this process shuts down.
     Abandon {
         /// The name of the call.
         call: u64,
@@ -127,4 +139,9 @@ pub enum Action {
     },
     /// The object has no references left: drop it.
     Free(RefId),
+    /// The shutdown is over.
+    Ended {
+        /// Everything that is left; nothing, if the shutdown was over before its deadline.
+        leaks: Vec<Leak>,
+    },
 }

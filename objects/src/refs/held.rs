@@ -241,7 +241,8 @@ impl Refs {
     /// The registration to release, if the reference is confirmed and neither handles nor children need it.
     fn unused(&self, id: RefId) -> Option<Fork> {
         let held = self.held.get(&id)?;
-        let is_parent = !held.children.is_empty() && self.mutant != Mutant::NoParents;
+        let is_hasty = self.mutant == Mutant::EndsHastily && self.ending.is_some();
+        let is_parent = !held.children.is_empty() && self.mutant != Mutant::NoParents && !is_hasty;
         match held.stage {
             Stage::Confirmed(fork) if held.handles == 0 && !is_parent => Some(fork),
             _ => None,

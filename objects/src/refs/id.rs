@@ -60,6 +60,15 @@ impl IdKey for Fork {
     }
 }
 
+impl fmt::Display for Fork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fork::Asked(number) => write!(f, "its registration {number}"),
+            Fork::Given(number) => write!(f, "the owner's registration {number}"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

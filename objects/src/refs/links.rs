@@ -43,7 +43,6 @@ impl Links {
         self.links.remove(peer);
     }
 
-    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Peer, &Link)> {
         self.links.iter()
     }
@@ -108,14 +107,17 @@ impl Hash for Links {
 mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
-    use selvedge_cluster::peer::ProcessId;
+    use selvedge_cluster::peer::{Incarnation, ProcessId};
 
     use super::*;
     use crate::refs::mutant::Mutant;
     use crate::refs::{Fork, Message, RefId, RefSettings};
 
     fn peer(number: u8) -> Peer {
-        ProcessId::new(u32::from(number) + 1).unwrap().first_life()
+        Peer {
+            process: ProcessId::new(u32::from(number) + 1).unwrap(),
+            incarnation: Incarnation(1),
+        }
     }
 
     fn question(number: u8) -> Message {

@@ -9,11 +9,11 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use selvedge_cluster::peer::ProcessId;
+//! use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 //! use selvedge_objects::refs::{Action, Event, RefSettings, Refs};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let peer = |number| ProcessId::new(number).map(ProcessId::first_life);
+//! let peer = |number| ProcessId::new(number).map(|process| Peer { process, incarnation: Incarnation(1) });
 //! let (owner, user) = (peer(1).ok_or("zero")?, peer(2).ok_or("zero")?);
 //! let (mut here, mut there) = (Refs::new(owner, RefSettings::default()), Refs::new(user, RefSettings::default()));
 //! let now = Duration::ZERO;
@@ -36,6 +36,7 @@
 mod error;
 mod event;
 mod id;
+mod leak;
 mod listing;
 mod message;
 mod settings;
@@ -50,6 +51,7 @@ mod mutant;
 mod owned;
 
 mod creation;
+mod ending;
 mod load;
 
 #[cfg(test)]
@@ -64,6 +66,7 @@ use selvedge_cluster::peer::Peer;
 pub use error::RefError;
 pub use event::{Action, Event};
 pub use id::{Fork, RefId};
+pub use leak::Leak;
 pub use listing::ListedRef;
 pub use message::{Bundle, Message, Parcel, REFERENCES};
 pub use settings::RefSettings;
@@ -71,6 +74,7 @@ pub use stats::{RefStats, RefStatus};
 
 use arrival::Waiting;
 use due::Creation;
+use ending::Ending;
 use held::{Held, Stage};
 use links::Links;
 use mutant::Mutant;
@@ -94,6 +98,8 @@ pub struct Refs {
     calls: IdMap<u64, Waiting>,
     /// Results that are to be kept elsewhere and are not confirmed, by the time until which they should be.
     creations: IdSet<Creation>,
+    /// The shutdown, once it has begun.
+    ending: Option<Ending>,
     /// The number of objects created here.
     created: u64,
     /// The number of forks made here.
@@ -116,6 +122,7 @@ impl Refs {
             buried: LastLives::default(),
             calls: IdMap::new(),
             creations: IdSet::new(),
+            ending: None,
             created: 0,
             forks: 0,
             actions: Vec::new(),
@@ -141,7 +148,7 @@ impl Refs {
     /// parcel goes along with the call.
     ///
     /// # Errors
-    /// [`RefError::ToItself`]: use [`Refs::create`]. [`RefError::Dead`], [`RefError::TooMany`].
+    /// [`RefError::ToItself`]: use [`Refs::create`]. [`RefError::Dead`], [`RefError::TooMany`], [`RefError::Ending`].
     pub fn keep(&mut self, now: Duration, owner: Peer) -> Result<Parcel, RefError> {
         self.check_receiver(owner)?;
         let link = self.links.or_default(owner);
@@ -165,7 +172,7 @@ impl Refs {
     ///
     /// # Errors
     /// [`RefError::ToItself`], [`RefError::Dead`], [`RefError::NotHeld`], [`RefError::Lost`],
-    /// [`RefError::CreateTimedOut`], [`RefError::TooMany`].
+    /// [`RefError::CreateTimedOut`], [`RefError::TooMany`], [`RefError::Ending`].
     pub fn pass(&mut self, id: RefId, to: Peer) -> Result<Parcel, RefError> {
         self.check_receiver(to)?;
         self.check(id)?;
@@ -208,15 +215,18 @@ impl Refs {
         match event {
             Event::Arrived { from, call, parcels } => self.arrived(now, from, call, parcels),
             Event::Heard { from, bundle } => self.heard(now, from, bundle),
-            Event::Dropped(id) if id.owner == self.me => self.drop_owned(id),
-            Event::Dropped(id) => self.drop_held(now, id),
+            Event::Discarded(_) if self.mutant == Mutant::ForgetsParcels => {}
+            Event::Dropped(id) | Event::Discarded(id) if id.owner == self.me => self.drop_owned(id),
+            Event::Dropped(id) | Event::Discarded(id) => self.drop_held(now, id),
             Event::NotSent { to, parcel } => self.not_sent(now, to, parcel),
             Event::Fetch { from, question, id } => self.fetch(from, question, id),
             Event::Flush(to) => self.flush(now, to),
             Event::Tick => self.tick(now),
             Event::Dead(peer) => self.dead(now, peer),
             Event::Unknown(peer) => self.forget(now, peer),
+            Event::End { deadline } => self.end(now, deadline),
         }
+        self.look_for_the_end(now);
         self.links.note_times();
         std::mem::take(&mut self.actions)
     }
@@ -224,13 +234,16 @@ impl Refs {
     /// The next moment at which an [`Event::Tick`] has something to do.
     pub fn deadline(&self) -> Option<Duration> {
         let creation = self.creations.first().map(|first| first.due);
-        self.links.first_due().into_iter().chain(creation).min()
+        let end = self.ending.as_ref().and_then(Ending::due);
+        let links = self.links.first_due();
+        links.into_iter().chain(creation).chain(end).min()
     }
 
     fn check_receiver(&self, peer: Peer) -> Result<(), RefError> {
         match peer {
             _ if peer == self.me => Err(RefError::ToItself(peer)),
             _ if self.is_buried(peer) => Err(RefError::Dead(peer)),
+            _ if self.ending.is_some() => Err(RefError::Ending(self.me)),
             _ => self.check_room(peer, 1),
         }
     }
@@ -338,7 +351,7 @@ impl Refs {
             return;
         }
         self.buried.note(peer);
-        self.abandon(peer);
+        self.abandon(|waiting| waiting.from == peer);
         self.forget(now, peer);
     }
 

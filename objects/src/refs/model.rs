@@ -26,12 +26,11 @@ mod scenarios;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use selvedge_cluster::peer::{Peer, ProcessId};
-use stateright::{HasDiscoveries, Model, Property};
+use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use super::mutant::Mutant;
 use super::{Action, Bundle, Cell, Event, Parcel, RefId, RefSettings, RefStats, Refs, Stage};
-use crate::mutants;
 
 const NOW: Duration = Duration::ZERO;
 /// The question of a fetch.
@@ -40,7 +39,10 @@ const FETCH: u64 = 99;
 const KEPT: u64 = 0;
 
 fn peer(index: usize) -> Peer {
-    ProcessId::new(index as u32 + 1).unwrap().first_life()
+    Peer {
+        process: ProcessId::new(index as u32 + 1).unwrap(),
+        incarnation: Incarnation(1),
+    }
 }
 
 fn index(peer: Peer) -> usize {
@@ -66,10 +68,14 @@ struct Scenario {
     batches: bool,
     /// Whether a call may turn out never to have been sent.
     loses_calls: bool,
+    /// Whether receivers may throw parcels away undecoded.
+    discards: bool,
     /// A process that may crash at any time, or be declared dead although it lives.
     mortal: Option<(usize, Death)>,
     /// A process that asks for the value once, at any time.
     fetches: Option<usize>,
+    /// A process that shuts down at any time.
+    ends: Option<usize>,
     /// Whether the call for the kept object has a reference to another object with it, of the last process.
     brings: bool,
     /// Whether the owner may hold the object again once it was freed.
@@ -121,6 +127,9 @@ struct Cluster {
     ran_lost: bool,
     /// An object was missing or lost although nobody has died.
     failed: bool,
+    is_ending: bool,
+    /// The shutdown is over.
+    has_ended: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -130,6 +139,7 @@ enum Move {
     Deliver(u64),
     NotSent(u64),
     Drop(usize),
+    Discard(usize),
     Hear(usize, usize, Bundle),
     Tick(usize),
     Flush(usize, usize),
@@ -140,6 +150,7 @@ enum Move {
     Revive,
     Crash,
     Learn(usize),
+    End,
 }
 
 impl Cluster {
@@ -162,6 +173,10 @@ impl Cluster {
                 // Its handles are dropped by moves of their own.
                 Action::Abandon { call } => self.begin(call, false),
                 Action::Overloaded { .. } | Action::TimedOut(_) => {}
+                Action::Ended { leaks } => {
+                    self.has_ended = true;
+                    self.failed |= !leaks.is_empty();
+                }
                 Action::Free(id) => self.frees += u32::from(Some(id) == self.id),
                 Action::Failed(_) => {
                     self.frees = 0;
@@ -302,9 +317,16 @@ impl Cluster {
                     self.step(from, Event::NotSent { to, parcel }, scenario);
                 }
             }
-            Move::Drop(at) => {
+            Move::Drop(at) | Move::Discard(at) => {
                 self.handles[at] -= 1;
-                self.step(at, Event::Dropped(self.id.unwrap()), scenario);
+                let id = self.id.unwrap();
+                let is_discarded = matches!(action, Move::Discard(_));
+                let event = if is_discarded {
+                    Event::Discarded(id)
+                } else {
+                    Event::Dropped(id)
+                };
+                self.step(at, event, scenario);
             }
             Move::Hear(from, to, bundle) => {
                 let from = peer(from);
@@ -338,6 +360,11 @@ impl Cluster {
                 self.handles[0] += 1;
             }
             Move::Crash => self.crash(scenario),
+            Move::End => {
+                self.is_ending = true;
+                let deadline = Duration::MAX;
+                self.step(scenario.ends.unwrap(), Event::End { deadline }, scenario);
+            }
             Move::Learn(at) => {
                 self.informed.insert(at);
                 let dead = peer(scenario.mortal.unwrap().0);
@@ -401,6 +428,7 @@ impl Cluster {
         });
         let answers = self.answers == u32::from(self.is_asked);
         self.id.is_some()
+            && self.is_ending == self.has_ended
             && passes
             && self.calls.is_empty()
             && tables
@@ -422,12 +450,16 @@ impl Scenario {
 
     /// Whether a reference may be lost, or an object never be created.
     fn may_lose(&self) -> bool {
-        self.mortal.is_some() || self.loses_calls || self.narrow == Some(0)
+        let owner_refuses = self.narrow == Some(0) || self.ends == Some(0);
+        self.mortal.is_some() || self.loses_calls || owner_refuses
     }
 
     fn moves_of(&self, state: &Cluster, at: usize, moves: &mut Vec<Move>) {
         if state.handles[at] > 0 {
             moves.push(Move::Drop(at));
+            if self.discards {
+                moves.push(Move::Discard(at));
+            }
         }
         moves.push(Move::Tick(at));
         let others = (0..self.processes).filter(|to| self.batches && *to != at);
@@ -482,6 +514,8 @@ impl Model for Scenario {
             lent: BTreeSet::new(),
             ran_lost: false,
             failed: false,
+            is_ending: false,
+            has_ended: false,
         };
         match self.origin {
             Origin::Kept => cluster.act(Move::Keep, self),
@@ -524,6 +558,9 @@ impl Model for Scenario {
         if self.mortal.is_some() && state.crashed.is_none() {
             moves.push(Move::Crash);
         }
+        if self.ends.is_some() && !state.is_ending {
+            moves.push(Move::End);
+        }
         let bundles = state.bundles.iter().filter(|(_, to, _)| !is_dead(*to));
         moves.extend(bundles.map(|(from, to, bundle)| Move::Hear(*from, *to, bundle.clone())));
     }
@@ -562,10 +599,24 @@ impl Model for Scenario {
     }
 }
 
+/// Explores all states. Returns the names of the properties that do not hold.
+fn faults(scenario: &Scenario) -> Vec<&'static str> {
+    explore(scenario, HasDiscoveries::All)
+}
+
 /// Explores states until there is enough of what does not hold. Returns the names of these properties.
 fn explore(scenario: &Scenario, enough: HasDiscoveries) -> Vec<&'static str> {
-    let what = format!("{:?} {:?}", scenario.mutant, scenario.passes);
-    mutants::explore(&what, scenario.clone(), enough)
+    let checker = scenario.clone().checker().threads(1).finish_when(enough);
+    let checker = checker.spawn_bfs().join();
+    let discoveries = checker.discoveries();
+    let states = checker.unique_state_count();
+    println!("{:?} {:?}: {states} states", scenario.mutant, scenario.passes);
+    for (name, path) in &discoveries {
+        println!("  {name}: {} steps", path.clone().into_actions().len());
+    }
+    let mut faults: Vec<_> = discoveries.into_keys().collect();
+    faults.sort_unstable();
+    faults
 }
 
 impl Refs {

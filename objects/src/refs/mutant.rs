@@ -15,6 +15,8 @@ pub(super) enum Mutant {
     MergesBlindly,
     /// The low number does not wait for answers.
     LowMovesEarly,
+    /// A parcel that is thrown away undecoded keeps its handle.
+    ForgetsParcels,
     /// A reference that goes to its owner has no parent meanwhile.
     NoPhantom,
     /// A release that waits for its bundle goes out although the reference has arrived anew.
@@ -35,6 +37,8 @@ pub(super) enum Mutant {
     StaysLost,
     /// An object that got an error when it came home keeps that when it is made again.
     StaysFailed,
+    /// A process that ends releases its references without waiting for children.
+    EndsHastily,
     /// A call that is refused is forgotten, with its parcels.
     RefusesSilently,
     /// Additions to an owner's list are messages without an answer, as in Julia's `Distributed`.

@@ -259,6 +259,27 @@ fn rref_30_a_creation_that_is_not_confirmed_in_time_is_an_error_of_its_own() {
 }
 
 #[test]
+fn rref_37_a_shutdown_lists_what_is_left() {
+    let (network, a, b, _) = three();
+    let x: Ref<u64> = a.keep_at(&b);
+    network.settle();
+    let mut at_b = b.end(Duration::from_secs(1));
+    network.settle();
+    assert!(
+        at_b.wait(Some(std::time::Instant::now())).is_none(),
+        "a process still holds one"
+    );
+    network.pass(Duration::from_secs(2));
+    network.settle();
+    let leaks = at_b.wait(None).unwrap().unwrap();
+    assert_eq!(leaks.len(), 1, "{leaks:?}");
+    let mut at_a = a.end(Duration::from_secs(1));
+    network.settle();
+    assert!(at_a.wait(None).unwrap().unwrap().is_empty());
+    drop(x);
+}
+
+#[test]
 fn rref_38_a_reference_does_not_serialise_outside_a_message() {
     let (_network, a, ..) = three();
     let x = a.put(1_u64);

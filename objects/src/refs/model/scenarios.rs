@@ -2,7 +2,7 @@
 
 use stateright::HasDiscoveries;
 
-use super::{Death, Origin, Scenario, explore};
+use super::{Death, Origin, Scenario, explore, faults};
 use crate::refs::mutant::Mutant;
 
 fn kept(processes: usize, passes: &[(usize, usize)]) -> Scenario {
@@ -12,8 +12,10 @@ fn kept(processes: usize, passes: &[(usize, usize)]) -> Scenario {
         passes: passes.to_vec(),
         batches: false,
         loses_calls: false,
+        discards: false,
         mortal: None,
         fetches: None,
+        ends: None,
         brings: false,
         revives: false,
         is_impatient: false,
@@ -23,7 +25,7 @@ fn kept(processes: usize, passes: &[(usize, usize)]) -> Scenario {
 }
 
 fn holds(scenario: &Scenario) {
-    assert_eq!(explore(scenario, HasDiscoveries::All), [""; 0], "{scenario:?}");
+    assert_eq!(faults(scenario), [""; 0], "{scenario:?}");
 }
 
 fn is_found(mutant: Mutant, scenario: &Scenario, fault: &'static str) {
@@ -97,6 +99,16 @@ fn rref_41_what_was_not_sent_is_undone() {
         passes: vec![(1, 2), (2, 1)],
         ..loses
     });
+}
+
+#[test]
+fn jrem_20_a_parcel_that_is_never_decoded_is_released() {
+    let discards = Scenario {
+        discards: true,
+        ..kept(3, &[(1, 2)])
+    };
+    holds(&discards);
+    is_found(Mutant::ForgetsParcels, &discards, "nothing left at rest");
 }
 
 /// M1c: a fetch that overtakes the creator's call.
@@ -190,6 +202,13 @@ fn an_object_whose_call_waits_when_its_creator_dies_fails() {
         holds(&dies);
         is_found(Mutant::ForgetsKept, &dies, "what is awaited comes");
     }
+    // The owner shuts down, and the creator asks for the value.
+    holds(&Scenario {
+        fetches: Some(1),
+        ends: Some(0),
+        brings: true,
+        ..kept(3, &[])
+    });
 }
 
 /// A child that was told that the object is gone is not listed by a late copy of its question, when the object has got
@@ -249,6 +268,31 @@ fn rref_30_a_late_confirmation_frees_nothing_early_and_leaves_nothing() {
         loses_calls: true,
         ..kept(3, &[(1, 2)])
     });
+}
+
+#[test]
+fn rref_37_a_process_may_shut_down_at_any_time() {
+    for ends in 0..3 {
+        let ending = Scenario {
+            ends: Some(ends),
+            ..kept(3, &[(1, 2)])
+        };
+        holds(&ending);
+    }
+    // The parent of the one that shuts down may die meanwhile, and the other way round.
+    for (ends, mortal) in [(2, 1), (1, 2), (0, 1)] {
+        let ending = Scenario {
+            ends: Some(ends),
+            mortal: Some((mortal, Death::Crash)),
+            ..kept(3, &[(1, 2)])
+        };
+        holds(&ending);
+    }
+    let parent = Scenario {
+        ends: Some(1),
+        ..kept(3, &[(1, 2)])
+    };
+    is_found(Mutant::EndsHastily, &parent, "no early free");
 }
 
 /// Calls are refused, since there is room for few entries.
