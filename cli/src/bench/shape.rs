@@ -14,7 +14,7 @@ use super::limits::Limit;
 use super::record::Report;
 use super::versus::{Measure, Row, round_trip, setup};
 use crate::args::{BenchArgs, Case, Placement, Wait};
-use crate::shapes::graphs;
+use crate::shapes::{Setup, graphs};
 
 /// Prints the case's row.
 pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
@@ -23,33 +23,53 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         let waits = args.wait.as_ref().map_or(&both[..], std::slice::from_ref);
         return edges::run(args, waits, report);
     }
-    let mut setup = match args.case {
-        Case::Payload => setup(args, 1 << 20, 1),
-        Case::Pipeline => setup(args, 8, 2),
-        _ => setup(args, 8, 4),
+    let round_trips = |setup: &Setup, count: f64| round_trip(args, setup).map(|limit| (limit, count));
+    let one_actor = |bytes| Setup {
+        actors: 1,
+        ..setup(args, bytes, 1)
     };
-    if matches!(args.case, Case::Echo | Case::Payload) {
-        setup.actors = 1;
-    }
-    let round_trips = |count| round_trip(args, &setup).map(|limit| (limit, count));
-    let limit = match args.case {
-        Case::Pipeline => None,
-        Case::Payload => (args.placement != Some(Placement::Inline)).then_some((Limit::HandOff, 1.0)),
-        Case::Chain => round_trips((setup.lanes_of(setup.actors) as f64 + 1.0) / 2.0),
-        _ => round_trips(1.0),
+    let (setup, build, limit): (Setup, fn(&Setup) -> _, _) = match args.case {
+        Case::Chain => {
+            let setup = setup(args, 8, 4);
+            let count = (setup.lanes_of(setup.actors) as f64 + 1.0) / 2.0;
+            (setup, graphs::chain, round_trips(&setup, count))
+        }
+        Case::Fanout => {
+            let setup = setup(args, 8, 4);
+            (setup, graphs::fanout, round_trips(&setup, 1.0))
+        }
+        Case::Payload => {
+            let copies = args.placement != Some(Placement::Inline);
+            (
+                one_actor(1 << 20),
+                graphs::payload,
+                copies.then_some((Limit::HandOff, 1.0)),
+            )
+        }
+        Case::Pipeline => {
+            let inflight = args.inflight as usize;
+            (
+                Setup {
+                    inflight,
+                    ..setup(args, 8, 2)
+                },
+                graphs::chain,
+                None,
+            )
+        }
+        _ => {
+            let setup = one_actor(8);
+            (setup, graphs::chain, round_trips(&setup, 1.0))
+        }
     };
-    let mut measure = Measure::Latency;
-    if args.case == Case::Pipeline {
-        (setup.inflight, measure) = (args.inflight as usize, Measure::Throughput);
-    }
+    let measure = match args.case {
+        Case::Pipeline => Measure::Throughput,
+        _ => Measure::Latency,
+    };
     Row {
         args,
         setup,
-        build: match args.case {
-            Case::Fanout => graphs::fanout,
-            Case::Payload => graphs::payload,
-            _ => graphs::chain,
-        },
+        build,
         measure,
         limit,
     }
