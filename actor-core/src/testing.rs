@@ -3,14 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::{Peer, ProcessId};
 
 /// A process in its first life.
 pub(crate) fn peer(number: u32) -> Peer {
-    Peer {
-        process: ProcessId::new(number).unwrap(),
-        incarnation: Incarnation(1),
-    }
+    ProcessId::new(number).unwrap().first_life()
 }
 
 /// Waits until there is something.

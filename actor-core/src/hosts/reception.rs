@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use selvedge_cluster::net::Arrival;
-use selvedge_cluster::peer::{Incarnation, Peer};
+use selvedge_cluster::peer::Peer;
 
 use super::add::AddError;
 use super::dial_in::DialIn;
@@ -89,10 +89,7 @@ struct Admission {
 
 impl Admission {
     fn peer(&self) -> Peer {
-        Peer {
-            process: self.record.id().among_peers(),
-            incarnation: Incarnation(1),
-        }
+        self.record.id().among_peers().first_life()
     }
 
     fn admit(self) {

@@ -128,7 +128,7 @@ impl Program for Host {
             // Set only now, so that a forwarded message finds its actor.
             state.host = Some(lane.mailbox());
             drop(state);
-            exchange.shares.iter().for_each(|share| share.bell.ring());
+            exchange.ring_guests();
         }
         let program = &mut self.program;
         // Unwind safe: the program is not used again, and each cell handles panics of its methods itself.
@@ -147,7 +147,7 @@ impl Drop for Host {
         if !std::mem::replace(&mut state.ended, true) {
             state.returned = std::mem::take(&mut state.offered);
             drop(state);
-            self.exchange.shares.iter().for_each(|share| share.bell.ring());
+            self.exchange.ring_guests();
         }
     }
 }
@@ -178,6 +178,10 @@ impl Exchange {
         };
         lane.sort_mail(home);
         drop(state);
+        self.ring_guests();
+    }
+
+    fn ring_guests(&self) {
         self.shares.iter().for_each(|share| share.bell.ring());
     }
 }

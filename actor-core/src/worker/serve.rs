@@ -34,6 +34,7 @@ use crate::lane::thread::LaneThread;
 use crate::platform::link::{Stream, StreamReader, is_closed_descriptor};
 use crate::platform::peer_socket::PeerEnd;
 use crate::platform::sentinel;
+use crate::reference::transit::Beside;
 use crate::remote::service::Remote;
 use crate::runtime::Runtime;
 use crate::worker::exit::{EXIT_STUCK, exit_now, refuse};
@@ -444,14 +445,14 @@ fn returned(writer: &Writer, request: RequestId, result: Result<Returned, CallFa
         result: Err(failure.report()),
     };
     let (answer, body) = match &result {
-        Ok(Returned::Passed(body, _)) => (
+        Ok(Returned::Passed(body, Beside(handles))) if handles.is_empty() => (
             FromWorker::Returned {
                 request,
                 result: Ok(()),
             },
             body.to_bytes(),
         ),
-        Ok(Returned::Local(_) | Returned::Kept(_)) => {
+        Ok(Returned::Local(_) | Returned::Passed(..) | Returned::Kept(_)) => {
             let text = "a call between processes returned no bytes".to_owned();
             (failed(&Failure::Internal(text)), Bytes::new())
         }

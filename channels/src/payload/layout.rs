@@ -44,7 +44,10 @@ crate::debug_is_report!(TensorError);
 
 /// A number in an error; `None` if it overflows.
 fn counted(number: Option<usize>) -> String {
-    number.map_or_else(|| "more than 2^64".to_owned(), |number| number.to_string())
+    number.map_or_else(
+        || format!("more than {}", usize::MAX),
+        |number| number.to_string(),
+    )
 }
 
 /// The element type and the shape of a dense, row-major tensor.

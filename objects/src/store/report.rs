@@ -147,15 +147,14 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_cluster::peer::{Incarnation, ProcessId};
+    use selvedge_cluster::peer::ProcessId;
 
     use super::super::{StoreEvent, StoreSettings};
     use super::*;
 
     #[test]
     fn the_objects_some_by_some_are_all_objects_in_their_order() {
-        let (process, incarnation) = (ProcessId::HEAD, Incarnation(1));
-        let by = Peer { process, incarnation };
+        let by = ProcessId::HEAD.first_life();
         let mut store = Store::new(StoreSettings::with_capacity(10 * LEAF_BYTES));
         for request in 0..10 {
             let bytes = LEAF_BYTES;

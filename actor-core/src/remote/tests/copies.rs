@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use selvedge_channels::{DType, Tensor};
 use selvedge_cluster::frame::{Class, Service};
-use selvedge_cluster::peer::{Incarnation, Peer};
 use selvedge_objects::transfer::{CopyAt, CopyFacts, CopyName, TransferMessage};
 
 use super::network::{Network, TestProcess};
@@ -327,10 +326,7 @@ fn garbage(service: Service) -> Letter {
 #[test]
 fn a_process_is_on_one_host_and_seals_only_what_it_has_borrowed() {
     let (network, processes) = hosts();
-    let liar = Peer {
-        incarnation: Incarnation(1),
-        ..processes[2].peer
-    };
+    let liar = processes[2].peer.process.first_life();
     let find = |host: &str| {
         let message = StoreMessage::FindAgent {
             host: host.to_owned(),

@@ -147,10 +147,7 @@ impl ScaleWorld {
             incarnation: Incarnation(self.lives[place]),
         };
         let stride = (self.processes.len() / HUBS).max(1);
-        let head = Peer {
-            process: ProcessId::HEAD,
-            incarnation: Incarnation(1),
-        };
+        let head = ProcessId::HEAD.first_life();
         let known = match place % stride {
             0 => KnownMembers::Hub(Hub::of_worker(peer, head, LinkSettings::default(), |_| {})),
             _ => KnownMembers::Noted(vec![LastLife::default(); self.processes.len()]),

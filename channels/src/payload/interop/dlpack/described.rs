@@ -6,8 +6,7 @@ use std::ffi::c_void;
 use super::raw::DLTensor;
 use super::{DlPackError, dtype_of};
 use crate::payload::element::DType;
-use crate::payload::layout::byte_count;
-use crate::payload::layout::dense_strides;
+use crate::payload::layout::{byte_count, dense_strides};
 
 /// A checked description of another framework's tensor.
 pub(crate) struct Described {
