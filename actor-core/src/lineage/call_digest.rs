@@ -1,14 +1,15 @@
 //! Names of calls, by what they do and in which place.
 
 use std::fmt;
+use std::hash::Hasher;
 
 use selvedge_cluster::id_map::IdKey;
 use selvedge_cluster::peer::ProcessId;
 use selvedge_objects::refs::RefId;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use siphasher::sip128::{Hasher128, SipHasher13};
 
-/// The name of a submitted call: 128 bits of SHA-256 over the call that has submitted it, its place among the calls and puts of that one,
+/// The name of a submitted call: 128 bits of SipHash over the call that has submitted it, its place among the calls and puts of that one,
 /// the function, the process that it is for, the arguments, and the references in them. No two calls of a run have the same name. A call that
 /// the driver's program submits has the same name on every run, if its arguments and references are the same. So has a call that a pure
 /// call submits, whenever that runs. A call that other code of a worker submits counts as one of the program, in a place that depends on the
@@ -39,15 +40,15 @@ impl CallDigest {
         references: impl Iterator<Item = ReferenceName>,
     ) -> Self {
         let mut hash = begun(place, b"call");
-        hash.update(function.to_le_bytes());
-        hash.update(only_for.map_or(0, ProcessId::number).to_le_bytes());
+        hash.write(&function.to_le_bytes());
+        hash.write(&only_for.map_or(0, ProcessId::number).to_le_bytes());
         let mut bytes = 0u64;
         for argument in arguments {
-            hash.update(argument);
+            hash.write(argument);
             bytes += argument.len() as u64;
         }
         // The length ends the arguments, so nothing of the references can pass for them.
-        hash.update(bytes.to_le_bytes());
+        hash.write(&bytes.to_le_bytes());
         ended(hash, references)
     }
 
@@ -71,14 +72,14 @@ impl CallDigest {
         let mut hash = begun(place, b"put!");
         match content {
             PutContent::Bytes(bytes) => {
-                hash.update([0]);
-                hash.update(bytes);
-                hash.update((bytes.len() as u64).to_le_bytes());
+                hash.write(&[0]);
+                hash.write(bytes);
+                hash.write(&(bytes.len() as u64).to_le_bytes());
             }
             PutContent::Checked { bytes, checksum } => {
-                hash.update([1]);
-                hash.update(bytes.to_le_bytes());
-                hash.update(checksum.to_le_bytes());
+                hash.write(&[1]);
+                hash.write(&bytes.to_le_bytes());
+                hash.write(&checksum.to_le_bytes());
             }
         }
         ended(hash, references)
@@ -96,41 +97,38 @@ pub(crate) enum PutContent<'a> {
     },
 }
 
-/// A hash of all that follows in a place. Kinds are told apart.
-fn begun((outer, index): NestedPlace, kind: &[u8; 4]) -> Sha256 {
-    let mut hash = Sha256::new();
-    hash.update(outer.0);
-    hash.update(index.to_le_bytes());
-    hash.update(kind);
+/// A hash of all that follows in a place. Kinds are told apart. Only names of one place are ever taken for each other, so the
+/// hash has to tell different calls apart, and not to withstand somebody who looks for two with one name.
+fn begun((outer, index): NestedPlace, kind: &[u8; 4]) -> SipHasher13 {
+    let mut hash = SipHasher13::new();
+    hash.write(&outer.0);
+    hash.write(&index.to_le_bytes());
+    hash.write(kind);
     hash
 }
 
-fn ended(mut hash: Sha256, references: impl Iterator<Item = ReferenceName>) -> CallDigest {
+fn ended(mut hash: SipHasher13, references: impl Iterator<Item = ReferenceName>) -> CallDigest {
     for reference in references {
         match reference {
             ReferenceName::Made(CallDigest(name)) => {
-                hash.update([0]);
-                hash.update(name);
+                hash.write(&[0]);
+                hash.write(&name);
             }
             ReferenceName::Object(RefId {
                 owner,
                 creator,
                 number,
             }) => {
-                hash.update([1]);
+                hash.write(&[1]);
                 for peer in [owner, creator] {
-                    hash.update(peer.process.number().to_le_bytes());
-                    hash.update(peer.incarnation.0.to_le_bytes());
+                    hash.write(&peer.process.number().to_le_bytes());
+                    hash.write(&peer.incarnation.0.to_le_bytes());
                 }
-                hash.update(number.to_le_bytes());
+                hash.write(&number.to_le_bytes());
             }
         }
     }
-    let mut digest = [0; 16];
-    for (to, from) in digest.iter_mut().zip(hash.finalize()) {
-        *to = from;
-    }
-    CallDigest(digest)
+    CallDigest(hash.finish128().as_bytes())
 }
 
 impl IdKey for CallDigest {
