@@ -91,11 +91,11 @@ pub use selvedge_core::{
     Construction, Death, EndError, Exit, Failure, FailureKind, FailureReport, FetchError, FunctionInfo,
     FunctionPlace, HostId, IntoArgument, IntoReference, IntoValueError, Lane, LaneId, LinkTraffic,
     ListedObject, Loss, Lost, MemberInfo, MemberState, NameError, NameInfo, NamedRef, NoRuntime, NotAllowed,
-    ObjectPlace, OnPanic, Placement, PlacementLabel, ProcessName, PutError, PutRefused, Ran, Ref, RefError,
-    RefId, RefStats, RemoteCall, RemoteChannel, RemoteChannelError, RemoteError, RemoteFunction, Resources,
-    Restart, Runtime, Scoped, ServiceTraffic, SetError, ShutdownReport, Spawn, SpawnError, StoreError,
-    StoreFull, StoreHolder, StoreId, StoreOptions, StoreReport, StoredObject, ThisProcess, Worker,
-    WrongThread, cancellation, cores, init,
+    ObjectPlace, OnPanic, Placement, PlacementLabel, ProcessEnd, ProcessName, PutError, PutRefused, Ran, Ref,
+    RefError, RefId, RefStats, RemoteCall, RemoteChannel, RemoteChannelError, RemoteError, RemoteFunction,
+    Resources, Restart, Runtime, Scoped, ServiceTraffic, SetError, ShutdownReport, Spawn, SpawnError,
+    StoreError, StoreFull, StoreHolder, StoreId, StoreOptions, StoreReport, StoredObject, ThisProcess,
+    Worker, WrongThread, cancellation, cores, init,
 };
 pub use selvedge_macros::{actor, remote, remote_fn, worker_init};
 #[cfg(feature = "parallel")]

@@ -97,7 +97,7 @@ pub use cell::state::{ActorState, WrongThread};
 pub use cell::{ActorCell, RebuildFailed};
 pub use cores::cores;
 pub use deadline::deadline_after;
-pub use death::{Death, Exit};
+pub use death::{Death, Exit, ProcessEnd};
 pub use error_codec::{ErrorCodec, SharedError};
 pub use failure::{Failure, FailureKind, FailureReport, FunctionPlace, panic_message, wake};
 #[doc(hidden)] // for the compiler

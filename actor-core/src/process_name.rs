@@ -9,6 +9,8 @@ use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::ProcessId;
 use serde::{Deserialize, Serialize};
 
+use crate::death::ProcessEnd;
+
 /// A process, as errors name it: by its worker, its number, and its host unless that is the driver's, as in "worker `shard 2`
 /// (process 4 on host `node7`)". A process whose worker is not known, and the driver, is "process 4".
 // One word, so that errors stay small.
@@ -76,15 +78,22 @@ impl fmt::Display for ProcessName {
 /// The number of dead processes whose names are known. Others that have died are named by their numbers.
 const DEAD_MAX: usize = 1024;
 
-/// The names that a process knows: those of living processes, and of the last ones that have died.
+/// The names that a process knows: those of living processes, and of the last ones that have died, with how those ended.
 #[derive(Default)]
 pub(crate) struct NameBook(Mutex<KnownNames>);
 
 #[derive(Default)]
 struct KnownNames {
-    by_process: IdMap<ProcessId, ProcessName>,
+    by_process: IdMap<ProcessId, KnownProcess>,
     /// Processes that have died, in this order.
     dead: VecDeque<ProcessId>,
+}
+
+#[derive(Default)]
+struct KnownProcess {
+    name: Option<ProcessName>,
+    /// The end of its last life that is over.
+    end: Option<Arc<ProcessEnd>>,
 }
 
 impl NameBook {
@@ -92,14 +101,16 @@ impl NameBook {
         let mut names = self.0.lock();
         // It may be one that was started again.
         names.dead.retain(|dead| *dead != name.process());
-        let before = names.by_process.insert(name.process(), name);
+        let known = names.by_process.or_default(name.process());
+        let before = known.name.replace(name);
         drop(names);
         drop(before);
     }
 
-    /// A process has died.
-    pub(crate) fn died(&self, process: ProcessId) {
+    /// A process has died. `end` is what is known of its end; without it, what was known before stays.
+    pub(crate) fn died(&self, process: ProcessId, end: Option<Arc<ProcessEnd>>) {
         let mut names = self.0.lock();
+        let before = end.and_then(|end| names.by_process.or_default(process).end.replace(end));
         names.dead.retain(|dead| *dead != process);
         names.dead.push_back(process);
         let oldest = match names.dead.len() > DEAD_MAX {
@@ -108,11 +119,27 @@ impl NameBook {
         };
         let forgotten = oldest.and_then(|oldest| names.by_process.remove(&oldest));
         drop(names);
-        drop(forgotten);
+        drop((before, forgotten));
+    }
+
+    /// The end of the last life of a process that is over.
+    pub(crate) fn end(&self, process: ProcessId) -> Arc<ProcessEnd> {
+        let known = self
+            .0
+            .lock()
+            .by_process
+            .get(&process)
+            .and_then(|known| known.end.clone());
+        known.unwrap_or_else(|| Arc::new(ProcessEnd::unknown()))
     }
 
     pub(crate) fn name(&self, process: ProcessId) -> ProcessName {
-        let known = self.0.lock().by_process.get(&process).cloned();
+        let known = self
+            .0
+            .lock()
+            .by_process
+            .get(&process)
+            .and_then(|known| known.name.clone());
         known.unwrap_or_else(|| ProcessName::of_number(process))
     }
 }
@@ -148,9 +175,9 @@ mod tests {
         (1..=5000).for_each(note);
         // The first one is started again each time.
         for number in 2..=5000 {
-            book.died(process(1));
+            book.died(process(1), None);
             note(1);
-            book.died(process(number));
+            book.died(process(number), None);
         }
         assert!(is_named(1) && is_named(5000) && is_named(5001 - DEAD_MAX as u32));
         assert!(!is_named(2) && !is_named(5000 - DEAD_MAX as u32));

@@ -322,7 +322,7 @@ enum Loss {
 impl Loss {
     fn of(error: &CallError) -> Option<Self> {
         match error.remote()? {
-            RemoteError::Died { ran } => Some(Loss::Died(*ran)),
+            RemoteError::Died { ran, .. } => Some(Loss::Died(*ran)),
             RemoteError::NoSuchProcess { .. } | RemoteError::NoLink(_) => Some(Loss::Unreached),
             _ => None,
         }

@@ -4,7 +4,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use selvedge::prelude::*;
-use selvedge::{Call, CallError, FetchError, RefStats, RemoteChannelError, RemoteError, Worker};
+use selvedge::{
+    Call, CallError, Exit, FetchError, ProcessEnd, ProcessId, Ran, RefStats, RemoteChannelError, RemoteError,
+    Worker,
+};
 
 use super::census::wait_until;
 
@@ -121,6 +124,62 @@ fn rref_42_the_death_of_a_worker_ends_calls_and_fetches() {
     let error = runtime.call(sum::remote(&rows).on(&b)).wait().unwrap_err();
     assert!(error.to_string().contains("lost"), "{error}");
     assert_eq!(runtime.call(square::remote(2.0).on(&b)).wait().unwrap(), 4.0);
+}
+
+/// Ends its process with these last words.
+#[remote]
+fn exits(code: i32, words: &str) -> u64 {
+    eprintln!("{words}");
+    std::process::exit(code)
+}
+
+/// The error of a call to another worker whose process has died, as this process has it.
+#[remote]
+fn reported(of: u32) -> Result<String> {
+    let process = ProcessId::new(of).ok_or("no process has the number 0")?;
+    let call = Runtime::current()?.call(dies::remote().on_process(process));
+    Ok(call.wait().unwrap_err().to_string())
+}
+
+/// The end of the process that a call has named in its error.
+fn end_of(error: &CallError) -> (&ProcessEnd, Ran) {
+    match error.remote() {
+        Some(RemoteError::Died { ran, end }) => (end, *ran),
+        _ => panic!("{error}"),
+    }
+}
+
+#[test]
+fn rref_42_the_error_of_a_call_says_how_its_process_died() {
+    let runtime = Runtime::new();
+    let [a, b, c] = ["a", "b", "c"].map(|name| runtime.worker(name).unwrap());
+    let pids = [&a, &b, &c].map(|worker| worker.pid());
+
+    let error = runtime
+        .call(exits::remote(3, "out of rows").on(&a))
+        .wait()
+        .unwrap_err();
+    let (end, ran) = end_of(&error);
+    assert_eq!((end.pid, &end.exit, ran), (pids[0], &Exit::Code(3), Ran::Unknown));
+    assert_eq!(end.stderr_tail.last().map(String::as_str), Some("out of rows"));
+    let text = error.to_string();
+    assert!(
+        text.contains("worker `a`") && text.ends_with("exit code 3; last line: out of rows"),
+        "{text}"
+    );
+
+    // A call after the death says the same.
+    let error = runtime.call(dies::remote().on(&a)).wait().unwrap_err();
+    let (end, ran) = end_of(&error);
+    assert_eq!((&end.exit, ran), (&Exit::Code(3), Ran::Never), "{error}");
+
+    // A worker hears it from the driver, though its own link has ended before.
+    let text = runtime
+        .call(reported::remote(b.process().number()).on(&c))
+        .wait()
+        .unwrap();
+    let expected = format!("pid {}, signal 6 (SIGABRT)", pids[1].unwrap());
+    assert!(text.contains("worker `b`") && text.contains(&expected), "{text}");
 }
 
 #[test]

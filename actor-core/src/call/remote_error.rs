@@ -1,10 +1,12 @@
 //! The reasons that a call of a remote function gave no value.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_cluster::peer::ProcessId;
 
 use crate::current::NoBlocking;
+use crate::death::ProcessEnd;
 use crate::failure::{Failure, FailureReport};
 use crate::reference::NamedRef;
 use crate::waiting::Unanswered;
@@ -18,10 +20,15 @@ pub enum RemoteError {
     #[error("failed: {0}")]
     Failed(#[source] Failure),
     /// The process died before it answered.
-    #[error("the process died {}", match ran { Ran::Never => "before it had the call", Ran::Unknown => "during the call; the function may have run" })]
+    #[error(
+        "the process died {}: {end}",
+        match ran { Ran::Never => "before it had the call", Ran::Unknown => "during the call, and the function may have run" }
+    )]
     Died {
         /// Whether the function may have run.
         ran: Ran,
+        /// How the process ended.
+        end: Arc<ProcessEnd>,
     },
     /// No process has this number.
     #[error("no process with this number lives; living are {}", numbers(living))]

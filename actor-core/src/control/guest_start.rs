@@ -15,6 +15,7 @@ use super::messages::WorkerMessage;
 use super::node::NodeRef;
 use super::worker_process::{ProcessHandle, WorkerProcess};
 use super::worker_start::{Met, NewProcess, WorkerArgs};
+use crate::death::{Exit, ProcessEnd};
 use crate::directory::Directory;
 use crate::head_log::HeadRecord;
 use crate::hosts::guests::Guests;
@@ -122,7 +123,8 @@ impl GuestMeeting {
             if self.guests.is_one() {
                 return Err(why);
             }
-            self.directory.hub.buried(self.peer);
+            let end = ProcessEnd::of(Exit::Fenced(why));
+            self.directory.hub.buried(self.peer, end);
             let Incarnation(last) = self.peer.incarnation;
             self.peer.incarnation = Incarnation(last.saturating_add(1));
         }

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::hosted::Hosted;
 use super::tunnel::{Carrier, SidePrograms, Tunnel};
 use super::worker_start::{Met, NoHello, WorkerArgs, pump};
+use crate::death::ProcessEnd;
 use crate::directory::Directory;
 use crate::hosts::dialing::Dialing;
 use crate::hosts::tunnelling::{Opening, Tunnelling};
@@ -60,7 +61,7 @@ impl WorkerArgs {
             unwanted = self.unwanted() => Err(NoHello::Unwanted(Box::new(unwanted))),
         };
         if met.is_err() {
-            directory.hub.buried(peer);
+            directory.hub.buried(peer, ProcessEnd::unknown());
         }
         met
     }

@@ -91,20 +91,13 @@ impl Watch {
             Some(exit) => timeout_at(until, self.process.reap()).await.unwrap_or(exit),
             None => self.process.reap().await,
         };
-        let exit = match self.severed.get() {
-            severed if self.process.is_guest() => end_of_guest(severed, is_silent.then_some(limit), has_left),
-            _ if is_silent => Exit::Silent(limit),
-            // The worker has ended as it was told; only the program that led to it, such as `ssh`, was still there.
-            _ if has_left && self.hosted.is_announced() && is_forced(&exit) => Exit::Unknown,
-            Some(why) if is_forced(&exit) && !self.record.is_told_to_end() => Exit::Severed(why.clone()),
-            _ => exit,
-        };
+        let exit = self.explained(exit, is_silent.then_some(limit), has_left);
         let outputs = [&self.stdout, &self.stderr].into_iter().flatten();
         outputs.for_each(|output| output.drain());
         let death = self.death(exit);
         self.record.note_end(self.pid, &death.exit);
         self.directory.process_died(self.record.id(), &death);
-        self.directory.bury(self.peer).await;
+        self.directory.bury(self.peer, death.end()).await;
         self.hosted.left();
         if self.directory.is_closed() {
             self.link.drop_requests();
@@ -116,6 +109,19 @@ impl Watch {
         self.hosted.end().await;
         // A node that has stopped has nothing to restart.
         self.node.send(WorkerMessage::Died(death.exit));
+    }
+
+    /// How the process ended: the reason that it was killed for, if it was. `silent_for`: it gave no sign of life for this time.
+    /// `has_left`: it was told to end, and its link has ended.
+    fn explained(&self, exit: Exit, silent_for: Option<Duration>, has_left: bool) -> Exit {
+        match (self.severed.get(), silent_for) {
+            (severed, _) if self.process.is_guest() => end_of_guest(severed, silent_for, has_left),
+            (_, Some(limit)) => Exit::Silent(limit),
+            // The worker has ended as it was told; only the program that led to it, such as `ssh`, was still there.
+            _ if has_left && self.hosted.is_announced() && is_forced(&exit) => Exit::Unknown,
+            (Some(why), _) if is_forced(&exit) && !self.record.is_told_to_end() => Exit::Severed(why.clone()),
+            _ => exit,
+        }
     }
 
     /// The death of the process, and of the actors in it.

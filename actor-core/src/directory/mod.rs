@@ -21,6 +21,7 @@ use selvedge_cluster::peer::{Incarnation, Peer};
 
 use crate::actor_record::ActorRecord;
 use crate::cell::async_driver::AsyncDriver;
+use crate::death::ProcessEnd;
 #[cfg(feature = "hosts")]
 use crate::head_log::{HeadLog, HeadRecord};
 use crate::home::keep::LaneKeep;
@@ -199,10 +200,10 @@ impl Directory {
         not(feature = "hosts"),
         expect(clippy::unused_async, reason = "only heads have a log")
     )]
-    pub(crate) async fn bury(&self, peer: Peer) {
+    pub(crate) async fn bury(&self, peer: Peer, end: ProcessEnd) {
         #[cfg(feature = "hosts")]
         self.log_death(peer).await;
-        self.hub.buried(peer);
+        self.hub.buried(peer, end);
     }
 
     /// Logs that a member is dead, before anybody is told, if this is a head with a log.

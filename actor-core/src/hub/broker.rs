@@ -9,6 +9,7 @@ use selvedge_cluster::peer::{Peer, ProcessId};
 #[cfg(test)]
 use super::mutant::MemberMutant;
 use super::notice::{Notice, Secret};
+use crate::death::ProcessEnd;
 use crate::platform::peer_socket::{PeerEnd, pair};
 use crate::process_name::ProcessName;
 use crate::topology::{Station, Topology};
@@ -115,7 +116,9 @@ impl Broker {
             return;
         }
         for member in self.members.values() {
-            member.courier.tell(Notice::Died(peer), None);
+            member
+                .courier
+                .tell(Notice::Died(peer, ProcessEnd::unknown()), None);
         }
     }
 
@@ -202,8 +205,8 @@ impl Broker {
         self.keys = Some(keys);
     }
 
-    /// Removes a worker that is dead, and tells the others. Returns the way to it.
-    pub(super) fn bury(&mut self, peer: Peer) -> Option<Arc<dyn Courier>> {
+    /// Removes a worker that is dead, and tells the others how it ended. Returns the way to it.
+    pub(super) fn bury(&mut self, peer: Peer, end: &ProcessEnd) -> Option<Arc<dyn Courier>> {
         self.courier(peer)?;
         let member = self.members.remove(&peer.process)?;
         #[cfg(test)]
@@ -212,7 +215,7 @@ impl Broker {
         }
         for other in self.members.values_mut() {
             other.linked.remove(&peer.process);
-            other.courier.tell(Notice::Died(peer), None);
+            other.courier.tell(Notice::Died(peer, end.clone()), None);
         }
         Some(member.courier)
     }
@@ -231,7 +234,9 @@ impl Broker {
         if let Some(wanted) = self.away.get_mut(&about) {
             #[cfg(test)]
             match self.mutant {
-                MemberMutant::TakesAwayForDead => return asker.tell(Notice::Died(about), None),
+                MemberMutant::TakesAwayForDead => {
+                    return asker.tell(Notice::Died(about, ProcessEnd::unknown()), None);
+                }
                 MemberMutant::ForgetsWanted => return,
                 _ => {}
             }
@@ -243,7 +248,7 @@ impl Broker {
             if self.mutant == MemberMutant::LeavesWaiting {
                 return;
             }
-            return asker.tell(Notice::Died(about), None);
+            return asker.tell(Notice::Died(about, ProcessEnd::unknown()), None);
         };
         let (one, two) = (self.station(from), self.station(about));
         if !self.topology.allows(one.as_ref(), two.as_ref()) {
@@ -384,13 +389,16 @@ mod tests {
         broker.stayed_away(three);
         broker.stayed_away(three);
         assert!(broker.expects(two) && !broker.expects(three));
-        assert_eq!(at_one.take(), [Notice::Died(three)]);
-        assert_eq!(at_two.take().last(), Some(&Notice::Died(three)));
+        assert_eq!(at_one.take(), [Notice::Died(three, ProcessEnd::unknown())]);
+        assert_eq!(
+            at_two.take().last(),
+            Some(&Notice::Died(three, ProcessEnd::unknown()))
+        );
         broker.connect(one, three);
-        assert_eq!(at_one.take(), [Notice::Died(three)]);
+        assert_eq!(at_one.take(), [Notice::Died(three, ProcessEnd::unknown())]);
         // Whoever is new has never heard of the dead.
         let at_new = join(&mut broker, peer(7)).take();
-        let is_of_dead = |notice: &Notice| matches!(notice, Notice::Died(_) | Notice::Survivors { .. });
+        let is_of_dead = |notice: &Notice| matches!(notice, Notice::Died(..) | Notice::Survivors { .. });
         assert!(!at_new.iter().any(is_of_dead));
     }
 

@@ -18,6 +18,7 @@ use super::post::PostError;
 use super::settings::LinkSettings;
 use super::{Hub, Role};
 use crate::boxed::boxed_task;
+use crate::death::ProcessEnd;
 use crate::platform::peer_socket::pair;
 use crate::topology::Station;
 #[cfg(feature = "hosts")]
@@ -95,7 +96,7 @@ impl Hub {
         if let Role::Driver(driver) = &self.role {
             driver.broker.lock().stayed_away(peer);
         }
-        self.buried(peer);
+        self.buried(peer, ProcessEnd::unknown());
     }
 
     /// Sets the keys that workers of this host get when they have to dial others.
@@ -121,13 +122,14 @@ impl Hub {
         }
     }
 
-    /// The process of a worker is dead. The other workers are told; the services of this process are told when the last
+    /// The process of a worker is dead, by this end. The other workers are told; the services of this process are told when the last
     /// letter is delivered.
-    pub(crate) fn buried(&self, peer: Peer) {
+    pub(crate) fn buried(&self, peer: Peer, end: ProcessEnd) {
         if let Role::Driver(driver) = &self.role {
-            let courier = driver.broker.lock().bury(peer);
+            let courier = driver.broker.lock().bury(peer, &end);
             drop(courier);
-            self.close_link(peer, LinkEnd::Buried);
+            self.names.died(peer.process, Some(Arc::new(end)));
+            self.bury(peer);
             self.services.ended(peer);
         }
     }

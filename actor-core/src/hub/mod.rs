@@ -73,12 +73,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use selvedge_cluster::frame::Service;
-use selvedge_cluster::peer::Peer;
+use selvedge_cluster::peer::{Peer, ProcessId};
 use tokio::runtime::Handle;
 
 use driver::DriverRole;
 use lead::Lead;
 use link_end::LinkEnd;
+use link_state::Fates;
 use link_task::LinkTask;
 use peer_link::PeerLink;
 use peer_stream::PeerStream;
@@ -90,8 +91,13 @@ pub use tap::{LinkTraffic, ServiceTraffic};
 use worker::Ask;
 
 use crate::boxed::boxed_task;
+use crate::death::{Exit, ProcessEnd};
 use crate::platform::peer_socket::{PeerEnd, PeerSocket, PeerSource, register};
 use crate::process_name::NameBook;
+
+/// The time after which a peer that has closed its link is dead, also if the driver has not said how its process ended. The
+/// driver kills a process that has closed its link and lives on, and says so before.
+const BURIAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The hub of a process.
 pub(crate) struct Hub {
@@ -165,6 +171,8 @@ impl Hub {
             link.close(LinkEnd::Shutdown);
             self.finish(&link, LinkEnd::Shutdown);
         }
+        let awaited = self.table.lock().awaited();
+        awaited.into_iter().for_each(|peer| self.bury(peer));
         if let Role::Driver(driver) = &self.role {
             let couriers = driver.broker.lock().clear();
             drop(couriers);
@@ -271,20 +279,76 @@ impl Hub {
     fn finish(&self, link: &Arc<PeerLink>, why: LinkEnd) {
         let Some(fates) = link.end() else { return };
         let peer = link.peer();
-        let removed = {
+        let reactor = self.reactor.get().filter(|_| self.is_buried_soon(link, &why));
+        let (removed, fates) = {
             let mut table = self.table.lock();
             #[cfg(test)]
             table.note_reason(peer, why.clone());
             let removed = table.bury(peer);
             self.count_processes(&table);
-            removed
+            let fates = match reactor {
+                Some(_) => table.await_burial(peer, fates),
+                None => Some(fates),
+            };
+            (removed, fates)
         };
         drop(removed);
         if let Role::Driver(driver) = &self.role {
             self.fence(driver, peer, &why);
         }
-        self.services.died(peer, &fates);
+        match (fates, reactor) {
+            (Some(fates), _) => {
+                self.names
+                    .died(peer.process, self.end_by(link, &why).map(Arc::new));
+                self.announce(peer, &fates);
+            }
+            (None, Some(reactor)) => drop(reactor.spawn(boxed_task(bury_late(self.myself.clone(), peer)))),
+            (None, None) => {}
+        }
+    }
+
+    /// Whether the driver sees how the process of this peer ended, and says so soon: then its death is announced with that. The
+    /// driver has no parent here.
+    fn is_buried_soon(&self, link: &PeerLink, why: &LinkEnd) -> bool {
+        why.is_of_process() && !link.is_resumable() && link.peer().process != ProcessId::HEAD
+    }
+
+    /// The end of the peer as the end of its link tells it; `None` if the driver has told more.
+    fn end_by(&self, link: &PeerLink, why: &LinkEnd) -> Option<ProcessEnd> {
+        let exit = match why {
+            LinkEnd::Buried => return None,
+            LinkEnd::Shutdown => Exit::Shutdown,
+            why if matches!(self.role, Role::Driver(_)) && !link.is_resumable() => {
+                Exit::Severed(why.to_string())
+            }
+            why => Exit::Fenced(why.to_string()),
+        };
+        Some(ProcessEnd::of(exit))
+    }
+
+    /// A peer is buried: announces its death, unless that has happened before.
+    fn bury(&self, peer: Peer) {
+        let awaited = self.table.lock().note_burial(peer);
+        match awaited {
+            Some(fates) => self.announce(peer, &fates),
+            None => self.close_link(peer, LinkEnd::Buried),
+        }
+    }
+
+    /// Tells the services of a death.
+    fn announce(&self, peer: Peer, fates: &Fates) {
+        self.services.died(peer, fates);
         self.table.lock().forget_job(peer.process);
-        self.names.died(peer.process);
+    }
+}
+
+/// Announces the death of a peer whose burial was not heard of.
+async fn bury_late(hub: Weak<Hub>, peer: Peer) {
+    tokio::time::sleep(BURIAL_TIMEOUT).await;
+    let Some(hub) = hub.upgrade() else { return };
+    if hub.table.lock().awaited().contains(&peer) {
+        hub.names
+            .died(peer.process, Some(Arc::new(ProcessEnd::unknown())));
+        hub.bury(peer);
     }
 }

@@ -6,6 +6,7 @@ use std::hint::black_box;
 use selvedge_cluster::peer::Peer;
 use serde::{Deserialize, Serialize};
 
+use crate::death::ProcessEnd;
 use crate::process_name::ProcessName;
 
 /// A notice about a peer.
@@ -15,8 +16,8 @@ pub(crate) enum Notice {
     Joined(Peer, Option<ProcessName>),
     /// The peer is a job, which lives and takes no work.
     Job(Peer, Option<ProcessName>),
-    /// The peer is dead, or has never lived.
-    Died(Peer),
+    /// The peer is dead, by this end, or has never lived.
+    Died(Peer, ProcessEnd),
     /// Of the processes with numbers below this one, these are all that live: the rest has died while this worker had no head.
     Survivors { below: u32, living: Vec<Peer> },
     /// The descriptors beside this message are one end of a pair; the peer has the other one.

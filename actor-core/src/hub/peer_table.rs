@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 #[cfg(test)]
 use super::link_end::LinkEnd;
+use super::link_state::Fates;
 #[cfg(test)]
 use super::mutant::MemberMutant;
 use super::peer_link::PeerLink;
@@ -18,6 +19,10 @@ pub(super) struct PeerTable {
     links: IdMap<Peer, Arc<PeerLink>>,
     /// The incarnations that have died. They are kept, so that no death is announced twice.
     dead: LastLives,
+    /// The incarnations whose burial this process has heard of.
+    buried: LastLives,
+    /// The dead whose burial is awaited, with the fates of the letters that they have not acknowledged.
+    awaited: IdMap<Peer, Fates>,
     /// `(below, living)`: of the processes with numbers under `below`, only those in `living` live.
     survivors: Option<(u32, IdSet<Peer>)>,
     /// The reasons of their deaths.
@@ -127,6 +132,26 @@ impl PeerTable {
         }
         self.dead.note(peer);
         self.links.remove(&peer)
+    }
+
+    /// A peer is dead, and its death is announced with its burial. Returns the fates of its letters if it is buried already.
+    pub(super) fn await_burial(&mut self, peer: Peer, fates: Fates) -> Option<Fates> {
+        if self.buried.has(peer) {
+            return Some(fates);
+        }
+        self.awaited.insert(peer, fates);
+        None
+    }
+
+    /// A peer is buried. Returns the fates of its letters if only that was awaited.
+    pub(super) fn note_burial(&mut self, peer: Peer) -> Option<Fates> {
+        self.buried.note(peer);
+        self.awaited.remove(&peer)
+    }
+
+    /// The dead whose burial is awaited.
+    pub(super) fn awaited(&self) -> Vec<Peer> {
+        self.awaited.keys().copied().collect()
     }
 
     #[cfg(test)]

@@ -54,10 +54,11 @@ impl Hub {
                     self.expect(peer);
                 }
             }
-            Notice::Died(peer) => {
+            Notice::Died(peer, end) => {
+                self.names.died(peer.process, Some(Arc::new(end)));
                 // Known from now on, so that its death is announced even if no letter ever went there.
                 self.expect(peer);
-                self.close_link(peer, LinkEnd::Buried);
+                self.bury(peer);
             }
             Notice::Survivors { below, living } => self.bury_all_but(below, living),
             Notice::Linked(peer) => self.linked(peer, end),
@@ -74,7 +75,7 @@ impl Hub {
             .lock()
             .note_survivors(below, living.into_iter().collect());
         for peer in dead {
-            self.close_link(peer, LinkEnd::Buried);
+            self.bury(peer);
         }
     }
 

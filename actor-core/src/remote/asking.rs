@@ -68,14 +68,6 @@ impl Asking {
     }
 }
 
-/// The error of a call whose references cannot be passed.
-pub(crate) fn not_passed(error: RefError) -> RemoteError {
-    match error {
-        RefError::Dead(_) => RemoteError::Died { ran: Ran::Never },
-        other => RemoteError::Arguments(Failure::from_error(other).into_report()),
-    }
-}
-
 impl Remote {
     /// A function in a process, for the errors of its call.
     pub(super) fn callee(&self, function: &FunctionEntry, process: ProcessId) -> Callee {
@@ -237,7 +229,7 @@ impl Remote {
     /// The error of a letter with references that was not sent.
     pub(crate) fn unsaid(&self, error: Unsaid) -> RemoteError {
         match error {
-            Unsaid::Reference(error) => not_passed(error),
+            Unsaid::Reference(error) => self.unpassed(error),
             Unsaid::Post(error) => self.unsent(error),
         }
     }
@@ -250,7 +242,7 @@ impl Remote {
         }
         let sent = checked.and_then(|()| self.find(process)).and_then(|peer| {
             let encoded = request.encode()?;
-            let (handle, parcel) = self.references.keep(peer).map_err(not_passed)?;
+            let (handle, parcel) = self.references.keep(peer).map_err(|error| self.unpassed(error))?;
             let call = self.asked.lock().number();
             self.send_call(peer, call, (function, Wants::Kept, None), encoded, Some(parcel))?;
             Ok(handle)
@@ -338,7 +330,7 @@ impl Remote {
             return no_link;
         }
         if self.post.has_lived(process) {
-            return RemoteError::Died { ran: Ran::Never };
+            return self.died(process, Ran::Never);
         }
         let mut living: Vec<_> = self.post.peers().iter().map(|peer| peer.process).collect();
         living.push(self.me());
@@ -346,12 +338,26 @@ impl Remote {
         RemoteError::NoSuchProcess { living }
     }
 
+    /// The error of a call to a process that has died.
+    pub(crate) fn died(&self, process: ProcessId, ran: Ran) -> RemoteError {
+        let end = self.names.end(process);
+        RemoteError::Died { ran, end }
+    }
+
+    /// The error of a call whose references cannot be passed.
+    pub(crate) fn unpassed(&self, error: RefError) -> RemoteError {
+        match error {
+            RefError::Dead(peer) => self.died(peer.process, Ran::Never),
+            other => RemoteError::Arguments(Failure::from_error(other).into_report()),
+        }
+    }
+
     pub(crate) fn unsent(&self, error: PostError) -> RemoteError {
         match error {
             PostError::NoSuchPeer(process) => self.missing(process),
             PostError::Dead(peer) => {
                 let no_link = self.unreachable.of(peer);
-                no_link.unwrap_or(RemoteError::Died { ran: Ran::Never })
+                no_link.unwrap_or_else(|| self.died(peer.process, Ran::Never))
             }
             PostError::TooLarge { bytes, limit } => RemoteError::TooLarge { bytes, limit },
             PostError::Full { bytes, limit, .. } => RemoteError::Backlog { bytes, limit },

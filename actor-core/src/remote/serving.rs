@@ -127,7 +127,8 @@ impl Receiver for Remote {
         let lost = self.asked.lock().died(peer, fates);
         for (waiter, ran) in lost {
             let no_link = self.unreachable.of(peer);
-            self.settle(&waiter, Err(no_link.unwrap_or(RemoteError::Died { ran })));
+            let why = no_link.unwrap_or_else(|| self.died(peer.process, ran));
+            self.settle(&waiter, Err(why));
         }
         self.tasks.worker_died(peer);
         if self.post.is_job(peer) {

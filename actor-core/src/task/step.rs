@@ -323,7 +323,7 @@ impl Board {
                 let steps = self.lineage.withdrawn(call, attempt);
                 self.perform(steps, effects);
             }
-            Err(RemoteError::Died { ran }) => self.died(call, attempt, worker, ran, effects),
+            Err(RemoteError::Died { ran, .. }) => self.died(call, attempt, worker, ran, effects),
             Ok(returned) => self.returned(call, returned, effects),
             Err(error) => {
                 let content = Err(self.unmade(call, worker, error));

@@ -16,7 +16,6 @@ use crate::reference::Ref;
 use crate::reference::content::ObjectValue;
 use crate::reference::handle::Handle;
 use crate::remote::argument_store::{ArgumentStore, LargeArgument};
-use crate::remote::asking::not_passed;
 use crate::remote::chosen::Verb;
 use crate::remote::function::FunctionEntry;
 use crate::remote::message::CallMessage;
@@ -217,7 +216,7 @@ impl Remote {
             .map(|outer| nested(outer, (function.0, pinned), &encoded));
         let (nested, named) = name.unzip();
         let EncodedArguments { body, handles } = encoded;
-        let (handle, parcel) = self.references.keep(head).map_err(not_passed)?;
+        let (handle, parcel) = self.references.keep(head).map_err(|error| self.unpassed(error))?;
         if let (Some(outer), Some(nested)) = (outer, nested) {
             outer.note(handle.id(), nested.digest);
         }

@@ -8,6 +8,7 @@ use selvedge_cluster::session::SessionError;
 
 use super::raw_end::RawEnd;
 use super::*;
+use crate::death::ProcessEnd;
 use crate::hub::link_end::LinkEnd;
 use crate::hub::post::{Post, PostError};
 
@@ -349,7 +350,7 @@ fn rref_41_hub_3_the_fates_tell_what_was_never_sent_and_letters_before_the_end_a
     scene.raw.write_all(&header(1, 1).encode()).unwrap();
     scene.raw.write_all(&header(2, 1).encode()).unwrap();
     drop(scene.raw);
-    scene.driver.buried(scene.worker);
+    scene.driver.buried(scene.worker, ProcessEnd::unknown());
     for _ in 0..2 {
         assert_eq!(next_letter(&scene.seen).0, scene.worker);
     }

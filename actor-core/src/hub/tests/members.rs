@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use super::*;
+use crate::death::ProcessEnd;
 use crate::hub::PeerStatus;
 use crate::hub::broker::{Broker, JoinsAs};
 use crate::hub::mutant::MemberMutant;
@@ -239,7 +240,7 @@ impl MemberWorld {
             MemberAction::Bury(number) => {
                 let member = self.member(number).unwrap();
                 self.members.remove(&member);
-                self.broker.bury(member);
+                self.broker.bury(member, &ProcessEnd::unknown());
             }
             MemberAction::Read(reader) => self.read(reader),
             MemberAction::Send(from, to) => {
@@ -353,7 +354,7 @@ impl MemberWorld {
             Notice::Linked(peer) => _ = process.takes(peer),
             notice => {
                 match &notice {
-                    Notice::Died(peer) => _ = process.told_dead.insert(*peer),
+                    Notice::Died(peer, _) => _ = process.told_dead.insert(*peer),
                     Notice::Survivors { below, living } => {
                         let known = process.hub.peers().into_iter();
                         let dead = known.filter(|it| it.process.number() < *below && !living.contains(it));

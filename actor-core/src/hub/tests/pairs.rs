@@ -1,6 +1,7 @@
 //! Hubs of a driver and workers within one process, over real sockets.
 
 use super::*;
+use crate::death::ProcessEnd;
 use crate::hub::post::{Post, PostError};
 use crate::hub::queue::CHUNK_BYTES_MAX;
 use crate::hub::tests::processes::eventually;
@@ -224,8 +225,8 @@ fn hub_1_a_death_is_told_once_to_all_even_without_a_link() {
     one.send(trio.driver.me(), letter(1, "last words")).unwrap();
     next_letter(&trio.seen[0]);
     one.close(); // as its process ends, its sockets close
-    trio.driver.buried(one.me());
-    trio.driver.buried(one.me());
+    trio.driver.buried(one.me(), ProcessEnd::unknown());
+    trio.driver.buried(one.me(), ProcessEnd::unknown());
     assert_eq!(next_death(&trio.seen[0]), (one.me(), vec![]));
     assert_eq!(next_death(&trio.seen[2]), (one.me(), vec![]));
     for hub in [&trio.driver, two] {

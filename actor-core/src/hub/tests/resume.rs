@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use super::*;
+use crate::death::ProcessEnd;
 use crate::hub::connection::{Connection, NoConnection, Redial, Resume};
 use crate::hub::link_end::LinkEnd;
 use crate::hub::peer_link::PeerLink;
@@ -197,7 +198,7 @@ fn a_peer_that_is_reported_dead_while_its_connection_is_broken_is_dead_at_once()
     // The other side is told before it can answer the next dial.
     worker.close_link(driver.me(), LinkEnd::Buried);
     hosts.reset(0);
-    driver.buried(worker.me());
+    driver.buried(worker.me(), ProcessEnd::unknown());
     let (died, _) = next_death(&hosts.seen[0]);
     assert_eq!(died, worker.me());
     assert!(!link.is_open());

@@ -144,17 +144,20 @@ fn jrem_18_calls_to_a_process_that_dies_fail_with_its_number() {
     assert!(error.to_string().contains("process 2"), "{error}");
     assert!(matches!(
         reason(Err::<(), _>(error)),
-        RemoteError::Died { ran: Ran::Unknown }
+        RemoteError::Died {
+            ran: Ran::Unknown,
+            ..
+        }
     ));
     assert!(matches!(
         reason(held.wait()),
-        RemoteError::Died { ran: Ran::Never }
+        RemoteError::Died { ran: Ran::Never, .. }
     ));
     for number in [2, 3] {
         let later = runtime.call(half::remote(2).on_process(id(number)));
         assert!(matches!(
             reason(later.wait()),
-            RemoteError::Died { ran: Ran::Never }
+            RemoteError::Died { ran: Ran::Never, .. }
         ));
     }
     assert_eq!(
@@ -425,7 +428,13 @@ fn p2_no_waker_is_woken_on_the_thread_that_brings_letters() {
     let Poll::Ready(answer) = answer.as_mut().poll(&mut Context::from_waker(&waker)) else {
         panic!("woken without an answer");
     };
-    assert!(matches!(reason(answer), RemoteError::Died { ran: Ran::Unknown }));
+    assert!(matches!(
+        reason(answer),
+        RemoteError::Died {
+            ran: Ran::Unknown,
+            ..
+        }
+    ));
     drop(processes[1].runtime.shutdown(Duration::from_secs(5)));
 }
 

@@ -10,6 +10,7 @@ use super::network::{Down, Up};
 use super::worker::place;
 use super::{ScaleEvent, ScaleWorld};
 use crate::control::silence::{QUESTIONS, SilentQuestions};
+use crate::death::ProcessEnd;
 use crate::hub::broker::{Courier, JoinsAs};
 use crate::hub::notice::Notice;
 use crate::platform::peer_socket::PeerEnd;
@@ -111,7 +112,7 @@ impl ScaleWorld {
         if self.members.remove(&peer).is_none() {
             return;
         }
-        drop(self.broker.bury(peer));
+        drop(self.broker.bury(peer, &ProcessEnd::unknown()));
         if let Some(at) = self.killed.remove(&peer) {
             self.report.kills.push(self.now - at);
         }

@@ -60,7 +60,7 @@ impl ScaleWorker {
         };
         let (peer, is_over) = match notice {
             Notice::Joined(peer, _) => (peer, false),
-            Notice::Died(peer) => (peer, true),
+            Notice::Died(peer, _) => (peer, true),
             _ => return None,
         };
         // A life is heard of once, is over once, and is followed by later ones.
