@@ -191,11 +191,44 @@ fn rref_37_a_shutdown_ends_at_its_deadline_and_names_what_is_left() {
         "{:?}",
         net.done
     );
+    let named = leaks.iter().map(|leak| (leak.id(), leak.peer()));
+    assert!(named.eq([(Some(own), peer(3)), (Some(silent), peer(4)), (None, peer(4))]));
     let text = leaks[0].to_string();
     assert!(
         text.starts_with("process 3 (incarnation 1) holds reference 1 of"),
         "{text}"
     );
+}
+
+#[test]
+fn rref_37_a_shutdown_gives_nobody_a_value_and_waits_for_no_object_that_is_made_meanwhile() {
+    let mut net = Network::new(3);
+    let own = net.at(1).create();
+    net.pass(own, 1, 3);
+    let fetch = |question| Event::Fetch {
+        from: peer(3),
+        question,
+        id: own,
+    };
+    net.step(1, fetch(1));
+    let deadline = Duration::from_secs(30);
+    net.step(1, Event::End { deadline });
+    net.step(1, fetch(2));
+    for question in [1, 2] {
+        let refused = Action::Refuse {
+            to: peer(3),
+            question,
+            id: own,
+        };
+        assert_eq!(net.did(1, &refused), 1, "process 3 learns that it waits in vain");
+    }
+    let late = net.at(1).create();
+    net.drop(3, own);
+    net.settle();
+    assert_eq!(net.did(1, &Action::Ended { leaks: vec![] }), 1);
+    assert_eq!(net.at(1).stats().owned, 1);
+    net.drop(1, late);
+    assert_eq!(net.at(1).stats(), RefStats::default());
 }
 
 #[test]

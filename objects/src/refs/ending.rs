@@ -1,7 +1,8 @@
 //! The shutdown of a process: it lets go of everything, waits until others have let go, and names what is left.
 //!
 //! References are dropped as soon as the protocol allows it: a pending one after its confirmation, a parent after its
-//! children have accepted. Objects without users are freed at once, others when their last user has gone.
+//! children have accepted. Objects without users are freed at once, others when their last user has gone. Nobody gets the value of
+//! an object here any more: a user that waits for one would not let go of it.
 
 use std::time::Duration;
 
@@ -38,10 +39,11 @@ impl Refs {
             self.release_if_unused(now, id);
         }
         for id in self.owned.keys().copied().collect::<Vec<_>>() {
-            if let Some(owned) = self.owned.get_mut(&id) {
-                owned.handles = 0;
-            }
-            self.free_if_unused(id);
+            self.let_go_of_owned(id);
+        }
+        // Nothing follows that messages could share a frame with.
+        for peer in self.links.iter().map(|(peer, _)| *peer).collect::<Vec<_>>() {
+            self.flush(now, peer);
         }
     }
 
@@ -62,7 +64,9 @@ impl Refs {
 
     fn is_empty(&self) -> bool {
         let is_idle = |link: &super::link::Link| link.waiting() + link.unanswered_questions() == 0;
-        self.owned.is_empty() && self.held.is_empty() && self.links.values().all(is_idle)
+        // An object that is made during the shutdown concerns no other process.
+        let is_own = |owned: &super::Owned| owned.forks.is_empty();
+        self.owned.values().all(is_own) && self.held.is_empty() && self.links.values().all(is_idle)
     }
 
     /// Everything that keeps this process from ending cleanly.
@@ -72,7 +76,6 @@ impl Refs {
             let users = owned.forks.iter();
             let listed = users.flat_map(|(user, forks)| forks.iter().map(move |fork| (*user, *fork)));
             leaks.extend(listed.map(|(user, fork)| Leak::Listed { id: *id, user, fork }));
-            leaks.extend(owned.forks.is_empty().then_some(Leak::Used(*id)));
         }
         for (id, held) in &self.held {
             let is_pending = matches!(held.stage, Stage::Pending(_));

@@ -55,9 +55,9 @@ pub enum Event {
     Dead(Peer),
     /// No process of this name has ever been a member: a bundle for it cannot be sent.
     Unknown(Peer),
-    /// The process shuts down: all handles are dropped, and calls with references are refused.
-    /// [`Action::Ended`] follows, at the deadline at the latest. Go on with events until then, and answer questions for
-    /// as long as there are links.
+    /// The process shuts down: all handles are dropped, and calls with references and fetches are refused.
+    /// [`Action::Ended`] follows, at the deadline at the latest. Go on with events until then, for as long as there are
+    /// links.
     End {
         /// The time at which the shutdown ends, whatever is left.
         deadline: Duration,

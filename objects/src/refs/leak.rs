@@ -18,8 +18,6 @@ pub enum Leak {
         /// The registration.
         fork: Fork,
     },
-    /// An object here was created after the shutdown had begun, or its value is awaited.
-    Used(RefId),
     /// The owner has not confirmed a reference of this process.
     Unconfirmed(RefId),
     /// A process to which a reference was passed has not accepted it.
@@ -40,16 +38,32 @@ pub enum Leak {
     },
 }
 
+impl Leak {
+    /// The reference; `None` for questions without an answer, which may be about several.
+    pub fn id(&self) -> Option<RefId> {
+        match *self {
+            Leak::Listed { id, .. } | Leak::Unconfirmed(id) | Leak::Unaccepted { id, .. } => Some(id),
+            Leak::Unanswered { .. } => None,
+        }
+    }
+
+    /// The process that holds the reference, or owes an answer.
+    pub fn peer(&self) -> Peer {
+        match *self {
+            Leak::Listed { user, .. } => user,
+            Leak::Unconfirmed(id) => id.owner,
+            Leak::Unaccepted { child, .. } => child,
+            Leak::Unanswered { peer, .. } => peer,
+        }
+    }
+}
+
 impl fmt::Display for Leak {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Leak::Listed { id, user, fork } => {
                 write!(f, "{user} holds {id} under {fork}: let it drop its handles")
             }
-            Leak::Used(id) => write!(
-                f,
-                "{id} is used here: drop its handles, and end what waits for its value"
-            ),
             Leak::Unconfirmed(id) => write!(f, "{} has not confirmed {id}: see whether it runs", id.owner),
             Leak::Unaccepted { id, child, fork } => {
                 write!(

@@ -251,7 +251,8 @@ impl Refs {
         if id.owner != self.me || self.is_buried(from) {
             return;
         }
-        if !self.owned.contains_key(&id) && self.was_freed(id) {
+        let is_gone = !self.owned.contains_key(&id) && self.was_freed(id);
+        if is_gone || self.ending.is_some() {
             let to = from;
             return self.actions.push(Action::Refuse { to, question, id });
         }
@@ -350,15 +351,29 @@ impl Refs {
         }
         if let Some(owned) = self.owned.remove(&id) {
             self.unborn.remove(&id);
-            for (to, question) in owned.waiting {
-                self.credit(to, 1);
-                self.actions.push(Action::Refuse { to, question, id });
-            }
+            self.refuse_fetches(id, owned.waiting);
             if owned.cell != Cell::Unborn {
                 self.actions.push(Action::Free(id));
             }
             self.resume(owned.calls); // they have dropped what they waited for
         }
+    }
+
+    fn refuse_fetches(&mut self, id: RefId, waiting: IdSet<(Peer, u64)>) {
+        for (to, question) in waiting {
+            self.credit(to, 1);
+            self.actions.push(Action::Refuse { to, question, id });
+        }
+    }
+
+    /// Drops the handles of an object here, because this process ends. The value goes to nobody any more.
+    pub(super) fn let_go_of_owned(&mut self, id: RefId) {
+        if let Some(owned) = self.owned.get_mut(&id) {
+            owned.handles = 0;
+            let waiting = std::mem::take(&mut owned.waiting);
+            self.refuse_fetches(id, waiting);
+        }
+        self.free_if_unused(id);
     }
 
     /// A user has died: everything of it goes in one step.
