@@ -89,7 +89,7 @@ pub use selvedge_core::{
     Actor, ActorId, ActorRef, AnyProcess, BoxError, Call, CallCancelled, CallDigest, CallError, CallInfo,
     CallScope, CallState, Cancellation, ChannelIter, ChannelStream, Checkpoint, CheckpointError, Composite,
     Construction, Death, EndError, Exit, Failure, FailureKind, FailureReport, FetchError, FunctionInfo,
-    FunctionPlace, HostId, IntoArgument, IntoReference, IntoValueError, Lane, LaneId, LinkTraffic,
+    FunctionPlace, HostId, IntoArgument, IntoReference, IntoValueError, Lane, LaneId, LeakedRef, LinkTraffic,
     ListedObject, Loss, Lost, MemberInfo, MemberState, NameError, NameInfo, NamedRef, NoRuntime, NotAllowed,
     ObjectPlace, OnPanic, Placement, PlacementLabel, ProcessEnd, ProcessName, PutError, PutRefused, Ran, Ref,
     RefError, RefId, RefStats, RemoteCall, RemoteChannel, RemoteChannelError, RemoteError, RemoteFunction,

@@ -119,7 +119,7 @@ pub use process_name::ProcessName;
 pub use promise::{Answer, NoAnswer, Promise, promise};
 #[doc(hidden)] // for the compiler
 pub use reference::edge::{EdgePeers, EdgeReferences};
-pub use reference::{FetchError, IntoValueError, NamedRef, Ref, SetError};
+pub use reference::{FetchError, IntoValueError, LeakedRef, NamedRef, Ref, SetError};
 pub use remote::argument::{Argument, IntoArgument};
 #[doc(hidden)] // for parameters
 pub use remote::argument_store::ArgumentStore;

@@ -19,6 +19,7 @@ use crate::hub::start::register_services;
 use crate::looking::Looking;
 use crate::process_name::ProcessName;
 use crate::promise::promise;
+use crate::reference::LeakedRef;
 use crate::remote::service::Remote;
 use crate::sleeper::Sleeper;
 use crate::spawn_error::SpawnError;
@@ -27,6 +28,9 @@ use crate::spawn_error::SpawnError;
 const DROP_GRACE: Duration = Duration::from_secs(2);
 /// The time that a killed worker may take to be gone.
 const KILL_GRACE: Duration = Duration::from_secs(2);
+/// The time before the end of a shutdown at which the references that are left are listed: the deaths of workers that are killed then
+/// strike off what they hold.
+const LIST_AHEAD: Duration = Duration::from_millis(10);
 
 /// A runtime, on which actors are spawned. Clones refer to the same runtime; the drop of the last clone ends all
 /// actors, threads and worker processes. A [`Worker`](crate::Worker) handle counts as a clone; [`shutdown`](Self::shutdown)
@@ -63,7 +67,7 @@ pub(crate) struct Inner {
 #[cfg(feature = "hosts")]
 pub(crate) type Leave = Box<dyn Fn() + Send + Sync>;
 
-/// The outcome of a shutdown: the lanes and workers that did not end in time.
+/// The outcome of a shutdown: the lanes and workers that did not end in time, and the references that others did not let go of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
@@ -73,6 +77,9 @@ pub struct ShutdownReport {
     pub stuck_lanes: Vec<String>,
     /// Workers that did not end in time and were killed, or cut off if they have dialled in.
     pub killed_workers: Vec<String>,
+    /// References that other processes still held 10 ms before the time was over, or about which they owed an answer. A worker that
+    /// has ended by then leaves none.
+    pub leaked_references: Vec<LeakedRef>,
 }
 
 /// Whether this process has made a runtime.
@@ -230,8 +237,13 @@ impl Runtime {
 
     /// Ends all actors. Lanes and workers get `grace` to end; after that, workers are killed and threads of lanes are
     /// left behind.
+    ///
+    /// References end too, also those that a [`Ref`](crate::Ref) of the caller still holds: a later fetch returns
+    /// [`FetchError::Shutdown`](crate::FetchError::Shutdown), unless the value was fetched before. A value that lives in this process is
+    /// dropped once no other process holds a reference to it. A worker lets go of its references by its end, so nothing waits for them
+    /// beyond that. A job, whose end ends no other process, waits until all others have let go of its values, and at most `grace`.
     pub fn shutdown(&self, grace: Duration) -> ShutdownReport {
-        self.inner.shutdown(grace)
+        self.inner.shutdown(grace, grace)
     }
 }
 
@@ -270,7 +282,8 @@ impl Inner {
         let _ = self.leave.set(leave);
     }
 
-    fn shutdown(&self, grace: Duration) -> ShutdownReport {
+    /// Ends the runtime. Others have `references_grace` to let go of references, where they live on.
+    fn shutdown(&self, grace: Duration, references_grace: Duration) -> ShutdownReport {
         if !self.made_in.is_here() || !self.directory.close() {
             return ShutdownReport::default();
         }
@@ -278,16 +291,22 @@ impl Inner {
         self.directory.announce_shutdown();
         let lanes = self.directory.lanes();
         lanes.iter().for_each(|lane| lane.stop());
-        let functions_ended = self.remote.shutdown(deadline);
-        let mut report = ShutdownReport::default();
-        let mut ended = None;
-        if let Some(control) = self.control.get() {
-            let (reply, mut answer) = promise();
+        self.remote.stop();
+        let references = &self.remote.references;
+        let mut left = references.end(references_grace.saturating_sub(LIST_AHEAD));
+        let mut told = self.control.get().map(|control| {
+            let (reply, answer) = promise();
             control.send(SupervisorMessage::Shutdown { deadline, reply });
-            if !control.is_current() {
-                ended = answer.wait(Some(deadline + KILL_GRACE)).and_then(Result::ok);
+            (control, answer)
+        });
+        let functions_ended = self.remote.wait_for_threads(deadline);
+        let mut report = ShutdownReport::default();
+        let ended = match &mut told {
+            Some((control, answer)) if !control.is_current() => {
+                answer.wait(Some(deadline + KILL_GRACE)).and_then(Result::ok)
             }
-        }
+            _ => None,
+        };
         for lane in lanes {
             if !lane.join_until(deadline) {
                 lane.abandon();
@@ -309,9 +328,21 @@ impl Inner {
         self.directory.wait_for_managers(Instant::now() + KILL_GRACE);
         self.directory.hub.close();
         #[cfg(feature = "hosts")]
-        if let Some(leave) = self.leave.get() {
+        let leaks = self.leave.get().and_then(|leave| {
+            let leaks = left.wait(Some(deadline));
             leave();
-        }
+            leaks
+        });
+        #[cfg(not(feature = "hosts"))]
+        let leaks = None;
+        // The hub has told the deaths of all processes that end with this one, so nothing is left to wait for.
+        let leaks = leaks.or_else(|| left.taken()).and_then(Result::ok);
+        let names = &self.remote.names;
+        let leaked = leaks
+            .into_iter()
+            .flatten()
+            .map(|leak| LeakedRef::new(leak, names));
+        report.leaked_references = leaked.collect();
         report
     }
 }
@@ -319,7 +350,8 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if self.made_in.is_here() {
-            let _ = self.shutdown(DROP_GRACE);
+            // Nobody reads the report, so nobody waits for references.
+            let _ = self.shutdown(DROP_GRACE, Duration::ZERO);
         } else {
             // This is a copy in a forked child. The threads behind it, and the locks that they may hold, belong to the
             // parent, so the directory must never be dropped.

@@ -4,13 +4,14 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use selvedge::hosts::{ConnectError, Cookie, CookieSource, DialIn, HandshakeError, LinkCause};
 use selvedge::prelude::*;
-use selvedge::{NotAllowed, RemoteError, SpawnError};
+use selvedge::{NotAllowed, RemoteError, ShutdownReport, SpawnError};
 
 use crate::census::{Census, settled, wait_until};
 use crate::guests::Invited;
@@ -45,6 +46,34 @@ async fn stays(note: String) {
 #[remote]
 fn held() -> usize {
     Runtime::current().unwrap().references().owned
+}
+
+/// Waits for a value, and notes the error.
+#[remote]
+fn waits(value: Ref<u64>) {
+    let error = value.fetch().unwrap_err();
+    SEEN.lock().unwrap().push(error.to_string());
+}
+
+static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+#[remote]
+fn seen() -> Vec<String> {
+    SEEN.lock().unwrap().clone()
+}
+
+/// Keeps a reference until this process ends.
+#[remote]
+fn keeps(value: Ref<u64>) {
+    KEPT.lock().unwrap().push(value);
+}
+
+static KEPT: Mutex<Vec<Ref<u64>>> = Mutex::new(Vec::new());
+
+/// Holds a reference until it is cancelled.
+#[remote]
+async fn holds(_value: Ref<u64>) {
+    std::future::pending::<()>().await;
 }
 
 /// A runtime that jobs can join.
@@ -322,6 +351,52 @@ fn a_job_that_is_killed() {
     println!("ready");
     until_the_test_ends();
     drop((calls, submitted, kept, value));
+}
+
+#[test]
+fn rref_37_the_shutdown_of_a_job_waits_until_others_have_let_go_of_its_values() -> Result<()> {
+    let _beside = beside_others();
+    let head = Head::new();
+    let child = head.runtime.worker("child")?;
+    let job = head.connect();
+    let at = child.process();
+    let (value, other) = (job.unset::<u64>(), job.keep(double::remote(4).on_process(at)));
+    // A function that waits for a value of the job, and one that the job has called and that holds the reference.
+    job.cast(waits::remote(&value).on_process(at))?;
+    let held = job.call(holds::remote(&value).on_process(at));
+    assert_eq!(*other.fetch()?, 8);
+    let (begun, grace) = (Instant::now(), Duration::from_secs(60));
+    assert_eq!(job.shutdown(grace), ShutdownReport::default());
+    assert!(begun.elapsed() < grace / 2);
+    let seen = head.runtime.call(seen::remote().on(&child)).wait()?;
+    assert!(seen.len() == 1 && seen[0].contains("freed"), "{seen:?}");
+    assert!(held.wait().is_err());
+    Ok(())
+}
+
+#[test]
+fn rref_37_the_shutdown_of_a_job_names_who_has_not_let_go_of_its_values() -> Result<()> {
+    let _beside = beside_others();
+    let head = Head::new();
+    let child = head.runtime.worker("child")?;
+    let job = head.connect();
+    let value = job.unset::<u64>();
+    job.call(keeps::remote(&value).on_process(child.process()))
+        .wait()?;
+    let report = job.shutdown(Duration::from_millis(300));
+    let leaked: Vec<_> = report
+        .leaked_references
+        .iter()
+        .map(|leaked| (leaked.id(), leaked.process().process()))
+        .collect();
+    assert_eq!(leaked, [(Some(value.id()), child.process())], "{report:?}");
+    // The drop of a job waits for nobody.
+    let job = head.connect();
+    job.call(keeps::remote(job.unset::<u64>()).on_process(child.process()))
+        .wait()?;
+    drop(job);
+    assert_eq!(head.runtime.call(double::remote(1).on(&child)).wait()?, 2);
+    Ok(())
 }
 
 #[test]

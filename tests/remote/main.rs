@@ -31,6 +31,7 @@ mod named;
 mod nested;
 mod objects;
 mod options;
+mod shutdown;
 #[path = "../spilled/mod.rs"]
 mod spilled;
 mod stores;

@@ -17,13 +17,18 @@ use crate::promise::NoAnswer;
 // None of this is generic over the type of the value, so that a program has it once.
 impl Handle {
     /// The content of an object of this process, as its waiters see it. Errors name the object `id`.
-    pub(super) fn made(id: NamedRef, content: Result<Content, NoAnswer>) -> Result<ObjectValue, FetchError> {
+    pub(super) fn made(
+        &self,
+        id: NamedRef,
+        content: Result<Content, NoAnswer>,
+    ) -> Result<ObjectValue, FetchError> {
         match content {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(failure)) => Err(FetchError::Failed {
                 id,
                 failure: typed(again(&failure)),
             }),
+            Err(_) if self.is_stopped() => Err(FetchError::Shutdown { id }),
             Err(_) => Err(FetchError::Freed { id }),
         }
     }

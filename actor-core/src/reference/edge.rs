@@ -199,8 +199,8 @@ impl TakenOver for TakenReferences {
 
 fn refused(error: RefError) -> ChannelError {
     match error {
-        // The graph ends for this death.
-        RefError::Dead(_) => ChannelError::Closed,
+        // The graph ends for this death, or with this process.
+        RefError::Dead(_) | RefError::Ending(_) => ChannelError::Closed,
         error => ChannelError::Record(Box::new(error)),
     }
 }

@@ -88,7 +88,7 @@ pub enum FetchError {
         /// The reference.
         id: NamedRef,
     },
-    /// The runtime was shut down.
+    /// The runtime was shut down, and has let go of the reference.
     #[error("{id} was not fetched: the runtime was shut down")]
     Shutdown {
         /// The reference.

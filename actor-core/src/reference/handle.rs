@@ -24,6 +24,9 @@ pub(super) trait ReferenceTable: Send + Sync {
     /// A process, as errors name it.
     fn name(&self, process: ProcessId) -> ProcessName;
 
+    /// Whether the process ends: it has let go of its references.
+    fn is_stopped(&self) -> bool;
+
     /// A handle was dropped.
     fn dropped(self: Arc<Self>, id: RefId);
 
@@ -124,6 +127,11 @@ impl Handle {
     /// The table, if the value lives in this process.
     pub(super) fn owner_table(&self) -> Option<&Arc<dyn ReferenceTable>> {
         self.table().filter(|table| table.me() == self.id.owner)
+    }
+
+    /// Whether this process has let go of its references, since it ends.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.table().is_some_and(|table| table.is_stopped())
     }
 
     /// Whether the object lives in this process.

@@ -20,6 +20,7 @@
 //! - `fetch.rs`: the messages of a fetch;
 //! - `transit.rs`: how references leave and enter encoded values;
 //! - `edge.rs`: how references leave and enter values that graphs send from process to process;
+//! - `leaked.rs`: [`LeakedRef`], which a shutdown has left;
 //! - `timer.rs`: repeats what was not answered;
 //! - `whole.rs`: the content of a reference whose type does not matter;
 //! - `error.rs`: [`FetchError`]; `name.rs`: the name of a reference in errors.
@@ -32,6 +33,7 @@ mod error;
 pub(crate) mod fetch;
 pub(crate) mod handle;
 mod into_value;
+mod leaked;
 pub(crate) mod letters;
 mod name;
 mod open_questions;
@@ -56,6 +58,7 @@ pub(crate) mod tests;
 
 pub use error::FetchError;
 pub use into_value::IntoValueError;
+pub use leaked::LeakedRef;
 pub use name::NamedRef;
 pub use ref_type::Ref;
 pub use set::SetError;

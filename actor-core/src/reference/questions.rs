@@ -55,6 +55,10 @@ impl ReferenceTable for References {
         self.post.names().name(process)
     }
 
+    fn is_stopped(&self) -> bool {
+        References::is_stopped(self)
+    }
+
     fn dropped(self: Arc<Self>, id: RefId) {
         self.event(EffectThread::here(), Event::Dropped(id));
     }
@@ -62,9 +66,10 @@ impl ReferenceTable for References {
     fn content(&self, id: RefId) -> Answer<Content> {
         let (asker, answer) = promise();
         let mut table = self.table.lock();
-        let is_stopped = table.is_stopped;
+        if table.is_stopped && !matches!(table.cells.get(&id), Some(ObjectCell::Full(_))) {
+            return answer;
+        }
         match table.cells.or_default(id) {
-            ObjectCell::Empty(_) if is_stopped => {}
             ObjectCell::Empty(waiting) => {
                 // Calls that were cancelled meanwhile leave nothing behind.
                 if waiting.len() == waiting.capacity() {

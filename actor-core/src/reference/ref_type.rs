@@ -140,7 +140,7 @@ impl<T> Ref<T> {
 
     /// The content of an object of this process, as its waiters see it.
     pub(super) fn made(&self, content: Result<Content, NoAnswer>) -> Result<ObjectValue, FetchError> {
-        Handle::made(self.named(), content)
+        self.handle.made(self.named(), content)
     }
 
     /// The error of a question that was not answered as was asked.

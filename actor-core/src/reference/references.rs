@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use selvedge_cluster::peer::Peer;
-use selvedge_objects::refs::{Action, Event, ListedRef, Parcel, RefError, RefId, RefStats};
+use selvedge_objects::refs::{Action, Event, Leak, ListedRef, Parcel, RefError, RefId, RefStats};
 use selvedge_objects::store::StoreError;
 use selvedge_objects::transfer::CopyName;
 
@@ -30,7 +30,7 @@ use crate::errand::Errand;
 use crate::failure::Failure;
 use crate::hub::delivering::delivering;
 use crate::hub::post::{Letter, Post};
-use crate::promise::Promise;
+use crate::promise::{Answer, Promise, promise};
 use crate::store::message::ObjectSpot;
 use crate::store::stores::Stores;
 
@@ -490,8 +490,21 @@ impl References {
     }
 
     /// Whether [`stop`](Self::stop) was called.
-    pub(super) fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.table.lock().is_stopped
+    }
+
+    /// Lets go of all references, of which handles may still be there: the process ends. The answer comes once no other process holds
+    /// a reference to an object of this one and all have answered, or after `grace`: it lists what is left then.
+    pub(crate) fn end(self: &Arc<Self>, grace: Duration) -> Answer<Vec<Leak>> {
+        let (ended, answer) = promise();
+        self.step(EffectThread::here(), |table, now| {
+            table.ending = Some(ended);
+            let deadline = now.saturating_add(grace);
+            let actions = table.refs.step(now, Event::End { deadline });
+            table.effects(actions)
+        });
+        answer
     }
 
     /// Ends all waits: the process ends. Promises are broken outside of the lock.

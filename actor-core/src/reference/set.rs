@@ -33,7 +33,7 @@ pub enum SetError {
         #[source]
         failure: Failure,
     },
-    /// The owner has not answered, so it is not known whether the value is set.
+    /// The owner has not answered, so it is not known whether the value is set; or the runtime was shut down.
     #[error("the value was perhaps not set: {0}")]
     NoAnswer(#[source] FetchError),
 }
@@ -53,6 +53,7 @@ impl<T: Wire> Ref<T> {
             let content = ObjectValue::new(value, const { &Traits::LETTER });
             return match Arc::clone(table).set(self.id(), content) {
                 true => Ok(()),
+                false if self.handle.is_stopped() => Err(SetError::NoAnswer(FetchError::Shutdown { id })),
                 false => Err(SetError::AlreadySet { id }),
             };
         }

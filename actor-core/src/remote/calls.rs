@@ -100,10 +100,12 @@ impl<W> Asked<W> {
         lost.collect()
     }
 
-    /// Ends all calls.
-    pub(crate) fn take_all(&mut self) -> Vec<W> {
-        let calls = std::mem::take(&mut self.calls);
-        calls.into_values().map(|question| question.waiter).collect()
+    /// Ends all calls; returns the peers that were asked, and who waits.
+    pub(crate) fn take_all(&mut self) -> Vec<(CallId, Peer, W)> {
+        let calls = std::mem::take(&mut self.calls).into_iter();
+        calls
+            .map(|(id, question)| (id, question.peer, question.waiter))
+            .collect()
     }
 
     /// The number of calls that wait for an answer.

@@ -96,8 +96,8 @@ proptest! {
             }
             prop_assert_eq!(table.len(), plain.0.iter().flatten().count());
         }
-        let left: Vec<u64> = (1..).zip(&plain.0).filter(|(_, place)| place.is_some()).map(|(number, _)| number).collect();
-        prop_assert_eq!(table.take_all(), left);
+        let left = (1..).zip(&plain.0).filter_map(|(number, place)| Some((CallId(number), place.as_ref()?.0, number)));
+        prop_assert_eq!(table.take_all(), left.collect::<Vec<_>>());
     }
 
     /// `CALLS-4`.

@@ -38,7 +38,7 @@ use crate::remote::executor::{Executor, Work, WorkRefusal};
 use crate::remote::init::{OF_PROCESS, WorkerInit};
 use crate::remote::interrupt::UnansweredCalls;
 use crate::remote::job::RemoteJob;
-use crate::remote::message::CALLS;
+use crate::remote::message::{CALLS, CallMessage};
 use crate::remote::piece::{Piece, RemoteHelpers};
 use crate::remote::threads::Threads;
 use crate::remote::unreachable::Unreachable;
@@ -320,14 +320,13 @@ impl Remote {
         });
     }
 
-    /// Ends all calls, and the threads; returns whether the threads have ended by the deadline. A function that runs is
-    /// asked to end by its token.
-    pub(crate) fn shutdown(&self, deadline: Instant) -> bool {
-        self.stop();
+    /// Returns whether the threads have ended by the deadline, after [`stop`](Self::stop).
+    pub(crate) fn wait_for_threads(&self, deadline: Instant) -> bool {
         self.threads.wait_until(deadline)
     }
 
-    /// Refuses all calls and waits from now on, and those that are under way.
+    /// Refuses all calls and waits from now on, and those that are under way. A function that runs, here or elsewhere, is asked to end
+    /// by its token.
     pub(crate) fn stop(&self) {
         // Before the references, which they hold.
         self.naming.stop();
@@ -337,10 +336,11 @@ impl Remote {
         self.executor.stop();
         self.functions.stop();
         self.results.stop();
-        let waiters = self.asked.lock().take_all();
-        waiters
-            .iter()
-            .for_each(|waiter| self.settle(waiter, Err(RemoteError::Shutdown)));
+        let asked = self.asked.lock().take_all();
+        for (call, peer, waiter) in asked {
+            self.say_of_call(peer, &CallMessage::Cancel { call });
+            self.settle(&waiter, Err(RemoteError::Shutdown));
+        }
         self.cancel_all();
         self.background.stop();
         self.executor.end_refusals();

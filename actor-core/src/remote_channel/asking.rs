@@ -99,6 +99,7 @@ impl RemoteChannels {
     ) -> Result<Request<SharedValue>, RemoteChannelError> {
         self.references.check(channel).map_err(|error| match error {
             RefError::Lost(_) => self.home_lost(channel),
+            _ if self.references.is_stopped() => RemoteChannelError::Shutdown { channel },
             _ => RemoteChannelError::Gone { channel },
         })?;
         let (begun, spent) = deferring(|| begin(&mut self.requests.lock()));

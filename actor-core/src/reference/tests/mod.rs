@@ -263,7 +263,7 @@ fn rref_37_a_shutdown_lists_what_is_left() {
     let (network, a, b, _) = three();
     let x: Ref<u64> = a.keep_at(&b);
     network.settle();
-    let mut at_b = b.end(Duration::from_secs(1));
+    let mut at_b = b.table.end(Duration::from_secs(1));
     network.settle();
     assert!(
         at_b.wait(Some(std::time::Instant::now())).is_none(),
@@ -273,7 +273,7 @@ fn rref_37_a_shutdown_lists_what_is_left() {
     network.settle();
     let leaks = at_b.wait(None).unwrap().unwrap();
     assert_eq!(leaks.len(), 1, "{leaks:?}");
-    let mut at_a = a.end(Duration::from_secs(1));
+    let mut at_a = a.table.end(Duration::from_secs(1));
     network.settle();
     assert!(at_a.wait(None).unwrap().unwrap().is_empty());
     drop(x);

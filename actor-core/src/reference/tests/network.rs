@@ -14,10 +14,9 @@ use selvedge_channels::Wire;
 use selvedge_cluster::frame::{Class, Service};
 use selvedge_cluster::peer::Peer;
 use selvedge_objects::channel::CHANNELS;
-use selvedge_objects::refs::{Event, Leak, Parcel, REFERENCES, RefId};
+use selvedge_objects::refs::{Parcel, REFERENCES, RefId};
 
 use super::super::content::ObjectValue;
-use super::super::effect::EffectThread;
 use super::super::fetch::FETCHES;
 use super::super::handle::Handle;
 use super::super::letters::ReferenceService;
@@ -27,7 +26,6 @@ use crate::Failure;
 use crate::errand::Errand;
 use crate::failure::Waking;
 use crate::hub::post::{Letter, Post, PostError};
-use crate::promise::{Answer, promise};
 use crate::remote_channel::service::RemoteChannels;
 use crate::testing::{peer, wait_until};
 
@@ -355,18 +353,6 @@ impl TestNetwork {
 }
 
 impl TestMember {
-    /// Ends the references of this process. The answer lists what is left.
-    pub(crate) fn end(&self, grace: Duration) -> Answer<Vec<Leak>> {
-        let (ended, answer) = promise();
-        self.table.step(EffectThread::Caller, |state, now| {
-            state.ending = Some(ended);
-            let deadline = now + grace;
-            let actions = state.refs.step(now, Event::End { deadline });
-            state.effects(actions)
-        });
-        answer
-    }
-
     /// The references of which this process has an entry.
     pub(crate) fn ids(&self) -> Vec<RefId> {
         self.table.locked(|state, _| state.refs.ids().collect())

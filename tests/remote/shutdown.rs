@@ -1,0 +1,159 @@
+//! The end of references with their runtime.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use selvedge::prelude::*;
+use selvedge::{FetchError, RefStats, SetError, ShutdownReport};
+
+use super::census::wait_until;
+
+/// A time that no shutdown takes which has nothing to wait for.
+const LONG: Duration = Duration::from_secs(60);
+
+/// References that this process keeps until it ends.
+static KEPT: Mutex<Vec<Ref<Vec<u64>>>> = Mutex::new(Vec::new());
+static IS_STUCK: AtomicBool = AtomicBool::new(false);
+static DROPPED: AtomicUsize = AtomicUsize::new(0);
+
+#[remote]
+fn keeps(rows: Ref<Vec<u64>>) {
+    KEPT.lock().unwrap().push(rows);
+}
+
+#[remote]
+fn load(rows: u64) -> Vec<u64> {
+    (0..rows).collect()
+}
+
+#[remote]
+fn is_stuck() -> bool {
+    IS_STUCK.load(Ordering::SeqCst)
+}
+
+struct Counted;
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        DROPPED.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[remote]
+fn counted() -> Counted {
+    Counted
+}
+
+struct Stuck;
+
+#[actor]
+impl Stuck {
+    pub fn new() -> Self {
+        Stuck
+    }
+
+    pub fn never_returns(&self) {
+        IS_STUCK.store(true, Ordering::SeqCst);
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+/// Shuts a runtime down that has nothing to wait for.
+fn shut_down(runtime: &Runtime) -> ShutdownReport {
+    let begun = Instant::now();
+    let report = runtime.shutdown(LONG);
+    assert!(begun.elapsed() < LONG / 2, "{report:?}");
+    report
+}
+
+#[test]
+fn rref_37_a_shutdown_names_the_references_of_a_worker_that_had_to_be_killed() {
+    let runtime = Runtime::new();
+    let [killed, other] = ["killed", "other"].map(|name| runtime.worker(name).unwrap());
+    let rows = runtime.put(vec![1_u64, 2]).unwrap();
+    for worker in [&killed, &other] {
+        runtime.call(keeps::remote(&rows).on(worker)).wait().unwrap();
+    }
+    let stuck = runtime.spawn::<Stuck>("stuck", ()).in_worker(&killed).unwrap();
+    let never = stuck.call().never_returns();
+    wait_until(&true, || {
+        runtime.call(is_stuck::remote().on(&killed)).wait().unwrap()
+    });
+    let report = runtime.shutdown(Duration::from_secs(1));
+    assert_eq!(report.killed_workers, ["killed"]);
+    let leaked: Vec<_> = report
+        .leaked_references
+        .iter()
+        .map(|leaked| (leaked.id(), leaked.process().worker()))
+        .collect();
+    assert_eq!(leaked, [(Some(rows.id()), Some("killed"))], "{report:?}");
+    let text = report.leaked_references[0].to_string();
+    assert!(
+        text.starts_with("worker `killed` (process ") && text.contains("holds reference"),
+        "{text}"
+    );
+    assert!(never.wait().is_err());
+}
+
+#[test]
+fn rref_37_a_shutdown_ends_references_that_are_still_held_and_waits_for_none_of_them() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    let [there, fetched] = [(); 2].map(|()| worker.keep(load::remote(10)));
+    assert_eq!(fetched.fetch().unwrap().len(), 10);
+    let here = runtime.put(vec![1_u64, 2]).unwrap();
+    // Both sides keep references of the other's.
+    for rows in [&here, &there] {
+        runtime.call(keeps::remote(rows).on(&worker)).wait().unwrap();
+    }
+    let counted = runtime.keep(counted::remote().on_process(runtime.process()));
+    counted.ready().unwrap();
+    let unset = runtime.unset::<Vec<u64>>();
+    let waiting = std::thread::spawn({
+        let unset = unset.clone();
+        move || unset.fetch()
+    });
+    assert_eq!(runtime.references().owned, 3);
+    assert_eq!(shut_down(&runtime), ShutdownReport::default());
+    assert_eq!(runtime.references(), RefStats::default());
+    assert_eq!(DROPPED.load(Ordering::SeqCst), 1, "nobody can fetch the value");
+    let failed = [
+        there.fetch(),
+        here.fetch(),
+        unset.fetch(),
+        waiting.join().unwrap(),
+    ];
+    for error in failed.map(Result::unwrap_err) {
+        assert!(matches!(error, FetchError::Shutdown { .. }), "{error}");
+    }
+    assert!(counted.local().is_none() && counted.ready().is_err());
+    let error = unset.set(Vec::new()).unwrap_err();
+    assert!(
+        matches!(error, SetError::NoAnswer(FetchError::Shutdown { .. })),
+        "{error}"
+    );
+    assert_eq!(fetched.fetch().unwrap().len(), 10, "the copy of this process");
+}
+
+#[test]
+fn rref_37_the_end_of_a_runtime_without_references_leaves_none() {
+    let runtime = Runtime::new();
+    assert_eq!(shut_down(&runtime), ShutdownReport::default());
+    let late = runtime.keep(load::remote(1));
+    assert!(matches!(late.fetch(), Err(FetchError::Failed { .. })));
+
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    assert_eq!(
+        runtime.call(load::remote(3).on(&worker)).wait().unwrap(),
+        [0, 1, 2]
+    );
+    assert_eq!(shut_down(&runtime), ShutdownReport::default());
+
+    // The drop of a runtime is its end, too.
+    let rows = Runtime::new().put(vec![1_u64]).unwrap();
+    assert!(matches!(rows.fetch(), Err(FetchError::Shutdown { .. })));
+}
