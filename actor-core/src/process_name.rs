@@ -124,23 +124,22 @@ impl NameBook {
 
     /// The end of the last life of a process that is over.
     pub(crate) fn end(&self, process: ProcessId) -> Arc<ProcessEnd> {
-        let known = self
-            .0
-            .lock()
-            .by_process
-            .get(&process)
-            .and_then(|known| known.end.clone());
-        known.unwrap_or_else(|| Arc::new(ProcessEnd::unknown()))
+        let end = self.known_end(process);
+        end.unwrap_or_else(|| Arc::new(ProcessEnd::unknown()))
+    }
+
+    /// The end of the last life of a process that is over, if it was told.
+    pub(crate) fn known_end(&self, process: ProcessId) -> Option<Arc<ProcessEnd>> {
+        self.known(process, |known| known.end.clone())
     }
 
     pub(crate) fn name(&self, process: ProcessId) -> ProcessName {
-        let known = self
-            .0
-            .lock()
-            .by_process
-            .get(&process)
-            .and_then(|known| known.name.clone());
-        known.unwrap_or_else(|| ProcessName::of_number(process))
+        let name = self.known(process, |known| known.name.clone());
+        name.unwrap_or_else(|| ProcessName::of_number(process))
+    }
+
+    fn known<T>(&self, process: ProcessId, get: impl FnOnce(&KnownProcess) -> Option<T>) -> Option<T> {
+        self.0.lock().by_process.get(&process).and_then(get)
     }
 }
 

@@ -154,6 +154,8 @@ fn rref_42_the_error_of_a_call_says_how_its_process_died() {
     let runtime = Runtime::new();
     let [a, b, c] = ["a", "b", "c"].map(|name| runtime.worker(name).unwrap());
     let pids = [&a, &b, &c].map(|worker| worker.pid());
+    let kept: Ref<Vec<u64>> = a.keep(load::remote(3));
+    assert!(kept.confirmed(Duration::from_secs(60)).unwrap());
 
     let error = runtime
         .call(exits::remote(3, "out of rows").on(&a))
@@ -168,10 +170,15 @@ fn rref_42_the_error_of_a_call_says_how_its_process_died() {
         "{text}"
     );
 
-    // A call after the death says the same.
+    // A call after the death, and a fetch, say the same.
     let error = runtime.call(dies::remote().on(&a)).wait().unwrap_err();
     let (end, ran) = end_of(&error);
     assert_eq!((&end.exit, ran), (&Exit::Code(3), Ran::Never), "{error}");
+    let text = kept.fetch().unwrap_err().to_string();
+    assert!(
+        text.contains("worker `a`") && text.contains("exit code 3"),
+        "{text}"
+    );
 
     // A worker hears it from the driver, though its own link has ended before.
     let text = runtime

@@ -480,8 +480,9 @@ fn jchan_16_the_death_of_the_home_ends_every_wait_and_names_the_process() {
         for end in ends {
             let error = end.unwrap_err();
             assert!(matches!(error, Error::HomeLost { .. }), "{error}");
+            assert!(error.to_string().contains("SIGKILL"), "{error}");
             let named = format!(
-                "worker `home` (process {}) is dead",
+                "worker `home` (process {}) has died",
                 empty.home().process.number()
             );
             assert!(error.to_string().contains(&named), "{error}");

@@ -277,33 +277,35 @@ impl Hub {
 
     /// Ends a link and tells the services, unless that has happened before.
     fn finish(&self, link: &Arc<PeerLink>, why: LinkEnd) {
-        let Some(fates) = link.end() else { return };
+        let Some(mut fates) = link.end() else { return };
         let peer = link.peer();
         let reactor = self.reactor.get().filter(|_| self.is_buried_soon(link, &why));
-        let (removed, fates) = {
+        let (removed, is_buried) = {
             let mut table = self.table.lock();
             #[cfg(test)]
             table.note_reason(peer, why.clone());
             let removed = table.bury(peer);
             self.count_processes(&table);
-            let fates = match reactor {
-                Some(_) => table.await_burial(peer, fates),
-                None => Some(fates),
-            };
-            (removed, fates)
+            let is_buried = table.is_buried(peer);
+            if reactor.is_some() && !is_buried {
+                table.await_burial(peer, std::mem::take(&mut fates));
+            }
+            (removed, is_buried)
         };
         drop(removed);
         if let Role::Driver(driver) = &self.role {
             self.fence(driver, peer, &why);
         }
-        match (fates, reactor) {
-            (Some(fates), _) => {
-                self.names
-                    .died(peer.process, self.end_by(link, &why).map(Arc::new));
+        match reactor {
+            Some(reactor) if !is_buried => {
+                drop(reactor.spawn(boxed_task(bury_late(self.myself.clone(), peer))));
+            }
+            _ => {
+                // What the driver has told of the end stays.
+                let end = (!is_buried).then(|| self.end_by(link, &why));
+                self.names.died(peer.process, end.map(Arc::new));
                 self.announce(peer, &fates);
             }
-            (None, Some(reactor)) => drop(reactor.spawn(boxed_task(bury_late(self.myself.clone(), peer)))),
-            (None, None) => {}
         }
     }
 
@@ -313,17 +315,16 @@ impl Hub {
         why.is_of_process() && !link.is_resumable() && link.peer().process != ProcessId::HEAD
     }
 
-    /// The end of the peer as the end of its link tells it; `None` if the driver has told more.
-    fn end_by(&self, link: &PeerLink, why: &LinkEnd) -> Option<ProcessEnd> {
+    /// The end of the peer as the end of its link tells it.
+    fn end_by(&self, link: &PeerLink, why: &LinkEnd) -> ProcessEnd {
         let exit = match why {
-            LinkEnd::Buried => return None,
             LinkEnd::Shutdown => Exit::Shutdown,
             why if matches!(self.role, Role::Driver(_)) && !link.is_resumable() => {
                 Exit::Severed(why.to_string())
             }
             why => Exit::Fenced(why.to_string()),
         };
-        Some(ProcessEnd::of(exit))
+        ProcessEnd::of(exit)
     }
 
     /// A peer is buried: announces its death, unless that has happened before.

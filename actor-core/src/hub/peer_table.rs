@@ -134,13 +134,13 @@ impl PeerTable {
         self.links.remove(&peer)
     }
 
-    /// A peer is dead, and its death is announced with its burial. Returns the fates of its letters if it is buried already.
-    pub(super) fn await_burial(&mut self, peer: Peer, fates: Fates) -> Option<Fates> {
-        if self.buried.has(peer) {
-            return Some(fates);
-        }
+    /// A peer is dead, and its death is announced with its burial.
+    pub(super) fn await_burial(&mut self, peer: Peer, fates: Fates) {
         self.awaited.insert(peer, fates);
-        None
+    }
+
+    pub(super) fn is_buried(&self, peer: Peer) -> bool {
+        self.buried.has(peer)
     }
 
     /// A peer is buried. Returns the fates of its letters if only that was awaited.

@@ -77,6 +77,7 @@ impl Handle {
             Ok(Fetched::OwnerLost) => FetchError::OwnerLost {
                 id,
                 owner: self.owner_name(),
+                end: self.table().and_then(|table| table.end(self.id().owner.process)),
             },
             Err(NoAnswer::Broken) => FetchError::Shutdown { id },
             Ok(Fetched::CreateTimedOut) => FetchError::CreateTimedOut { id },

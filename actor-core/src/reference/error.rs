@@ -1,11 +1,13 @@
 //! The reasons that a fetch gave no value.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_objects::store::StoreError;
 
 use super::name::NamedRef;
+use crate::death::ProcessEnd;
 use crate::failure::Failure;
 use crate::process_name::ProcessName;
 
@@ -43,12 +45,15 @@ pub enum FetchError {
         error: StoreError,
     },
     /// The process that held the value is dead, and the value is lost.
-    #[error("{id} is lost: its owner, {owner}, or the process that passed it on, has died")]
+    #[error("{id} is lost: {}", of_dead_owner(owner, end.as_deref()))]
     OwnerLost {
         /// The reference.
         id: NamedRef,
         /// The owner.
         owner: ProcessName,
+        /// How the owner ended; `None` if the driver has not told this process of its end. Then the process that passed the reference on
+        /// may be the one that has died.
+        end: Option<Arc<ProcessEnd>>,
     },
     /// The owner has not confirmed in time that it makes the value.
     #[error("the creation of {id} timed out, and the value may not exist: see whether its owner runs")]
@@ -132,5 +137,13 @@ impl FetchError {
             FetchError::Failed { failure, .. } => failure.downcast_ref(),
             _ => None,
         }
+    }
+}
+
+/// The death by which an object was lost.
+fn of_dead_owner(owner: &ProcessName, end: Option<&ProcessEnd>) -> String {
+    match end {
+        Some(end) => format!("its owner, {owner}, has died: {end}"),
+        None => format!("its owner, {owner}, or the process that passed it on, has died"),
     }
 }

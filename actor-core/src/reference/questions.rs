@@ -15,6 +15,7 @@ use super::references::References;
 use super::table::ObjectCell;
 use super::unsaid::Unsaid;
 use crate::body::Body;
+use crate::death::ProcessEnd;
 use crate::failure::Failure;
 use crate::process_name::ProcessName;
 use crate::promise::{Answer, promise, promise_by_letter};
@@ -53,6 +54,10 @@ impl ReferenceTable for References {
 
     fn name(&self, process: ProcessId) -> ProcessName {
         self.post.names().name(process)
+    }
+
+    fn end(&self, process: ProcessId) -> Option<Arc<ProcessEnd>> {
+        self.post.names().known_end(process)
     }
 
     fn is_stopped(&self) -> bool {

@@ -146,7 +146,8 @@ impl RemoteChannels {
     /// The error of a channel whose process is dead.
     pub(super) fn home_lost(&self, channel: RefId) -> RemoteChannelError {
         let home = self.home(channel);
-        RemoteChannelError::HomeLost { channel, home }
+        let end = self.post.names().end(channel.owner.process);
+        RemoteChannelError::HomeLost { channel, home, end }
     }
 
     /// A request was not sent.

@@ -1,10 +1,12 @@
 //! The reasons that a remote channel gave no answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_objects::refs::RefId;
 
 use crate::call::remote_error::RemoteError;
+use crate::death::ProcessEnd;
 use crate::failure::Failure;
 use crate::process_name::ProcessName;
 
@@ -19,12 +21,14 @@ pub enum RemoteChannelError {
         channel: RefId,
     },
     /// The process of the channel is dead, and the values in it are lost.
-    #[error("the channel is lost, because {home} is dead ({channel}): make another channel")]
+    #[error("the channel is lost, because {home} has died ({channel}; {end}): make another channel")]
     HomeLost {
         /// The channel.
         channel: RefId,
-        /// The process where the channel lives.
+        /// The process where the channel lived.
         home: ProcessName,
+        /// How that process ended.
+        end: Arc<ProcessEnd>,
     },
     /// The channel does not exist: it was never made, or the process that passed it died before it was confirmed.
     #[error("there is no such channel at {} ({channel}): make another channel", channel.owner.process)]
