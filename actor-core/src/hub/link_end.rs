@@ -62,11 +62,6 @@ impl LinkEnd {
         matches!(self, LinkEnd::Reset | LinkEnd::Io(_))
     }
 
-    /// Whether the other end was closed, which the system does for a process that has died.
-    pub(super) fn is_of_process(&self) -> bool {
-        matches!(self, LinkEnd::Closed | LinkEnd::Reset)
-    }
-
     /// Whether the letters that have arrived before the end are still delivered.
     pub(super) fn drains(&self) -> bool {
         matches!(

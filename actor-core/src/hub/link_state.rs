@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use selvedge_cluster::frame::{Class, Service};
-use selvedge_cluster::peer::Peer;
+use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_cluster::session::{Outcome, Packet, Received, Session};
 use smallvec::SmallVec;
 
@@ -57,8 +57,12 @@ pub(super) struct LinkState {
     unacknowledged: (u64, usize),
     /// The moment for which the link's task sets its timer.
     armed: Option<Duration>,
-    /// The reason for which the link is about to end.
+    /// The reason for which the link is about to end, or has ended.
     closing: Option<LinkEnd>,
+    /// The fates of the letters that the peer has not acknowledged, from the end of the link to the announcement of the death.
+    fates: Option<Fates>,
+    /// Whether the death was announced.
+    is_over: bool,
     /// Whether the link can go on over another connection.
     is_resumable: bool,
     /// The reason for which the connection is about to end, and the link is not.
@@ -86,6 +90,8 @@ impl LinkState {
             unacknowledged: (0, 0),
             armed: None,
             closing: None,
+            fates: None,
+            is_over: false,
             is_resumable: false,
             breaking: None,
             tap: Tap::default(),
@@ -113,9 +119,16 @@ impl LinkState {
         self.session.is_some() && self.closing.is_none()
     }
 
+    /// Whether the death of the peer is announced with its burial: the driver sees how a process with a pair ends, and says so. A letter
+    /// that is sent meanwhile is not sent, and whoever waits for its answer hears the same. Nobody says that of the driver.
+    pub(super) fn awaits_burial(&self, peer: Peer) -> bool {
+        let is_of_process = matches!(self.closing, Some(LinkEnd::Closed | LinkEnd::Reset));
+        is_of_process && !self.is_resumable && !self.is_over && peer.process != ProcessId::HEAD
+    }
+
     /// Accepts a letter and returns its number. [`begin_write`](Self::begin_write) sends it.
     pub(super) fn accept(&mut self, to: Peer, letter: Letter) -> Result<u64, PostError> {
-        if !self.is_open() {
+        if !self.is_open() && !self.awaits_burial(to) {
             return Err(PostError::Dead(to));
         }
         self.settings.check(&letter)?;
@@ -325,17 +338,35 @@ impl LinkState {
         self.closing.as_ref().or(self.breaking.as_ref())
     }
 
-    /// Ends the link. Returns the fates of the letters that the peer has not acknowledged; `None` if it has ended before.
-    pub(super) fn end(&mut self) -> Option<Fates> {
-        let outcomes = self.session.take()?.end();
+    /// Ends the link for this reason; false if it has ended before.
+    pub(super) fn end(&mut self, why: LinkEnd) -> bool {
+        let Some(session) = self.session.take() else {
+            return false;
+        };
+        self.closing = Some(why);
+        let outcomes = session.end();
         let outcomes = outcomes.into_iter().map(|(_, outcome)| outcome);
         let ends = self.window.drain(..).zip(outcomes);
         let mut fates: Fates = ends.filter(|(number, _)| *number > 0).collect();
-        let unsent = self.backlog.clear().into_iter();
-        fates.extend(unsent.map(|number| (number, Outcome::NotSent)));
-        fates.sort_unstable_by_key(|(number, _)| *number);
+        fates.extend(self.unsent());
         self.outbox.clear();
+        self.fates = Some(fates);
+        true
+    }
+
+    /// The death of the peer is announced. Returns the fates of the letters that it has not acknowledged; `None` if the link has not
+    /// ended, or the death was announced before.
+    pub(super) fn announce(&mut self) -> Option<Fates> {
+        let mut fates = self.fates.take()?;
+        self.is_over = true;
+        fates.extend(self.unsent());
+        fates.sort_unstable_by_key(|(number, _)| *number);
         Some(fates)
+    }
+
+    fn unsent(&mut self) -> impl Iterator<Item = (u64, Outcome)> + use<> {
+        let numbers = self.backlog.clear().into_iter();
+        numbers.map(|number| (number, Outcome::NotSent))
     }
 
     pub(super) fn traffic(&self) -> Vec<(Service, ServiceTraffic)> {

@@ -73,13 +73,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use selvedge_cluster::frame::Service;
-use selvedge_cluster::peer::{Peer, ProcessId};
+use selvedge_cluster::peer::Peer;
 use tokio::runtime::Handle;
 
 use driver::DriverRole;
 use lead::Lead;
 use link_end::LinkEnd;
-use link_state::Fates;
 use link_task::LinkTask;
 use peer_link::PeerLink;
 use peer_stream::PeerStream;
@@ -170,9 +169,8 @@ impl Hub {
         for link in links {
             link.close(LinkEnd::Shutdown);
             self.finish(&link, LinkEnd::Shutdown);
+            self.announce(&link);
         }
-        let awaited = self.table.lock().awaited();
-        awaited.into_iter().for_each(|peer| self.bury(peer));
         if let Role::Driver(driver) = &self.role {
             let couriers = driver.broker.lock().clear();
             drop(couriers);
@@ -275,44 +273,30 @@ impl Hub {
         }
     }
 
-    /// Ends a link and tells the services, unless that has happened before.
+    /// Ends a link, unless that has happened before. The services are told of the death at once, or with the burial.
     fn finish(&self, link: &Arc<PeerLink>, why: LinkEnd) {
-        let Some(mut fates) = link.end() else { return };
+        if !link.end(why.clone()) {
+            return;
+        }
         let peer = link.peer();
-        let reactor = self.reactor.get().filter(|_| self.is_buried_soon(link, &why));
-        let (removed, is_buried) = {
-            let mut table = self.table.lock();
-            #[cfg(test)]
-            table.note_reason(peer, why.clone());
-            let removed = table.bury(peer);
-            self.count_processes(&table);
-            let is_buried = table.is_buried(peer);
-            if reactor.is_some() && !is_buried {
-                table.await_burial(peer, std::mem::take(&mut fates));
-            }
-            (removed, is_buried)
-        };
-        drop(removed);
+        #[cfg(test)]
+        self.table.lock().note_reason(peer, why.clone());
         if let Role::Driver(driver) = &self.role {
             self.fence(driver, peer, &why);
         }
-        match reactor {
-            Some(reactor) if !is_buried => {
-                drop(reactor.spawn(boxed_task(bury_late(self.myself.clone(), peer))));
+        let is_buried = self.table.lock().is_buried(peer);
+        match self.reactor.get() {
+            Some(reactor) if link.awaits_burial() && !is_buried => {
+                let late = bury_late(self.myself.clone(), Arc::clone(link));
+                drop(reactor.spawn(boxed_task(late)));
             }
             _ => {
                 // What the driver has told of the end stays.
                 let end = (!is_buried).then(|| self.end_by(link, &why));
                 self.names.died(peer.process, end.map(Arc::new));
-                self.announce(peer, &fates);
+                self.announce(link);
             }
         }
-    }
-
-    /// Whether the driver sees how the process of this peer ended, and says so soon: then its death is announced with that. The
-    /// driver has no parent here.
-    fn is_buried_soon(&self, link: &PeerLink, why: &LinkEnd) -> bool {
-        why.is_of_process() && !link.is_resumable() && link.peer().process != ProcessId::HEAD
     }
 
     /// The end of the peer as the end of its link tells it.
@@ -329,27 +313,40 @@ impl Hub {
 
     /// A peer is buried: announces its death, unless that has happened before.
     fn bury(&self, peer: Peer) {
-        let awaited = self.table.lock().note_burial(peer);
-        match awaited {
-            Some(fates) => self.announce(peer, &fates),
-            None => self.close_link(peer, LinkEnd::Buried),
+        let known = self.table.lock().note_burial(peer);
+        if let PeerStatus::Linked(link) = known
+            && !self.announce(&link)
+        {
+            self.close_link(peer, LinkEnd::Buried);
         }
     }
 
-    /// Tells the services of a death.
-    fn announce(&self, peer: Peer, fates: &Fates) {
-        self.services.died(peer, fates);
+    /// Tells the services of the death of a peer whose link has ended; false if it has not, or if they were told before.
+    fn announce(&self, link: &PeerLink) -> bool {
+        let Some(fates) = link.announce() else {
+            return false;
+        };
+        let peer = link.peer();
+        let removed = {
+            let mut table = self.table.lock();
+            let removed = table.bury(peer);
+            self.count_processes(&table);
+            removed
+        };
+        drop(removed);
+        self.services.died(peer, &fates);
         self.table.lock().forget_job(peer.process);
+        true
     }
 }
 
 /// Announces the death of a peer whose burial was not heard of.
-async fn bury_late(hub: Weak<Hub>, peer: Peer) {
+async fn bury_late(hub: Weak<Hub>, link: Arc<PeerLink>) {
     tokio::time::sleep(BURIAL_TIMEOUT).await;
     let Some(hub) = hub.upgrade() else { return };
-    if hub.table.lock().awaited().contains(&peer) {
+    if link.awaits_burial() {
         hub.names
-            .died(peer.process, Some(Arc::new(ProcessEnd::unknown())));
-        hub.bury(peer);
+            .died(link.peer().process, Some(Arc::new(ProcessEnd::unknown())));
+        hub.announce(&link);
     }
 }

@@ -269,12 +269,12 @@ impl PeerLink {
         is_unread
     }
 
-    /// Ends the link. Returns the fates of the letters that the peer has not acknowledged; `None` if it has ended before.
-    pub(super) fn end(&self) -> Option<Fates> {
-        let (fates, socket) = {
+    /// Ends the link for this reason; false if it has ended before.
+    pub(super) fn end(&self, why: LinkEnd) -> bool {
+        let (is_first, socket) = {
             let mut state = self.state.lock();
             let mut connections = self.connections.lock();
-            (state.end(), connections.socket.take())
+            (state.end(why), connections.socket.take())
         };
         if let Some(socket) = socket {
             socket.close();
@@ -284,7 +284,18 @@ impl PeerLink {
             (connections.next.take(), connections.joiner.take())
         };
         drop(unused);
-        fates
+        is_first
+    }
+
+    /// Whether the death of the peer is announced with its burial.
+    pub(super) fn awaits_burial(&self) -> bool {
+        self.state.lock().awaits_burial(self.peer)
+    }
+
+    /// The death of the peer is announced. Returns the fates of the letters that it has not acknowledged; `None` if the link has not
+    /// ended, or the death was announced before.
+    pub(super) fn announce(&self) -> Option<Fates> {
+        self.state.lock().announce()
     }
 
     /// Wakes the link's task.

@@ -9,7 +9,6 @@ use smallvec::SmallVec;
 
 #[cfg(test)]
 use super::link_end::LinkEnd;
-use super::link_state::Fates;
 #[cfg(test)]
 use super::mutant::MemberMutant;
 use super::peer_link::PeerLink;
@@ -21,8 +20,6 @@ pub(super) struct PeerTable {
     dead: LastLives,
     /// The incarnations whose burial this process has heard of.
     buried: LastLives,
-    /// The dead whose burial is awaited, with the fates of the letters that they have not acknowledged.
-    awaited: IdMap<Peer, Fates>,
     /// `(below, living)`: of the processes with numbers under `below`, only those in `living` live.
     survivors: Option<(u32, IdSet<Peer>)>,
     /// The reasons of their deaths.
@@ -134,24 +131,14 @@ impl PeerTable {
         self.links.remove(&peer)
     }
 
-    /// A peer is dead, and its death is announced with its burial.
-    pub(super) fn await_burial(&mut self, peer: Peer, fates: Fates) {
-        self.awaited.insert(peer, fates);
-    }
-
     pub(super) fn is_buried(&self, peer: Peer) -> bool {
         self.buried.has(peer)
     }
 
-    /// A peer is buried. Returns the fates of its letters if only that was awaited.
-    pub(super) fn note_burial(&mut self, peer: Peer) -> Option<Fates> {
+    /// Notes that a peer is buried. Returns what was known of it.
+    pub(super) fn note_burial(&mut self, peer: Peer) -> PeerStatus {
         self.buried.note(peer);
-        self.awaited.remove(&peer)
-    }
-
-    /// The dead whose burial is awaited.
-    pub(super) fn awaited(&self) -> Vec<Peer> {
-        self.awaited.keys().copied().collect()
+        self.find(peer)
     }
 
     #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Hubs of a driver and workers within one process, over real sockets.
 
 use super::*;
-use crate::death::ProcessEnd;
+use crate::death::{Exit, ProcessEnd};
+use crate::hub::link_end::LinkEnd;
 use crate::hub::post::{Post, PostError};
 use crate::hub::queue::CHUNK_BYTES_MAX;
 use crate::hub::tests::processes::eventually;
@@ -216,6 +217,33 @@ fn loose_letters_have_no_number_and_arrive_over_a_socket_too() {
     assert_eq!(trio.driver.send(trio.workers[0].me(), letter(6, "")), Ok(1));
     assert_eq!(next_letter(&trio.seen[1]).1, loose);
     assert_eq!(number(&next_letter(&trio.seen[1]).1), 6);
+}
+
+#[test]
+fn hub_1_a_peer_that_has_closed_its_pair_is_dead_when_it_is_buried_and_takes_letters_until_then() {
+    let trio = Trio::new(LinkSettings::default());
+    let [one, two] = &trio.workers;
+    for hub in [&trio.driver, two] {
+        one.send(hub.me(), letter(1, "")).unwrap();
+    }
+    [0, 2].map(|place| next_letter(&trio.seen[place]));
+    one.close();
+    for hub in [&trio.driver, two] {
+        eventually("the end of the pair", || {
+            hub.end_of(one.me()) == Some(LinkEnd::Closed)
+        });
+        assert_eq!(hub.send(one.me(), letter(2, "")), Ok(1));
+        assert_eq!(hub.names.known_end(one.me().process), None);
+        assert!(!hub.peers().contains(&one.me()));
+    }
+    let end = ProcessEnd::of(Exit::Code(3));
+    trio.driver.buried(one.me(), end.clone());
+    for (hub, place) in [(&trio.driver, 0), (two, 2)] {
+        let dead = (one.me(), vec![(1, Outcome::NotSent)]);
+        assert_eq!(next_death(&trio.seen[place]), dead);
+        assert_eq!(*hub.names.end(one.me().process), end);
+        assert_eq!(hub.send(one.me(), letter(3, "")), Err(PostError::Dead(one.me())));
+    }
 }
 
 #[test]
