@@ -233,7 +233,7 @@ pub enum Case {
     Waiting,
     /// Actors in a row by a graph, beside plain calls of one after the other.
     Calls,
-    /// A remote function in a worker process, beside a bare socket and a server of tokio and postcard.
+    /// A remote function in a worker process, beside a bare socket, a server of tokio and postcard, an echo and a futex.
     Call,
     /// A worker that is reached over TCP, as those of other hosts are, beside bare TCP.
     Host,

@@ -2,13 +2,15 @@
 //! that blocks, and one made of tokio and postcard.
 //!
 //! - `one`: one call after the other, 8 bytes there and back; once as by default, once with threads that sleep at once. `limit` is the
-//!   blocking server.
+//!   blocking server. The calls as by default have a second row, whose `limit` is `echo`: a graph of one actor in another process, 8 bytes
+//!   there and back, with lanes that spin.
 //! - `one_apart`: one call after the other, with a pause of 1 ms before each, so that both processes sleep when it begins. `limit` is
 //!   the blocking server, with pauses too.
 //! - `tokio_postcard`, `tokio_postcard_apart`: the server of tokio and postcard, beside the same limits.
 //! - `…_two_cores`, `…_one_core`: one call after the other with threads that sleep at once, and the server of tokio and postcard, while
 //!   each process stays on a core of its own, and while all stay on one. In the other rows the scheduler chooses the cores: if it keeps
-//!   two processes on one core, a message takes a tenth of the time, because no core has to be woken.
+//!   two processes on one core, a message takes a tenth of the time, because no core has to be woken. The calls have a second row, whose
+//!   `limit` is `futex`: two processes on the same cores that wake each other at every message.
 //! - `in_flight`: 256 calls at a time; times are those of all, divided by their number. No limit.
 //! - `large`: a tensor there, 8 bytes back. `limit` is the blocking server, which gets as many bytes.
 //!
@@ -25,11 +27,14 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::fixed::Fixed;
+use super::limits::Limit;
 use super::limits::cores::Cores;
 use super::measure::{REPEATS, measure, measure_apart};
 use super::record::Report;
 use super::served::{Blocking, Calls, connected, row, serve};
+use super::versus::{Measure, Row};
 use crate::args::{BenchArgs, Placement, Wait};
+use crate::shapes::{Setup, graphs};
 
 /// The pause before a call, longer than anybody looks for bytes before it sleeps.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -182,10 +187,22 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         })
     };
     let mut ask_tokio = || ask_tokio().map_err(|error| anyhow::anyhow!("{error}"));
+    let graph = Row {
+        args,
+        setup: Setup::new(Placement::Process.into(), Wait::Spin.into()),
+        build: graphs::chain,
+        measure: Measure::Latency,
+        limit: None,
+    };
+    // Lanes that spin need a core each.
+    let has_two_cores = Cores::Two.pair().is_ok();
     let (mut one, mut parked, mut tokio, mut limit) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut one_apart, mut tokio_apart, mut limit_apart) = (Vec::new(), Vec::new(), Vec::new());
-    let mut in_flight = Vec::new();
+    let (mut echo, mut in_flight) = (Vec::new(), Vec::new());
     for _ in 0..REPEATS {
+        if has_two_cores {
+            echo.push(graph.measured(budget)?);
+        }
         limit.push(measure(budget, || small.ask())?);
         tokio.push(measure(budget, &mut ask_tokio)?);
         one.push(measure(budget, || calls.one())?);
@@ -205,23 +222,31 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         let row = row(args, mode, 8, found, Some(("socket", limit)))?;
         report.row(&row.placed(Placement::Process, wait))?;
     }
+    if has_two_cores {
+        report.row(&row(args, "one", 8, &one, Some(("echo", &echo)))?)?;
+    }
     let answering = [&runtime, &sleepy].map(workers_of).concat();
-    for (suffix, cores) in [("two_cores", Cores::Two), ("one_core", Cores::One)] {
+    for (suffix, cores, wake) in [
+        ("two_cores", Cores::Two, Limit::FutexTwoCores),
+        ("one_core", Cores::One, Limit::FutexOneCore),
+    ] {
         // A machine of one core has no rows for two.
         let Ok(pair) = cores.pair() else { continue };
-        let fixed = Fixed::new(pair, &answering)?;
-        let [ours, tokio, limit] = fixed.in_turns(
-            budget,
-            [&mut || parked_calls.one(), &mut ask_tokio, &mut || small.ask()],
-        )?;
-        for (mode, found) in [("one", ours), ("tokio_postcard", tokio)] {
-            let row = row(
-                args,
-                &format!("{mode}_{suffix}"),
-                8,
-                &found,
-                Some(("socket", &limit)),
-            )?;
+        let [mut ours, mut tokio, mut limit, mut wakes] = [const { Vec::new() }; 4];
+        for _ in 0..REPEATS {
+            wakes.push(wake.measure(Placement::Process, 8, budget)?);
+            let _fixed = Fixed::new(pair, &answering)?;
+            limit.push(measure(budget, || small.ask())?);
+            tokio.push(measure(budget, &mut ask_tokio)?);
+            ours.push(measure(budget, || parked_calls.one())?);
+        }
+        for (mode, found, name, beside) in [
+            ("one", &ours, "socket", &limit),
+            ("one", &ours, "futex", &wakes),
+            ("tokio_postcard", &tokio, "socket", &limit),
+        ] {
+            let mode = format!("{mode}_{suffix}");
+            let row = row(args, &mode, 8, found, Some((name, beside)))?;
             report.row(&row.placed(Placement::Process, Wait::Park))?;
         }
     }
