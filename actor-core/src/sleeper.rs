@@ -77,12 +77,15 @@ impl Sleeper {
     fn lead(&self, leading: &Leading<'_>, deadline: Option<Instant>, goes_on: &impl Fn() -> bool) {
         // Said before the first look, so no change is missed: whoever makes one later nudges.
         self.state.lock().leads = true;
-        while goes_on() {
+        let in_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
+        let goes_on_in_time = || goes_on() && in_time();
+        let mut waits = goes_on();
+        while waits {
             let Some(arrivals) = leading.wait(deadline) else {
                 break;
             };
-            let in_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
-            leading.read(arrivals, || goes_on() && in_time());
+            leading.read(arrivals, goes_on_in_time);
+            waits = goes_on_in_time();
         }
         self.state.lock().leads = false;
     }

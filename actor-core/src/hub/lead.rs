@@ -219,12 +219,9 @@ impl Leading<'_> {
         self.looking = Some(looking);
     }
 
-    /// Waits until bytes arrive, somebody [nudges](Lead::nudge), or the moment has come. `None` if the moment has passed
-    /// already, or if the system refuses the wait.
+    /// Waits until bytes arrive, somebody [nudges](Lead::nudge), or the moment has come. `None` if the moment has passed and nothing was
+    /// there, or if the system refuses the wait.
     pub(crate) fn wait(&self, until: Option<Instant>) -> Option<Arrivals> {
-        if until.is_some_and(|until| until <= Instant::now()) {
-            return None;
-        }
         self.look_out(until).or_else(|| self.sleep(until))
     }
 
@@ -262,11 +259,14 @@ impl Leading<'_> {
         }
     }
 
-    /// Sleeps in the system.
+    /// Sleeps in the system. `None` if the moment has passed.
     fn sleep(&self, until: Option<Instant>) -> Option<Arrivals> {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return None;
+        }
         self.lead.bell.announce();
         let is_nudged = self.take_nudge();
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let arrivals = match is_nudged {
             true => self.arrivals(Some(Duration::ZERO)),
             false => self.arrivals(left),

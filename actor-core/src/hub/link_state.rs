@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::link_end::LinkEnd;
 use super::post::{Letter, PostError};
-use super::queue::{LetterQueue, NextLetter};
+use super::queue::{LetterQueue, NextLetter, is_long};
 use super::settings::LinkSettings;
 use super::tap::{ServiceTraffic, Tap};
 use super::wire::{ArrivedFrame, OutgoingFrame};
@@ -127,7 +127,7 @@ impl LinkState {
     }
 
     /// Accepts a letter and returns its number. [`begin_write`](Self::begin_write) sends it.
-    pub(super) fn accept(&mut self, to: Peer, letter: Letter) -> Result<u64, PostError> {
+    pub(super) fn accept(&mut self, now: Duration, to: Peer, letter: Letter) -> Result<u64, PostError> {
         if !self.is_open() && !self.awaits_burial(to) {
             return Err(PostError::Dead(to));
         }
@@ -144,7 +144,12 @@ impl LinkState {
         let is_ordered = letter.class == Class::Ordered;
         self.last += u64::from(is_ordered);
         let number = if is_ordered { self.last } else { 0 };
-        self.backlog.push(letter, number);
+        if self.backlog.is_empty() && !is_long(&letter) && self.takes_letters() {
+            // Nothing is before it.
+            self.hand_over(now, NextLetter::of(letter, number));
+        } else {
+            self.backlog.push(letter, number);
+        }
         Ok(number)
     }
 
@@ -375,38 +380,49 @@ impl LinkState {
 
     /// Hands letters to the session as long as its window and the outbox have room.
     fn pump(&mut self, now: Duration) {
-        if !self.is_linked || self.breaking.is_some() {
-            return;
-        }
-        while self.has_room() {
-            let Some(session) = &mut self.session else { return };
-            let Some(NextLetter {
-                letter,
-                number,
-                bytes,
-            }) = self.backlog.pop()
-            else {
+        while self.takes_letters() && !self.backlog.is_empty() {
+            let Some(next) = self.backlog.pop() else { return };
+            if !self.hand_over(now, next) {
                 return;
-            };
-            let packet = match letter.class {
-                Class::Ordered | Class::Chunk => match session.send(now, letter, bytes) {
-                    Ok((_, packet)) => {
-                        self.window.push_back(number);
-                        packet
-                    }
-                    Err(full) => {
-                        let letter = full.message;
-                        return self.backlog.put_back(NextLetter {
-                            letter,
-                            number,
-                            bytes,
-                        });
-                    }
-                },
-                Class::Loose | Class::Acknowledgement => session.send_loose(letter),
-            };
-            self.transmit(packet);
+            }
         }
+    }
+
+    /// Whether the session may get another letter.
+    fn takes_letters(&self) -> bool {
+        self.is_linked && self.session.is_some() && self.breaking.is_none() && self.has_room()
+    }
+
+    /// Hands a letter to the session, or puts it back to the backlog. Returns whether the session has taken it.
+    fn hand_over(&mut self, now: Duration, next: NextLetter) -> bool {
+        let Some(session) = &mut self.session else {
+            return false;
+        };
+        let NextLetter {
+            letter,
+            number,
+            bytes,
+        } = next;
+        let packet = match letter.class {
+            Class::Ordered | Class::Chunk => match session.send(now, letter, bytes) {
+                Ok((_, packet)) => {
+                    self.window.push_back(number);
+                    packet
+                }
+                Err(full) => {
+                    let letter = full.message;
+                    self.backlog.put_back(NextLetter {
+                        letter,
+                        number,
+                        bytes,
+                    });
+                    return false;
+                }
+            },
+            Class::Loose | Class::Acknowledgement => session.send_loose(letter),
+        };
+        self.transmit(packet);
+        true
     }
 
     /// Sends the acknowledgement that is owed: at its time, or at once if half the window is taken, so that a peer which only
@@ -421,7 +437,8 @@ impl LinkState {
         };
         let packets = match is_half {
             true => session.acknowledge().into_iter().collect(),
-            false => session.tick(now),
+            false if session.deadline().is_some_and(|due| due <= now) => session.tick(now),
+            false => return,
         };
         self.transmit(packets);
     }

@@ -92,7 +92,7 @@ fn long_and_short_letters_that_wait_take_no_room_from_each_other() {
     };
     // No socket yet, so all letters wait.
     let mut state = LinkState::new(peer(1, 1), to, settings);
-    let mut accept = |body| state.accept(to, letter(1, vec![0; body]));
+    let mut accept = |body| state.accept(Duration::ZERO, to, letter(1, vec![0; body]));
     assert_eq!(accept(10), Ok(1));
     assert_eq!(
         accept(limit),
@@ -114,7 +114,9 @@ fn long_and_short_letters_that_wait_take_no_room_from_each_other() {
 #[test]
 fn what_a_thread_leaves_to_the_links_task_does_not_wait_for_room() {
     let mut state = linked(narrow(8));
-    state.accept(peer(2, 1), letter(1, "body")).unwrap();
+    state
+        .accept(Duration::ZERO, peer(2, 1), letter(1, "body"))
+        .unwrap();
     let frames = state.begin_write(Duration::ZERO).unwrap();
     // The socket refuses them: there is an event when it has room.
     assert!(state.end_write(frames));

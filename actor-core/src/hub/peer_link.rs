@@ -98,9 +98,10 @@ impl PeerLink {
     /// needed and this is the first letter that needs one.
     pub(super) fn send(&self, letter: Letter) -> Result<(u64, bool), PostError> {
         let mut state = self.state.lock();
-        let number = state.accept(self.peer, letter)?;
+        let now = self.now();
+        let number = state.accept(now, self.peer, letter)?;
         let is_first_need = state.is_first_need();
-        self.write(state);
+        self.write(state, now);
         Ok((number, is_first_need))
     }
 
@@ -112,7 +113,7 @@ impl PeerLink {
             return false;
         }
         self.connections.lock().socket = Some(Arc::clone(socket));
-        self.write(state);
+        self.write(state, self.now());
         true
     }
 
@@ -224,15 +225,15 @@ impl PeerLink {
         self.state.lock().arrived(now, frame)
     }
 
-    /// All frames that have arrived are delivered: acknowledges them if that is due. Returns whether the link goes on.
-    pub(super) fn delivered(&self) -> bool {
+    /// All frames that have arrived at this time are delivered: acknowledges them if that is due. Returns whether the link goes on.
+    pub(super) fn delivered(&self, now: Duration) -> bool {
         let mut state = self.state.lock();
         let goes_on = state.is_open();
         if state.is_blocked() && self.socket().is_some_and(|socket| socket.has_room()) {
             // The peer tells of room and of bytes in one way.
             state.unblock();
         }
-        self.write(state);
+        self.write(state, now);
         goes_on
     }
 
@@ -240,14 +241,14 @@ impl PeerLink {
     pub(super) fn tick(&self) {
         let mut state = self.state.lock();
         state.disarm();
-        self.write(state);
+        self.write(state, self.now());
     }
 
     /// The socket has room.
     pub(super) fn has_room(&self) {
         let mut state = self.state.lock();
         state.unblock();
-        self.write(state);
+        self.write(state, self.now());
     }
 
     /// The events that the link's task waits for.
@@ -319,18 +320,17 @@ impl PeerLink {
 
     /// Writes the frames that wait, unless another thread does, which then writes these too. The lock is not held during
     /// a system call.
-    fn write(&self, mut state: MutexGuard<'_, LinkState>) {
-        let now = self.now();
-        let mut socket = self.socket();
+    fn write(&self, mut state: MutexGuard<'_, LinkState>, now: Duration) {
         for _ in 0..WRITES_MAX {
-            // The socket of the connection that the state has.
-            let Some(present) = &socket else {
-                return;
-            };
             let Some(mut frames) = state.begin_write(now) else {
                 return self.arm(&mut state);
             };
-            let written = MutexGuard::unlocked(&mut state, || write_frames(present, &mut frames));
+            // The socket of the connection that the state has.
+            let Some(socket) = self.socket() else {
+                state.end_write(frames);
+                return;
+            };
+            let written = MutexGuard::unlocked(&mut state, || write_frames(&socket, &mut frames));
             let is_present = state.end_write(frames);
             if let (Err(error), true) = (written, is_present) {
                 // The reader still delivers what the peer has sent before.
@@ -339,9 +339,7 @@ impl PeerLink {
             if state.is_blocked() {
                 return self.wake.notify_one();
             }
-            if !is_present {
-                socket = self.socket();
-            } else if !state.has_more() {
+            if is_present && !state.has_more() {
                 return self.arm(&mut state);
             }
         }

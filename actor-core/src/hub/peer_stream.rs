@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use selvedge_cluster::frame::{Class, Decoder, Frame, FrameLimits, Joiner, Service};
@@ -93,7 +94,7 @@ impl PeerStream {
             if self.reading.lock().is_broken {
                 return None;
             }
-            match self.deliver() {
+            match self.deliver(self.link.now()) {
                 Ok(ReadResult::Nothing) => return None,
                 Ok(_) => {}
                 Err(end) => return Some(end).filter(|end| !end.drains()),
@@ -117,17 +118,17 @@ impl PeerStream {
         self.link.keep(joiner);
     }
 
-    /// Reads once, and delivers the letters.
-    fn deliver(&self) -> Result<ReadResult, LinkEnd> {
+    /// Reads once at this time, and delivers the letters.
+    fn deliver(&self, now: Duration) -> Result<ReadResult, LinkEnd> {
         let mut reading = self.reading.lock();
-        let found = caught(|| self.deliver_from(&mut reading));
+        let found = caught(|| self.deliver_from(&mut reading, now));
         reading.is_broken |= found.is_err();
         found
     }
 
-    fn deliver_from(&self, reading: &mut ReadState) -> Result<ReadResult, LinkEnd> {
+    fn deliver_from(&self, reading: &mut ReadState, now: Duration) -> Result<ReadResult, LinkEnd> {
         if std::mem::take(&mut reading.is_begun) {
-            self.decode(reading)?;
+            self.decode(reading, now)?;
             return Ok(ReadResult::Full);
         }
         let ReadState { decoder, buffer, .. } = reading;
@@ -146,7 +147,7 @@ impl PeerStream {
             }
             decoder.filled(read);
         }
-        self.decode(reading)?;
+        self.decode(reading, now)?;
         Ok(match read == most {
             true => ReadResult::Full,
             false => ReadResult::Some,
@@ -189,7 +190,7 @@ impl PeerStream {
     }
 
     /// Decodes the bytes of the buffer, or of the body that was read into, and delivers the letters.
-    fn decode(&self, reading: &mut ReadState) -> Result<(), LinkEnd> {
+    fn decode(&self, reading: &mut ReadState, now: Duration) -> Result<(), LinkEnd> {
         let ReadState {
             decoder,
             joiner,
@@ -197,7 +198,6 @@ impl PeerStream {
             ..
         } = reading;
         let mut bytes = buffer.as_slice();
-        let now = self.link.now();
         loop {
             let lend = |service, head: &[u8], bytes| self.lent(service, head, bytes);
             let place = |frame: &Frame<BodyMemory>, bytes| joiner.place(frame, bytes, lend);
@@ -217,10 +217,11 @@ impl PeerStream {
 impl TurnStream for PeerStream {
     fn read(&self) -> Option<ReadResult> {
         let read = caught(|| {
-            let found = self.deliver()?;
+            let now = self.link.now();
+            let found = self.deliver(now)?;
             // A socket at which there is nothing tells of no room either.
             let is_idle = found == ReadResult::Nothing && !self.socket.has_rings();
-            Ok((is_idle || self.link.delivered()).then_some(found))
+            Ok((is_idle || self.link.delivered(now)).then_some(found))
         });
         read.unwrap_or_else(|end| {
             self.link.close(end);

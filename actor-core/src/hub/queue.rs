@@ -34,8 +34,8 @@ pub(super) struct LetterQueue {
     released: VecDeque<Queued>,
     /// The bytes of short letters since the last chunk.
     since_chunk: usize,
-    /// A letter that was removed and could not be sent.
-    put_back: Option<NextLetter>,
+    /// A letter that was removed and could not be sent: seldom one, so it has memory of its own.
+    put_back: Option<Box<NextLetter>>,
     /// The bytes that wait: of short letters, and of the bodies of long ones.
     short_bytes: usize,
     long_bytes: usize,
@@ -89,8 +89,10 @@ impl LetterQueue {
 
     /// Removes the letter of the next frame.
     pub(super) fn pop(&mut self) -> Option<NextLetter> {
-        let next = self.put_back.take();
-        let next = next.or_else(|| self.short()).or_else(|| self.chunk())?;
+        let next = match self.put_back.take() {
+            Some(put_back) => *put_back,
+            None => self.short().or_else(|| self.chunk())?,
+        };
         let bytes = self.bytes_beside(&next.letter);
         *bytes = bytes.saturating_sub(weight(&next.letter));
         Some(next)
@@ -99,7 +101,7 @@ impl LetterQueue {
     /// Takes back the letter that was removed last, because it could not be sent.
     pub(super) fn put_back(&mut self, next: NextLetter) {
         *self.bytes_beside(&next.letter) += weight(&next.letter);
-        self.put_back = Some(next);
+        self.put_back = Some(Box::new(next));
     }
 
     /// Removes everything. Returns the numbers of the ordered letters that were not sent to their end.
@@ -206,7 +208,7 @@ fn stream(letter: &Letter) -> LetterStream {
 }
 
 /// Whether a letter goes in chunks, or is one.
-fn is_long(letter: &Letter) -> bool {
+pub(super) fn is_long(letter: &Letter) -> bool {
     match letter.class {
         Class::Ordered => letter.body.len() > CHUNK_BYTES_MAX,
         Class::Chunk => true,
@@ -225,7 +227,7 @@ fn weight(letter: &Letter) -> usize {
 }
 
 impl NextLetter {
-    fn of(letter: Letter, number: u64) -> Self {
+    pub(super) fn of(letter: Letter, number: u64) -> Self {
         NextLetter {
             bytes: letter_bytes(&letter),
             letter,

@@ -140,11 +140,11 @@ impl ArrivedFrame {
 /// Writes frames until the socket has no more room, and removes those that are written.
 pub(super) fn write_frames(socket: &PeerSocket, frames: &mut VecDeque<OutgoingFrame>) -> Result<(), LinkEnd> {
     while !frames.is_empty() {
-        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-        let parts = frames.iter().flat_map(OutgoingFrame::rest);
-        let places = slices.iter_mut().zip(parts);
-        let used = places.map(|(place, part)| *place = IoSlice::new(part)).count();
-        let mut written = match socket.try_write(slices.get(..used).unwrap_or_default()) {
+        let parts = frames.iter().flat_map(OutgoingFrame::rest).take(SLICES_MAX);
+        let slices: SmallVec<[IoSlice<'_>; SLICES_MAX]> = parts.map(IoSlice::new).collect();
+        let wrote = socket.try_write(&slices);
+        drop(slices);
+        let mut written = match wrote {
             Ok(written) => written,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
