@@ -284,7 +284,7 @@ impl<R: Payload> Call<R> {
         }
     }
 
-    fn outcome(&self, answered: Result<Answered, Unanswered>) -> Result<R, CallError> {
+    fn outcome(&mut self, answered: Result<Answered, Unanswered>) -> Result<R, CallError> {
         match answered {
             Ok(Ok(answer)) => self.value(answer),
             Ok(Err(reason)) => Err(self.unanswered(reason)),
@@ -315,7 +315,9 @@ impl<R: Payload> Call<R> {
         }
     }
 
-    fn value(&self, answer: Result<Returned, CallFault>) -> Result<R, CallError> {
+    fn value(&mut self, answer: Result<Returned, CallFault>) -> Result<R, CallError> {
+        // Nothing is left to cancel.
+        self.cancel = None;
         let fault = match answer {
             // User code runs here: `Deserialize`.
             Ok(returned) => match Failure::catch(|| returned.into::<R>(self.traits)) {

@@ -31,13 +31,10 @@ impl Naming {
                 Err(error) => self.refuse(from, message, error),
             };
         }
-        let this = self.this.clone();
-        self.references.arrived(from, parcels, move |handles| {
-            let Some(this) = this.upgrade() else { return };
-            match handles {
-                Ok(handles) => this.heard(from, message, handles.into_iter().next()),
-                Err(error) => this.refuse(from, message, error),
-            }
+        let (me, references) = ((self, &self.this), &self.references);
+        references.arrived_at(me, from, parcels, move |this, handles| match handles {
+            Ok(handles) => this.heard(from, message, handles.into_iter().next()),
+            Err(error) => this.refuse(from, message, error),
         });
     }
 

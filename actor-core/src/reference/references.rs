@@ -298,10 +298,7 @@ impl References {
             return false;
         }
         if parcels.is_empty() {
-            // Nothing changes, so no moment and no timer is needed.
-            if !self.table.lock().refs.is_buried(from) {
-                then(Ok(Vec::new()));
-            }
+            self.arrived_without(from, || then(Ok(Vec::new())));
             return true;
         }
         let passed = parcels
@@ -319,6 +316,35 @@ impl References {
             table.effects(actions)
         });
         true
+    }
+
+    /// A letter without parcels has arrived: calls `then`, unless the sender is dead. Nothing changes, so no moment and no timer is
+    /// needed.
+    fn arrived_without(&self, from: Peer, then: impl FnOnce()) {
+        if !self.table.lock().refs.is_buried(from) {
+            then();
+        }
+    }
+
+    /// A letter for a service has arrived with these parcels: like [`arrived`](Self::arrived), but `then` gets the service, and is dropped
+    /// if that has ended meanwhile.
+    pub(crate) fn arrived_at<S: Send + Sync + 'static>(
+        self: &Arc<Self>,
+        (service, weak): (&S, &Weak<S>),
+        from: Peer,
+        parcels: Vec<Parcel>,
+        then: impl FnOnce(&S, Result<Vec<Arc<Handle>>, RefError>) + Send + 'static,
+    ) -> bool {
+        if parcels.is_empty() {
+            self.arrived_without(from, || then(service, Ok(Vec::new())));
+            return true;
+        }
+        let weak = Weak::clone(weak);
+        self.arrived(from, parcels, move |handles| {
+            if let Some(service) = weak.upgrade() {
+                then(&service, handles);
+            }
+        })
     }
 
     /// Puts the content of an object of this process into place.

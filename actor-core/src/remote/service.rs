@@ -70,7 +70,7 @@ pub(crate) struct Remote {
     pub(super) turn: AtomicU32,
     pub(super) init: &'static WorkerInit,
     /// The service itself, for callbacks.
-    pub(super) this: Weak<Remote>,
+    pub(crate) this: Weak<Remote>,
     threads: Threads,
     executor: Executor<Piece>,
     functions: AsyncThread,

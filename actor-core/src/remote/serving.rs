@@ -149,9 +149,8 @@ impl Remote {
 
     /// The value of a call has arrived; it counts once the references in it have come to rest.
     fn value_arrived(&self, from: Peer, call: CallId, parcels: Vec<Parcel>, body: Body) {
-        let this = self.this.clone();
-        self.references.arrived(from, parcels, move |handles| {
-            let Some(this) = this.upgrade() else { return };
+        let (me, references) = ((self, &self.this), &self.references);
+        references.arrived_at(me, from, parcels, move |this, handles| {
             this.answered(from, call, || match handles {
                 Ok(handles) => Ok(Returned::Passed(body, Beside(handles))),
                 Err(error) => Err(RemoteError::Failed(Failure::from_error(error))),
@@ -165,11 +164,10 @@ impl Remote {
             let why = "it has made a value that another process has filled".to_owned();
             return self.post.cut(from, why);
         }
-        let this = self.this.clone();
+        let (me, references) = ((self, &self.this), &self.references);
         // Noted at once: the death of the worker leaves it, and the drop gives it back if nobody waits for it.
         let placed = PlacedObject::elsewhere(&self.stores, object);
-        self.references.arrived(from, parcels, move |handles| {
-            let Some(this) = this.upgrade() else { return };
+        references.arrived_at(me, from, parcels, move |this, handles| {
             this.answered(from, call, || match handles {
                 Ok(handles) => Ok(Returned::Kept(
                     StoredValue::untyped(placed, handles).into_object(),
@@ -198,9 +196,8 @@ impl Remote {
             Some(Parcel::Keep { id }) => Some(*id),
             _ => None,
         };
-        let this = self.this.clone();
-        self.references.arrived(from, parcels, move |handles| {
-            let Some(this) = this.upgrade() else { return };
+        let (me, references) = ((self, &self.this), &self.references);
+        references.arrived_at(me, from, parcels, move |this, handles| {
             let reply = this.reply(from, asked, kept);
             let Some(function) = find_function(asked.function) else {
                 let known = known_functions();

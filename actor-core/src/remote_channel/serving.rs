@@ -75,9 +75,9 @@ impl RemoteChannels {
             return self.cut(from, "it makes a channel under a name that exists");
         };
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
-        let this = self.this.clone();
-        self.references.arrived(from, vec![parcel], move |accepted| {
-            if let Some(this) = this.upgrade().filter(|_| accepted.is_ok()) {
+        let (me, references) = ((self, &self.this), &self.references);
+        references.arrived_at(me, from, vec![parcel], move |this, accepted| {
+            if accepted.is_ok() {
                 this.fill(id, capacity);
                 this.look_at(|channel| channel == id);
             }

@@ -32,9 +32,8 @@ impl Remote {
             let why = "it submits a call without a reference to its value".to_owned();
             return self.post.cut(from, why);
         };
-        let this = self.this();
-        self.references.arrived(from, parcels, move |handles| {
-            let Some(this) = this.upgrade() else { return };
+        let (me, references) = ((self, &self.this), &self.references);
+        references.arrived_at(me, from, parcels, move |this, handles| {
             let may_stay = forwarded(submission.hops).is_some();
             let accepted = match (find_function(submission.function), handles) {
                 _ if !may_stay => {
