@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::ProcessId;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::death::ProcessEnd;
 
@@ -20,8 +20,24 @@ pub struct ProcessName(Arc<NamedProcess>);
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct NamedProcess {
     process: ProcessId,
+    #[serde(deserialize_with = "read_name")]
     worker: Option<Arc<str>>,
+    #[serde(deserialize_with = "read_name")]
     host: Option<Arc<str>>,
+}
+
+/// The maximum length of a name that another process tells; a longer one is cut.
+const TOLD_BYTES_MAX: usize = 1024;
+
+/// Reads a name that another process tells, and cuts it. One that was cut before stays as it is.
+fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<str>>, D::Error> {
+    let told = Option::<Arc<str>>::deserialize(deserializer)?;
+    Ok(told.map(
+        |name| match name.get(..name.floor_char_boundary(TOLD_BYTES_MAX)) {
+            Some(start) if start.len() < name.len() => format!("{start}…").into(),
+            _ => name,
+        },
+    ))
 }
 
 impl ProcessName {

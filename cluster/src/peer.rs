@@ -58,8 +58,12 @@ pub struct Peer {
     pub incarnation: Incarnation,
 }
 
+// The first life of a process is not worth a word.
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (incarnation {})", self.process, self.incarnation.0)
+        match self.incarnation {
+            Incarnation(0 | 1) => self.process.fmt(f),
+            Incarnation(later) => write!(f, "{} (incarnation {later})", self.process),
+        }
     }
 }

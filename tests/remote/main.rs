@@ -37,4 +37,5 @@ mod spilled;
 mod stores;
 mod submit;
 mod tasks;
+mod texts;
 mod workers;

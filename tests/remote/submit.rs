@@ -124,8 +124,8 @@ fn an_error_names_the_function_that_failed_first_its_process_and_the_reason_once
         format!("{called:?}"),
     ];
     for text in texts {
-        let first = format!("minus` on {} failed: below zero", failed.owner().process);
-        let second = format!("plus` on {} failed: ", after.owner().process);
+        let first = format!("minus` on worker `a` ({}) failed: below zero", a.process());
+        let second = format!("plus` on worker `b` ({}) failed: ", b.process());
         for part in [first.as_str(), second.as_str(), "minus", "below zero"] {
             assert_eq!(text.matches(part).count(), 1, "{part}: {text}");
         }

@@ -38,8 +38,9 @@ pub enum RemoteError {
     },
     /// The call names another process than the one where its `#[here]` value lives.
     #[error(
-        "the call is for {called}, and its `#[here]` value lives elsewhere: {value} (help: leave `.on(..)` out, and the call goes \
-         there; or take the value without `#[here]`, and it is fetched)"
+        "the call is for {called}, and its `#[here]` value, {value}, lives in {} (help: leave `.on(..)` out, and the call goes there; or \
+         take the value without `#[here]`, and it is fetched)",
+        value.id().owner.process
     )]
     Elsewhere {
         /// The reference to the value.
@@ -49,8 +50,10 @@ pub enum RemoteError {
     },
     /// Two `#[here]` values of the call live in two processes, and a function runs in one.
     #[error(
-        "two `#[here]` values of the call live in two processes: {first} and {second} (help: keep both in one process, or take one \
-         of them without `#[here]`, and it is fetched)"
+        "two `#[here]` values of the call live in two processes: {first} in {}, and {second} in {} (help: keep both in one process, or \
+         take one of them without `#[here]`, and it is fetched)",
+        first.id().owner.process,
+        second.id().owner.process
     )]
     Apart {
         /// The reference to the first of them.

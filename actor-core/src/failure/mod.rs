@@ -249,6 +249,7 @@ mod tests {
     use selvedge_cluster::peer::ProcessId;
 
     use super::*;
+    use crate::process_name::ProcessName;
 
     #[test]
     fn a_report_keeps_the_text_and_the_sources() {
@@ -268,7 +269,7 @@ mod tests {
 
         let place = |path: &str, number| FunctionPlace {
             path: path.to_owned(),
-            process: ProcessId::new(number).unwrap(),
+            process: Some(ProcessName::of_number(ProcessId::new(number).unwrap())),
         };
         let failure = Failure::from_error(Outer(std::io::Error::other("disk on fire")));
         let failure = failure.unmade(place("load", 2)).unmade(place("sum", 3));

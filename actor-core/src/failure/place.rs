@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use selvedge_cluster::peer::ProcessId;
 use serde::{Deserialize, Serialize};
 
 use super::text::read_text;
+use crate::process_name::ProcessName;
 
 /// A remote function, and the process in which it ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,13 +14,17 @@ pub struct FunctionPlace {
     /// The function's path.
     #[serde(deserialize_with = "read_text")]
     pub path: String,
-    /// The process.
-    pub process: ProcessId,
+    /// The process; `None` if the call was for none yet.
+    pub process: Option<ProcessName>,
 }
 
 impl fmt::Display for FunctionPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` on {}", self.path, self.process)
+        write!(f, "`{}`", self.path)?;
+        match &self.process {
+            Some(process) => write!(f, " on {process}"),
+            None => Ok(()),
+        }
     }
 }
 

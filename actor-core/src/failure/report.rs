@@ -93,6 +93,7 @@ mod tests {
     use selvedge_cluster::peer::ProcessId;
 
     use super::*;
+    use crate::process_name::ProcessName;
 
     fn bytes_of(report: &FailureReport) -> Vec<u8> {
         postcard::to_allocvec(report).unwrap()
@@ -107,7 +108,11 @@ mod tests {
         let long = || "ö".repeat(600 * 1024);
         let place = |number| FunctionPlace {
             path: long(),
-            process: ProcessId::new(number).unwrap(),
+            process: Some(ProcessName::of_worker(
+                ProcessId::new(number).unwrap(),
+                long().into(),
+                Some(long().into()),
+            )),
         };
         let hostile = FailureReport {
             kind: FailureKind::Error,
@@ -122,8 +127,8 @@ mod tests {
         assert!(passed_on.len() < FrameLimits::default().head_bytes_max as usize * 3 / 4);
         assert_eq!(read(&passed_on), report, "what was cut is not cut again");
         assert!(report.message.starts_with("öö") && report.message.ends_with("ö…"));
-        let first_to_fail = report.functions.last().map(|place| place.process.number());
-        assert_eq!(first_to_fail, Some(20));
+        let first_to_fail = report.functions.last().and_then(|place| place.process.as_ref());
+        assert_eq!(first_to_fail.map(|name| name.process().number()), Some(20));
         assert_eq!(report.encoded, None, "a part of an error is none");
     }
 
@@ -134,7 +139,7 @@ mod tests {
             sources: ["because".to_owned(), String::new()].into(),
             functions: [FunctionPlace {
                 path: "load".to_owned(),
-                process: ProcessId::new(2).unwrap(),
+                process: Some(ProcessName::of_number(ProcessId::new(2).unwrap())),
             }]
             .into(),
             encoded: Some([1, 2].into()),

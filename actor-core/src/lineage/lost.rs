@@ -104,6 +104,19 @@ pub enum Lost {
 
 selvedge_channels::debug_is_report!(Lost);
 
+impl Lost {
+    /// The process whose death it was, or the one that the call was for.
+    pub(crate) fn process(&self) -> Option<ProcessId> {
+        match self {
+            Lost::NotPure {
+                loss: Loss::Death { process, .. },
+            }
+            | Lost::Pinned { process, .. } => Some(*process),
+            _ => None,
+        }
+    }
+}
+
 /// The codec of losses, which are the same to whoever fetches the value, or that of a call that reads it, in any process.
 pub(crate) static LOSSES: ErrorCodec = ErrorCodec::of::<Lost>();
 

@@ -7,7 +7,7 @@ use selvedge_objects::refs::RefId;
 
 use crate::short_name::short;
 
-/// A reference, as errors name it: with the type of its value.
+/// A reference, as errors name it: by the type of its value. [`id`](Self::id) tells it from others of its type.
 #[derive(Clone, Copy)]
 pub struct NamedRef {
     id: RefId,
@@ -37,7 +37,7 @@ impl NamedRef {
 
 impl fmt::Display for NamedRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`Ref<{}>` ({})", short(self.type_name()), self.id)
+        write!(f, "`Ref<{}>`", short(self.type_name()))
     }
 }
 

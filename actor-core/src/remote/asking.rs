@@ -84,7 +84,7 @@ impl Remote {
         Arc::new(match error {
             RemoteError::Failed(failure) => failure.unmade(FunctionPlace {
                 path: function.path.to_owned(),
-                process,
+                process: Some(self.names.name(process)),
             }),
             other => Failure::from_error(self.callee(function, process).error(other)),
         })

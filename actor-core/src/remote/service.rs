@@ -117,9 +117,10 @@ impl Remote {
         let naming = Naming::new(Arc::clone(&post), &references);
         let correspondences = Correspondences::new(Arc::clone(&post));
         let is_only_head = post.me().process == ProcessId::HEAD && post.is_job(post.me());
+        let named = (post.me(), post.names());
         let remote = Arc::new_cyclic(|this| Remote {
             is_only_head,
-            tasks: Tasks::new(post.me(), !is_only_head, Weak::clone(this) as Weak<dyn TaskHost>),
+            tasks: Tasks::new(named, !is_only_head, Weak::clone(this) as Weak<dyn TaskHost>),
             names: post.names(),
             post,
             correspondences,

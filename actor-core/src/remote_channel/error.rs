@@ -15,13 +15,13 @@ use crate::process_name::ProcessName;
 #[non_exhaustive]
 pub enum RemoteChannelError {
     /// The channel is closed, and for a taker also empty.
-    #[error("the channel is closed ({channel}): end the loop over its values, or make another channel")]
+    #[error("the channel is closed: end the loop over its values, or make another channel ({channel})")]
     Closed {
         /// The channel.
         channel: RefId,
     },
     /// The process of the channel is dead, and the values in it are lost.
-    #[error("the channel is lost, because {home} has died ({channel}; {end}): make another channel")]
+    #[error("the channel is lost, because {home} has died: {end}; make another channel ({channel})")]
     HomeLost {
         /// The channel.
         channel: RefId,
@@ -31,7 +31,7 @@ pub enum RemoteChannelError {
         end: Arc<ProcessEnd>,
     },
     /// The channel does not exist: it was never made, or the process that passed it died before it was confirmed.
-    #[error("there is no such channel at {} ({channel}): make another channel", channel.owner.process)]
+    #[error("there is no such channel at {}: make another channel ({channel})", channel.owner.process)]
     Gone {
         /// The channel.
         channel: RefId,
@@ -47,13 +47,13 @@ pub enum RemoteChannelError {
     },
     /// The call of the function that waited was cancelled, or its deadline has passed. A value that was to be taken stays in
     /// the channel; one that was being put may be stored.
-    #[error("the call that waited at the channel was cancelled ({channel}): end the function")]
+    #[error("the call that waited at the channel was cancelled: end the function ({channel})")]
     Cancelled {
         /// The channel.
         channel: RefId,
     },
     /// Too many requests of this process are open at the channel.
-    #[error("{limit} requests of this process wait at the channel ({channel}): wait for their answers first")]
+    #[error("{limit} requests of this process wait at the channel: wait for their answers first ({channel})")]
     TooMany {
         /// The channel.
         channel: RefId,
@@ -61,7 +61,7 @@ pub enum RemoteChannelError {
         limit: usize,
     },
     /// The value, or a reference in it, cannot be encoded, passed or decoded. A value for which that lasts counts as taken.
-    #[error("a value of the channel cannot be passed ({channel}): {failure}")]
+    #[error("a value of the channel cannot be passed: {failure} ({channel})")]
     Unreadable {
         /// The channel.
         channel: RefId,
@@ -70,7 +70,7 @@ pub enum RemoteChannelError {
         failure: Failure,
     },
     /// The request could not be sent.
-    #[error("the channel in {home} cannot be reached ({channel}): {reason}")]
+    #[error("the channel in {home} cannot be reached: {reason} ({channel})")]
     Unreachable {
         /// The channel.
         channel: RefId,
@@ -89,14 +89,14 @@ pub enum RemoteChannelError {
     },
     /// An async remote function waited by blocking, which would stop all other async functions of its process. Nothing was put
     /// or taken.
-    #[error("an async remote function cannot block ({channel}; help: `take_async().await`, and so on)")]
+    #[error("an async remote function cannot block (help: `take_async().await`, and so on; {channel})")]
     WouldBlock {
         /// The channel.
         channel: RefId,
     },
     /// The wait is refused, because many remote functions of this process wait already. Nothing was put or taken.
     #[error(
-        "{limit} functions of this process wait already ({channel}; help: write `async fn` and `.await`)"
+        "{limit} functions of this process wait already (help: write `async fn` and `.await`; {channel})"
     )]
     TooManyBlocked {
         /// The channel.

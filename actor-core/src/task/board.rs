@@ -16,6 +16,7 @@ use crate::body::Body;
 use crate::cancel::CallCancel;
 use crate::cores::core_count;
 use crate::lineage::{CallDigest, Lineage, NestedSpec};
+use crate::process_name::NameBook;
 use crate::reference::content::{Content, LostCopy, ObjectValue};
 use crate::reference::handle::Handle;
 use crate::remote::calls::CallId;
@@ -288,6 +289,8 @@ pub(super) struct SchedulableWorker {
 /// All submitted calls.
 pub(super) struct Board {
     pub(super) me: Peer,
+    /// The names of processes in failures.
+    pub(super) names: Arc<NameBook>,
     /// Whether this process is the worker, if there is no other one.
     pub(super) takes_work: bool,
     pub(super) scheduler: Scheduler,
@@ -311,9 +314,10 @@ pub(super) struct Board {
 }
 
 impl Board {
-    pub(super) fn new(me: Peer) -> Self {
+    pub(super) fn new(me: Peer, names: Arc<NameBook>) -> Self {
         Board {
             me,
+            names,
             takes_work: true,
             scheduler: Scheduler::on_host(cores()),
             lineage: Lineage::new(KEPT_BYTES_MAX),

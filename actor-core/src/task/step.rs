@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use selvedge_channels::Traits;
-use selvedge_cluster::peer::Peer;
+use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::alias::{AliasError, Target};
 use selvedge_objects::refs::RefId;
 
@@ -423,7 +423,7 @@ impl Board {
         if let Some(task) = self.tasks.get_mut(&call) {
             let target = task.target.take();
             effects.push(TaskEffect::DropHandles(target.into_iter().collect()));
-            let failure = Failure::from_error(error).unmade(self.place(call));
+            let failure = Failure::from_error(error).unmade(self.place(call, None));
             self.finish(call, Err(Arc::new(failure)), effects);
         }
     }
@@ -548,7 +548,7 @@ impl Board {
         if let Some(repeated) = repeated {
             return self.cancelled(repeated, effects);
         }
-        let failure = Failure::from_error(CallCancelled).unmade(self.place(call));
+        let failure = Failure::from_error(CallCancelled).unmade(self.place(call, None));
         self.finish(call, Err(Arc::new(failure)), effects);
     }
 
@@ -573,8 +573,8 @@ impl Board {
 
     /// The content of a value that is lost.
     pub(super) fn lost(&self, call: u64, why: Lost) -> Content {
-        let failure = Failure::from(why).unmade(self.place(call));
-        Err(Arc::new(failure))
+        let place = self.place(call, why.process());
+        Err(Arc::new(Failure::from(why).unmade(place)))
     }
 
     /// The failure of a call that a process has not run, or whose function has failed there.
@@ -583,23 +583,20 @@ impl Board {
             RemoteError::Failed(failure) => failure,
             other => Failure::from_error(other),
         };
-        let place = FunctionPlace {
-            process: worker.process,
-            ..self.place(call)
-        };
-        Arc::new(failure.unmade(place))
+        Arc::new(failure.unmade(self.place(call, Some(worker.process))))
     }
 
-    /// The function of a call, for its failure.
-    fn place(&self, call: u64) -> FunctionPlace {
+    /// The function of a call, for its failure, with the process that has failed, or else the one that has the call.
+    fn place(&self, call: u64, failed: Option<ProcessId>) -> FunctionPlace {
         let task = self.tasks.get(&call);
-        let process = match task.map(|task| &task.life) {
-            Some(TaskLife::Runs { post, .. }) => post.worker.process,
-            _ => self.me.process,
+        let at = |task: &Task| match &task.life {
+            TaskLife::Runs { post, .. } => Some(post.worker.process),
+            _ => task.new.pinned,
         };
+        let process = failed.or_else(|| task.and_then(at));
         FunctionPlace {
             path: task.map_or_else(String::new, |task| task.new.function.path.to_owned()),
-            process,
+            process: process.map(|process| self.names.name(process)),
         }
     }
 }

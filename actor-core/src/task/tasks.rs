@@ -14,6 +14,7 @@ use selvedge_objects::refs::RefId;
 
 use super::board::{BlockedCall, Board, NewTask, TaskEvent};
 use crate::hub::delivering::delivering;
+use crate::process_name::NameBook;
 use crate::reference::content::{LostCopy, ObjectValue};
 use crate::remote::calls::CallId;
 use crate::schedule::Resources;
@@ -45,8 +46,12 @@ struct Inbox {
 
 impl Tasks {
     /// The calls of a process, which is the worker itself if there is no other one and it `takes_work`.
-    pub(crate) fn new(me: Peer, takes_work: bool, host: Weak<dyn TaskHost>) -> Arc<Self> {
-        let mut board = Board::new(me);
+    pub(crate) fn new(
+        (me, names): (Peer, Arc<NameBook>),
+        takes_work: bool,
+        host: Weak<dyn TaskHost>,
+    ) -> Arc<Self> {
+        let mut board = Board::new(me, names);
         board.takes_work = takes_work;
         Arc::new(Tasks {
             me,

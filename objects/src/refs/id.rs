@@ -28,13 +28,15 @@ impl IdKey for RefId {
     }
 }
 
+// Without the lives of the processes, which tell a user nothing.
 impl fmt::Display for RefId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "reference {} of {} at {}",
-            self.number, self.creator, self.owner
-        )
+        let (creator, owner) = (self.creator.process, self.owner.process);
+        write!(f, "reference {} of {creator}", self.number)?;
+        match creator == owner {
+            true => Ok(()),
+            false => write!(f, " at {owner}"),
+        }
     }
 }
 

@@ -224,14 +224,11 @@ fn an_error_of_a_reference_names_the_type_of_its_value() {
         .zip(["`Ref<Vec<String>>`", "`Ref<Vec<String>>`", "`Ref<Album>`"])
     {
         let text = error.to_string();
-        assert!(
-            text.starts_with(&format!("{name} (reference 1 of process 1")),
-            "{text}"
-        );
+        assert!(text.starts_with(name) && !text.contains("process"), "{text}");
     }
     at_home.set(Vec::new()).unwrap();
     let again = at_home.set(Vec::new()).unwrap_err().to_string();
-    assert!(again.starts_with("`Ref<Vec<String>>` (reference 1 "), "{again}");
+    assert!(again.starts_with("`Ref<Vec<String>>` "), "{again}");
 }
 
 #[test]
