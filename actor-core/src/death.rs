@@ -41,7 +41,7 @@ impl fmt::Display for Exit {
         match self {
             Exit::Code(code) => write!(f, "exit code {code}"),
             Exit::Signal(signal) => match platform::signal::name(*signal) {
-                Some(name) => write!(f, "signal {signal} ({name})"),
+                Some(name) => write!(f, "signal {signal} ({name}){}", platform::signal::help(*signal)),
                 None => write!(f, "signal {signal}"),
             },
             Exit::Ended(why) => f.write_str(why),

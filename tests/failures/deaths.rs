@@ -91,6 +91,45 @@ fn dag_37_actors_that_share_a_worker_die_together() -> Result<()> {
     Ok(())
 }
 
+struct Deep;
+
+#[actor]
+impl Deep {
+    pub fn new() -> Self {
+        Deep
+    }
+
+    /// Takes at least a kibibyte of the stack for each level.
+    pub fn descend(&mut self, levels: u64) -> u64 {
+        let frame = std::hint::black_box([levels; 128]);
+        match levels {
+            0 => 0,
+            _ => self.descend(levels - 1).min(frame[0]),
+        }
+    }
+}
+
+#[test]
+fn a_stack_overflow_in_a_worker_names_itself_as_a_possible_cause_and_the_way_to_a_larger_stack() -> Result<()>
+{
+    let levels = 16 << 10;
+    let runtime = Runtime::new();
+    let deep = runtime.spawn::<Deep>("deep", ()).in_process()?;
+    let error = deep.call().descend(levels).wait().expect_err("it overflows");
+    let text = error.to_string();
+    assert!(text.contains("`deep`") && text.contains("SIGSEGV"), "{text}");
+    assert!(
+        text.contains("stack overflow") && text.contains("RUST_MIN_STACK"),
+        "{text}"
+    );
+    let larger = runtime
+        .spawn::<Deep>("deep", ())
+        .env("RUST_MIN_STACK", "268435456")
+        .in_process()?;
+    assert_eq!(larger.call().descend(levels).wait()?, 0);
+    Ok(())
+}
+
 /// A waker that blocks the thread that wakes it until the test releases that thread: the thread that reports deaths.
 struct HoldsUp {
     held: Sender<()>,
