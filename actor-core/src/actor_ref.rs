@@ -173,7 +173,8 @@ impl ActorRef {
         };
         let record = &self.record;
         record.retire();
-        if record.home.kill() {
+        let why = format!("`kill()` was called for actor `{}`", record.name());
+        if record.home.kill(&why) {
             let deadline = Instant::now() + KILL_TIMEOUT;
             let is_dead = || matches!(record.liveness(), Liveness::Dead(_));
             directory.leases.wait(deadline, is_dead);

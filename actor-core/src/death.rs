@@ -22,6 +22,9 @@ pub enum Exit {
     Ended(String),
     /// The actor was built again, and its last checkpoint could not be restored, for this reason.
     NotRestored(String),
+    /// The process was killed by the runtime, because the program asked for it, or because a graph could not end otherwise. The text
+    /// gives the reason.
+    Killed(String),
     /// The process was killed by the runtime, because it was stopped or frozen: it gave no sign of life for this time.
     Silent(Duration),
     /// The process was killed by the runtime, because its link had ended and everybody else counted it as dead. The text gives
@@ -46,6 +49,7 @@ impl fmt::Display for Exit {
             },
             Exit::Ended(why) => f.write_str(why),
             Exit::NotRestored(why) => write!(f, "it was built again, and {why}"),
+            Exit::Killed(why) => write!(f, "the runtime killed it, because {why}"),
             Exit::Silent(limit) => write!(
                 f,
                 "it was killed, because it gave no sign of life for {limit:?} (was it stopped, or frozen? \

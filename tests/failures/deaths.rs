@@ -530,3 +530,28 @@ fn dag_37_a_death_is_told_before_the_kernel_is_done_with_the_process() -> Result
     assert!(!there, "what is held no more is reaped");
     Ok(())
 }
+
+#[test]
+fn a_worker_that_kill_has_ended_was_not_ended_by_a_stranger() -> Result<()> {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w")?;
+    let a = runtime.spawn::<Counter>("a", (0,)).in_worker(&worker)?;
+    let b = runtime.spawn::<Counter>("b", (0,)).in_worker(&worker)?;
+    let graph = runtime.compile(|x: Edge<i64>| b.inc(&x))?;
+    a.actor().kill();
+    let died = b.actor().last_death().expect("it died with `a`");
+    assert!(matches!(died.exit, Exit::Killed(_)), "{died}");
+    let texts = [
+        died.to_string(),
+        b.call().total(()).wait().expect_err("it is dead").to_string(),
+        graph.run(1).expect_err("it is dead").to_string(),
+    ];
+    for text in texts {
+        assert!(
+            text.contains("the runtime killed it, because `kill()` was called for actor `a`"),
+            "{text}"
+        );
+        assert!(!text.contains("SIGKILL"), "{text}");
+    }
+    Ok(())
+}

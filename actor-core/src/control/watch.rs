@@ -18,7 +18,7 @@ use crate::directory::Directory;
 use crate::platform::signal::is_forced;
 use crate::worker::link::{Link, read_words};
 use crate::worker::output::Pump;
-use crate::worker::record::WorkerRecord;
+use crate::worker::record::{KilledAs, WorkerRecord};
 use crate::worker::words::Words;
 
 /// The time limit for reading the last frames of a dying worker, and for waiting for its last thread. As a rule, both
@@ -38,8 +38,8 @@ pub(crate) struct Watch {
     pub(crate) peer: Peer,
     pub(crate) process: WorkerProcess,
     pub(crate) link: Arc<Link>,
-    /// The reason that the process was killed because its link had ended.
-    pub(crate) severed: Arc<OnceLock<String>>,
+    /// The reason that the runtime has killed the process, if it has.
+    pub(crate) killed: Arc<OnceLock<KilledAs>>,
     pub(crate) stdout: Option<Arc<Pump>>,
     pub(crate) stderr: Option<Arc<Pump>>,
     pub(crate) hosted: Hosted,
@@ -114,12 +114,12 @@ impl Watch {
     /// How the process ended: the reason that it was killed for, if it was. `silent_for`: it gave no sign of life for this time.
     /// `has_left`: it was told to end, and its link has ended.
     fn explained(&self, exit: Exit, silent_for: Option<Duration>, has_left: bool) -> Exit {
-        match (self.severed.get(), silent_for) {
-            (severed, _) if self.process.is_guest() => end_of_guest(severed, silent_for, has_left),
+        match (self.killed.get(), silent_for) {
+            (killed, _) if self.process.is_guest() => end_of_guest(killed, silent_for, has_left),
             (_, Some(limit)) => Exit::Silent(limit),
             // The worker has ended as it was told; only the program that led to it, such as `ssh`, was still there.
             _ if has_left && self.hosted.is_announced() && is_forced(&exit) => Exit::Unknown,
-            (Some(why), _) if is_forced(&exit) && !self.record.is_told_to_end() => Exit::Severed(why.clone()),
+            (Some((killed, why)), _) if is_forced(&exit) && !self.record.is_told_to_end() => killed(why.clone()),
             _ => exit,
         }
     }
@@ -145,12 +145,12 @@ impl Watch {
 }
 
 /// How a guest has ended, of which only the link is seen. `has_left`: it was told to end, and its link has ended.
-fn end_of_guest(severed: Option<&String>, silent_for: Option<Duration>, has_left: bool) -> Exit {
-    match (silent_for, severed) {
+fn end_of_guest(killed: Option<&KilledAs>, silent_for: Option<Duration>, has_left: bool) -> Exit {
+    match (silent_for, killed) {
         (Some(limit), _) => Exit::Fenced(format!(
             "it gave no sign of life for {limit:?} (was it stopped, or frozen? help: Runtime::silence_timeout sets this time)"
         )),
-        (None, Some(why)) => Exit::Fenced(why.clone()),
+        (None, Some((_, why))) => Exit::Fenced(why.clone()),
         (None, None) if has_left => Exit::Unknown,
         (None, None) => Exit::Fenced("it has closed its end of the link, or has died".to_owned()),
     }

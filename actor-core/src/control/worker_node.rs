@@ -255,7 +255,7 @@ mod tests {
                 handle: ProcessHandle::Child(ChildHandle::of_nobody()),
                 link: Arc::clone(&link),
                 name: process.process_name(),
-                severed: Arc::default(),
+                killed: Arc::default(),
             };
             let lane = worker.lane("l");
             let (home, keep) = lane.home().unwrap();

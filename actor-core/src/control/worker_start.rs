@@ -140,14 +140,14 @@ impl WorkerArgs {
         process.watch_sentinels(pid, &met.sentinels);
         // If the worker is gone already, its watch detects the death.
         let _ = link.tell(&self.welcome(peer));
-        let (record, severed) = (Arc::clone(&self.record), Arc::default());
+        let (record, killed) = (Arc::clone(&self.record), Arc::default());
         let running = RunningProcess {
             pid,
             peer,
             handle,
             link: Arc::clone(&link),
             name: record.process_name(),
-            severed: Arc::clone(&severed),
+            killed: Arc::clone(&killed),
         };
         let courier = Arc::new(running.clone());
         self.tell_hub(peer, courier, met.station);
@@ -161,7 +161,7 @@ impl WorkerArgs {
             peer,
             process,
             link,
-            severed,
+            killed,
             stdout: met.stdout,
             stderr,
             hosted,

@@ -49,8 +49,9 @@ pub(crate) trait Home: Send + Sync {
     /// Removes the actor, after everything that the home was asked before.
     fn remove(&self, actor: ActorId);
 
-    /// Kills the process of the actor. Returns `false` if the actor lives in this process, where nothing can be killed.
-    fn kill(&self) -> bool {
+    /// Kills the process of the actor; `why` is told by its exit. Returns `false` if the actor lives in this process, where nothing
+    /// can be killed.
+    fn kill(&self, _why: &str) -> bool {
         false
     }
 

@@ -149,8 +149,8 @@ impl Home for WorkerHome {
         }
     }
 
-    fn kill(&self) -> bool {
-        self.worker.kill();
+    fn kill(&self, why: &str) -> bool {
+        self.worker.kill_because(why);
         true
     }
 

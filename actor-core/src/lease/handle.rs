@@ -315,7 +315,9 @@ impl Lease {
         let directory = self.directory();
         let is_on = |record: &&Arc<ActorRecord>| lanes.contains(&record.lane());
         for record in self.records.iter().filter(is_on) {
-            record.home.kill();
+            record
+                .home
+                .kill("a graph was ended, and one of its methods did not return in time");
         }
         for lane in lanes {
             let Some(thread) = directory.lane(*lane) else {

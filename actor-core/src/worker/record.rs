@@ -29,8 +29,22 @@ pub(crate) struct RunningProcess {
     pub(crate) handle: ProcessHandle,
     pub(crate) link: Arc<Link>,
     pub(crate) name: ProcessName,
-    /// The reason that the process was killed because its link had ended.
-    pub(crate) severed: Arc<OnceLock<String>>,
+    /// Set once the runtime has killed the process.
+    pub(crate) killed: Arc<OnceLock<KilledAs>>,
+}
+
+/// The exit of a process that the runtime has killed, and the reason.
+pub(crate) type KilledAs = (fn(String) -> Exit, String);
+
+impl RunningProcess {
+    /// Ends the process, by SIGKILL or by the end of its link; the exit tells the reason.
+    fn kill_as(&self, exit: fn(String) -> Exit, why: &str) {
+        // A process that ends already has lost its link by that. Else the first reason is the one.
+        if !self.handle.is_ending(self.pid) {
+            let _ = self.killed.set((exit, why.to_owned()));
+        }
+        self.handle.kill();
+    }
 }
 
 impl Courier for RunningProcess {
@@ -40,11 +54,7 @@ impl Courier for RunningProcess {
     }
 
     fn kill(&self, why: &str) {
-        // A process that ends already has lost its link by that. Else the first reason is the one.
-        if !self.handle.is_ending(self.pid) {
-            let _ = self.severed.set(why.to_owned());
-        }
-        self.handle.kill();
+        self.kill_as(Exit::Severed, why);
     }
 
     fn name(&self) -> Option<ProcessName> {
@@ -250,5 +260,13 @@ impl WorkerRecord {
         if let Some(running) = current {
             running.handle.kill();
         }
+    /// Ends the process, if there is one, as [`kill`](Self::kill) does; its exit tells that the runtime has done it, and why.
+    pub(crate) fn kill_because(&self, why: &str) {
+        let current = self.current.lock().clone();
+        if let Some(running) = current {
+            running.kill_as(Exit::Killed, why);
+        }
+    }
+
     }
 }
