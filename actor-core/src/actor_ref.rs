@@ -1,5 +1,6 @@
 //! References to actors. A reference outlives its actor.
 
+use std::any::type_name;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,7 @@ use crate::failure::Failure;
 use crate::home::placement::PlacementLabel;
 use crate::id::{ActorId, Address, LaneId, ProcessId};
 use crate::promise::{Answer, promise};
+use crate::short_name::short;
 
 /// The time that `kill` waits until the death is recorded.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -251,5 +253,13 @@ fn encoded<A>(method: Method, args: &A, traits: &Traits<A>) -> Result<Body, Fail
     if let Some(extension) = method.extension {
         check_linked(extension).map_err(Failure::from_error)?;
     }
-    Failure::catch(|| Body::encoded(args, traits))
+    let encoded = Failure::catch(|| Body::encoded(args, traits));
+    // The method has not failed: it does not run.
+    encoded.map_err(|failure| {
+        let why = format!(
+            "the caller cannot encode its arguments, of type `{}`: {failure}",
+            short(type_name::<A>())
+        );
+        Failure::from_error(why)
+    })
 }

@@ -1,8 +1,10 @@
 //! The texts of errors: each names the process, the side, the function and the argument that it is about.
 
 use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use selvedge::prelude::*;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 #[remote]
 fn refuses(x: u64) -> Result<u64> {
@@ -54,4 +56,126 @@ fn a_submitted_call_whose_worker_dies_names_the_worker_and_one_that_no_worker_co
     let text = failed(&runtime.submit(exits::remote()));
     assert!(text.contains(&name) && text.contains("died"), "{text}");
     assert!(!text.contains("on process 1 "), "{text}");
+}
+
+/// A value that serde does not encode, or whose encoding panics.
+#[derive(Clone, Debug, Deserialize)]
+struct Stubborn {
+    panics: bool,
+}
+
+impl Serialize for Stubborn {
+    fn serialize<S: Serializer>(&self, _: S) -> std::result::Result<S::Ok, S::Error> {
+        assert!(!self.panics, "a stubborn panic");
+        Err(serde::ser::Error::custom("it is stubborn"))
+    }
+}
+
+#[remote]
+fn takes(first: u64, stubborn: Stubborn) -> u64 {
+    first + u64::from(stubborn.panics)
+}
+
+#[test]
+fn an_argument_that_is_not_encoded_is_named_with_its_type_and_the_side() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    for (panics, why) in [(false, "it is stubborn"), (true, "panicked: a stubborn panic")] {
+        let call = || takes::remote(1, Stubborn { panics });
+        let texts = [
+            runtime.call(call()).wait().unwrap_err().to_string(),
+            runtime.cast(call()).unwrap_err().to_string(),
+            failed(&runtime.submit(call())),
+            failed(&worker.keep(call())),
+        ];
+        for text in texts {
+            assert!(text.contains("takes`") && text.contains(why), "{text}");
+            assert!(
+                text.contains("argument 2, of type `Stubborn`, cannot be encoded by the caller: "),
+                "{text}"
+            );
+            assert!(!text.contains("Argument<"), "{text}");
+        }
+    }
+}
+
+/// Whether this process decodes `Unreadable`: a worker has a static of its own.
+static READS: AtomicBool = AtomicBool::new(false);
+
+/// A value that a worker does not decode.
+#[derive(Clone, Debug, Serialize)]
+struct Unreadable;
+
+impl<'de> Deserialize<'de> for Unreadable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        <()>::deserialize(deserializer)?;
+        match READS.load(Ordering::Relaxed) {
+            true => Ok(Unreadable),
+            false => Err(serde::de::Error::custom("nobody reads it")),
+        }
+    }
+}
+
+#[remote]
+fn reads(first: u64, unreadable: Unreadable) -> u64 {
+    let Unreadable = unreadable;
+    first
+}
+
+#[test]
+fn an_argument_that_is_not_decoded_is_told_with_the_side() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    let call = || runtime.call(reads::remote(1, Unreadable).on(&worker)).wait();
+    // The caller reads back what it encodes.
+    let text = call().unwrap_err().to_string();
+    assert!(
+        text.contains("argument 2, of type `Unreadable`, cannot be encoded by the caller: "),
+        "{text}"
+    );
+    READS.store(true, Ordering::Relaxed);
+    let text = call().unwrap_err().to_string();
+    assert!(
+        text.contains("reads` on worker `w`") && text.contains("nobody reads it"),
+        "{text}"
+    );
+    assert!(
+        text.contains("the process of the function cannot decode them: "),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_argument_of_a_method_that_is_not_encoded_is_not_a_panic_of_the_method() {
+    let runtime = Runtime::new();
+    let adder = runtime.spawn::<Adder>("adder", ()).in_process().unwrap();
+    let error = adder
+        .call()
+        .stubborn(Stubborn { panics: true })
+        .wait()
+        .unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("`adder.stubborn`") && !error.is_panic(), "{text}");
+    assert!(
+        text.contains("the caller cannot encode its arguments, of type `(Stubborn,)`: "),
+        "{text}"
+    );
+    assert!(text.contains("a stubborn panic"), "{text}");
+}
+
+struct Adder;
+
+#[actor]
+impl Adder {
+    pub fn new() -> Self {
+        Adder
+    }
+
+    pub fn stubborn(&mut self, stubborn: Stubborn) -> bool {
+        stubborn.panics
+    }
+
+    pub fn add(&mut self, x: u64) -> u64 {
+        x + 1
+    }
 }

@@ -58,12 +58,18 @@ impl Arguments {
     /// # Errors
     /// The errors of [`Arguments::into`], and [`Failure::Channel`] if the tuple cannot be encoded.
     pub(crate) fn encoded<T: Payload>(&self, traits: &Traits<T>) -> Result<Body, Failure> {
+        match (self, self.tuple::<T>()) {
+            (_, Some(tuple)) => Body::encoded(tuple, traits),
+            (Arguments::Local(_), None) => Err(another::<T>("arguments")),
+            (Arguments::Bytes(body), None) => Ok(body.clone()),
+        }
+    }
+
+    /// The tuple, if it is one of this process and a `T`.
+    pub(crate) fn tuple<T: Payload>(&self) -> Option<&T> {
         match self {
-            Arguments::Local(value) => match value.downcast_ref::<InFlight<T>>() {
-                Some(InFlight(Some(value))) => Body::encoded(value, traits),
-                _ => Err(another::<T>("arguments")),
-            },
-            Arguments::Bytes(body) => Ok(body.clone()),
+            Arguments::Local(value) => value.downcast_ref::<InFlight<T>>()?.0.as_ref(),
+            Arguments::Bytes(_) => None,
         }
     }
 

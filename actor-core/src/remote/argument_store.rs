@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use selvedge_channels::{Encoded, Wire, encode};
 
+use crate::failure::Failure;
 use crate::reference::handle::Handle;
 use crate::reference::stored_value::StoredValue;
 use crate::reference::transit;
@@ -52,7 +53,9 @@ impl<'a> ArgumentStore<'a> {
         if !std::mem::needs_drop::<T>() && size_of::<T>() <= INLINE_BYTES_MAX {
             return None;
         }
-        let (encoded, handles) = transit::leaving_with(self.room, || encode(value));
+        // What cannot be encoded is named by whoever encodes all arguments.
+        let encode = || Failure::catch(|| encode(value).map_err(Failure::of_channel));
+        let (encoded, handles) = transit::leaving_with(self.room, encode);
         let encoded = encoded.ok().filter(|it| it.len_bytes() > INLINE_BYTES_MAX)?;
         let handle = (self.put)(LargeArgument {
             encoded: &encoded,

@@ -192,7 +192,7 @@ impl<A: ArgumentTuple<Passed = P>, P: Wire> TypedEntry<A, P> {
             facts: FunctionFacts::NONE,
             id: OnceLock::new(),
             is_async: F::IS_ASYNC,
-            encode: |arguments| arguments.encoded::<P>(const { &Traits::LETTER }),
+            encode: encode::<A>,
             store: |arguments, store| {
                 let passed = arguments.into::<P>(const { &Traits::LETTER })?;
                 Ok(Arguments::local::<P>(A::stored(passed, store)))
@@ -255,7 +255,7 @@ impl FunctionEntry {
         room: usize,
         arguments: &Arguments,
     ) -> Result<(Body, Vec<Arc<Handle>>), Failure> {
-        let (body, handles) = leaving_with(room, || Failure::catch(|| (self.encode)(arguments)));
+        let (body, handles) = leaving_with(room, || (self.encode)(arguments));
         Ok((body?, handles))
     }
 
@@ -288,6 +288,15 @@ impl FunctionEntry {
     }
 }
 
+/// Encodes arguments. A failure or a panic of user code names the argument.
+fn encode<A: ArgumentTuple>(arguments: &Arguments) -> Result<Body, Failure> {
+    let encoded = Failure::catch(|| arguments.encoded::<A::Passed>(const { &Traits::LETTER }));
+    encoded.map_err(|failure| {
+        let named = arguments.tuple().and_then(A::unencodable);
+        named.map_or(failure, Failure::from_error)
+    })
+}
+
 fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Running {
     let Invocation {
         arguments,
@@ -298,7 +307,10 @@ fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Runni
     let decode = || arguments.into::<<F::Arguments as ArgumentTuple>::Passed>(const { &Traits::LETTER });
     let passed = match Failure::catch(|| arriving(handles, decode)) {
         Ok(passed) => passed,
-        Err(failure) => return Running::Done(Err(FunctionFault::Arguments(failure))),
+        Err(failure) => {
+            let why = format!("the process of the function cannot decode them: {failure}");
+            return Running::Done(Err(FunctionFault::Arguments(Failure::from_error(why))));
+        }
     };
     let resolved = F::Arguments::resolved(passed);
     let begun = async move {

@@ -1,16 +1,19 @@
 //! Parameters of remote functions: the form in which each argument travels, and how it becomes what the function takes.
 
+use std::any::type_name;
 use std::future::Future;
 use std::sync::Arc;
 
-use selvedge_channels::Wire;
+use selvedge_channels::{Traits, Wire};
 
+use crate::body::Body;
 use crate::failure::Failure;
 use crate::reference::handle::Handle;
 use crate::reference::{FetchError, NamedRef, Ref};
 use crate::remote::argument::Argument;
 use crate::remote::argument_store::ArgumentStore;
 use crate::remote::here::ValueHere;
+use crate::short_name::short;
 
 /// A reference whose value is an argument.
 #[derive(Clone, Debug)]
@@ -33,6 +36,11 @@ pub trait Parameter: Send + Sized + 'static {
     /// The argument, by reference if it is a large value: that is put into the store then.
     fn stored(passed: Self::Passed, _: &mut ArgumentStore<'_>) -> Self::Passed {
         passed
+    }
+
+    /// The reason that the argument cannot be encoded. This encodes it, by user code.
+    fn unencodable(_: &Self::Passed) -> Option<Failure> {
+        None
     }
 
     /// The reference whose owner the function has to run in.
@@ -65,6 +73,13 @@ impl<T: Wire> Parameter for T {
             },
             Argument::Reference(reference) => Argument::Reference(reference),
         }
+    }
+
+    fn unencodable(passed: &Argument<T>) -> Option<Failure> {
+        let Argument::Value(value) = passed else {
+            return None;
+        };
+        Failure::catch(|| Body::encoded(value, const { &Traits::LETTER })).err()
     }
 
     fn input(passed: &Argument<T>) -> Option<InputRef> {
@@ -101,6 +116,22 @@ fn given<T>(fetched: Result<Arc<T>, FetchError>) -> Result<Arc<T>, Failure> {
     })
 }
 
+/// An argument that the caller cannot encode.
+#[derive(thiserror::Error)]
+#[error(
+    "argument {number}, of type `{}`, cannot be encoded by the caller: {failure}",
+    short(type_name)
+)]
+pub struct UnencodableArgument {
+    /// The place of the argument, from 1.
+    number: usize,
+    type_name: &'static str,
+    #[source]
+    failure: Failure,
+}
+
+selvedge_channels::debug_is_report!(UnencodableArgument);
+
 /// The arguments of a function: a tuple of values that may cross processes, or that stay where they live.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot cross a process",
@@ -120,6 +151,9 @@ pub trait ArgumentTuple: Send + Sized {
 
     /// The arguments, of which the large ones are references to values in the store.
     fn stored(passed: Self::Passed, store: &mut ArgumentStore<'_>) -> Self::Passed;
+
+    /// The first argument that cannot be encoded. This encodes them once more, by user code.
+    fn unencodable(passed: &Self::Passed) -> Option<UnencodableArgument>;
 
     /// The references whose owner the function has to run in.
     fn homes(passed: &Self::Passed) -> Vec<NamedRef>;
@@ -142,6 +176,19 @@ macro_rules! tuples {
             #[allow(unused_variables, clippy::unused_unit, reason = "a function without arguments stores none")]
             fn stored(($($name,)*): Self::Passed, store: &mut ArgumentStore<'_>) -> Self::Passed {
                 ($($name::stored($name, store),)*)
+            }
+
+            #[allow(unused_mut, unused_variables, reason = "a function without arguments has none")]
+            fn unencodable(($($name,)*): &Self::Passed) -> Option<UnencodableArgument> {
+                let mut number = 0;
+                $(
+                    number += 1;
+                    if let Some(failure) = $name::unencodable($name) {
+                        let type_name = type_name::<$name>();
+                        return Some(UnencodableArgument { number, type_name, failure });
+                    }
+                )*
+                None
             }
 
             fn homes(($($name,)*): &Self::Passed) -> Vec<NamedRef> {
