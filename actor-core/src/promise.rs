@@ -209,9 +209,9 @@ impl<T> Answer<T> {
 
 impl<T> Drop for Answer<T> {
     fn drop(&mut self) {
-        // The waker goes with the waiting side, and so does an answer that nobody has taken.
+        // The waker goes with the waiting side, and so does an answer that nobody has taken. Both are user code.
         let left = std::mem::replace(&mut *self.shared.state.lock(), PromiseState::Taken);
-        drop(left);
+        dispose(left);
     }
 }
 

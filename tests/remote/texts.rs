@@ -1,8 +1,11 @@
 //! The texts of errors: each names the process, the side, the function and the argument that it is about.
 
+use std::panic::AssertUnwindSafe;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use selvedge::Call;
 use selvedge::prelude::*;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -143,6 +146,32 @@ fn an_argument_that_is_not_decoded_is_told_with_the_side() {
         text.contains("the process of the function cannot decode them: "),
         "{text}"
     );
+}
+
+/// A value whose drop panics.
+#[derive(Clone, Serialize, Deserialize)]
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a bomb")
+    }
+}
+
+#[remote]
+fn bomb() -> Bomb {
+    Bomb
+}
+
+#[test]
+fn a_panic_in_the_drop_of_a_value_does_not_leave_the_drop_of_its_call() {
+    let runtime = Runtime::new();
+    let mut calls = vec![runtime.call(bomb::remote())];
+    assert_eq!(
+        Call::wait_any(&mut calls, Duration::from_secs(20)).unwrap(),
+        Some(0)
+    );
+    assert!(std::panic::catch_unwind(AssertUnwindSafe(|| drop(calls))).is_ok());
 }
 
 #[test]
