@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use selvedge_cluster::id_map::IdMap;
@@ -113,6 +113,13 @@ struct KnownProcess {
 }
 
 impl NameBook {
+    /// The names of the workers that the runtimes of this process have started, whose numbers differ, for errors about a worker of
+    /// another runtime.
+    pub(crate) fn of_all_runtimes() -> &'static NameBook {
+        static NAMES: LazyLock<NameBook> = LazyLock::new(NameBook::default);
+        &NAMES
+    }
+
     pub(crate) fn note(&self, name: ProcessName) {
         let mut names = self.0.lock();
         // It may be one that was started again.

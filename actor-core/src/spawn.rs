@@ -213,7 +213,11 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
     /// the lane lies in a worker process, and a closure builds the actor or the worker cannot find its type.
     pub fn in_lane(self, lane: &Lane) -> Result<A::Handle, SpawnError> {
         if !lane.belongs_to(self.runtime) {
-            return Err(SpawnError::Foreign);
+            return Err(SpawnError::Foreign {
+                actor: self.name,
+                lane: lane.name().to_owned(),
+                worker: lane.worker(),
+            });
         }
         let (runtime, restart) = (self.runtime, self.restart);
         self.check_env_unused()?;

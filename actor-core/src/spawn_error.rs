@@ -152,9 +152,20 @@ pub enum SpawnError {
         /// The reason.
         reason: &'static str,
     },
-    /// The lane or worker belongs to another runtime.
-    #[error("the lane or worker belongs to another runtime")]
-    Foreign,
+    /// The actor's lane, in this process or in a worker, belongs to another runtime.
+    #[error(
+        "actor `{actor}` cannot live on lane `{lane}`: {} belongs to another runtime (help: spawn the actor by the runtime that has made \
+         it)",
+        worker.as_ref().map_or_else(|| "it".to_owned(), ToString::to_string)
+    )]
+    Foreign {
+        /// The actor's name.
+        actor: String,
+        /// The lane's name.
+        lane: String,
+        /// The worker of the lane; `None` for a lane of this process.
+        worker: Option<ProcessName>,
+    },
     /// The lane was ended.
     #[error("lane `{lane}` was ended")]
     Ended {

@@ -208,3 +208,29 @@ impl Adder {
         x + 1
     }
 }
+
+#[test]
+fn a_worker_of_another_runtime_is_refused_by_its_name() {
+    let (one, two) = (Runtime::new(), Runtime::new());
+    let (_own, foreign) = (one.worker("own").unwrap(), two.worker("foreign").unwrap());
+    let name = format!(
+        "worker `foreign` ({}) belongs to another runtime",
+        foreign.process()
+    );
+    let texts = [
+        one.call(refuses::remote(1).on(&foreign))
+            .wait()
+            .unwrap_err()
+            .to_string(),
+        one.cast(refuses::remote(1).on(&foreign)).unwrap_err().to_string(),
+        failed(&one.submit(refuses::remote(1).on(&foreign))),
+        failed(&one.keep(refuses::remote(1).on(&foreign))),
+        one.spawn::<Adder>("a", ())
+            .in_worker(&foreign)
+            .unwrap_err()
+            .to_string(),
+    ];
+    for text in texts {
+        assert!(text.contains(&name) && text.contains("help"), "{text}");
+    }
+}

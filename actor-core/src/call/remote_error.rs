@@ -8,6 +8,7 @@ use selvedge_cluster::peer::ProcessId;
 use crate::current::NoBlocking;
 use crate::death::ProcessEnd;
 use crate::failure::{Failure, FailureReport};
+use crate::process_name::ProcessName;
 use crate::reference::NamedRef;
 use crate::waiting::Unanswered;
 
@@ -35,6 +36,14 @@ pub enum RemoteError {
     NoSuchProcess {
         /// The living processes.
         living: Vec<ProcessId>,
+    },
+    /// The call is for a worker of another runtime of this process.
+    #[error(
+        "{worker} belongs to another runtime (help: call it by the runtime that has started it, or start a worker of this one)"
+    )]
+    OtherRuntime {
+        /// The worker.
+        worker: ProcessName,
     },
     /// The call names another process than the one where its `#[here]` value lives.
     #[error(

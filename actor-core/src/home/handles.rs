@@ -20,7 +20,7 @@ use crate::home::thread::ThreadLane;
 use crate::home::worker::{WorkerKeep, WorkerLane};
 use crate::id::{HostId, LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
-use crate::process_name::ProcessName;
+use crate::process_name::{NameBook, ProcessName};
 use crate::promise::{Answer, promise};
 use crate::runtime::Runtime;
 use crate::spawn_error::SpawnError;
@@ -139,6 +139,7 @@ impl Runtime {
         if !self.inner().control()?.send(message) {
             return Err(SpawnError::Shutdown);
         }
+        NameBook::of_all_runtimes().note(record.process_name());
         let worker = Worker::new(self, record);
         Ok(StartingWorker {
             worker,
@@ -231,6 +232,11 @@ impl Lane {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.keep.name
+    }
+
+    /// The worker of the lane, as errors name it; `None` for a lane of this process.
+    pub(crate) fn worker(&self) -> Option<ProcessName> {
+        self.keep.home.worker().map(|worker| worker.process_name())
     }
 
     pub(crate) fn belongs_to(&self, runtime: &Runtime) -> bool {

@@ -10,6 +10,7 @@ use crate::home::Home;
 use crate::id::LaneId;
 use crate::lane::thread::LaneThread;
 use crate::spawn_error::SpawnError;
+use crate::worker::record::WorkerRecord;
 
 /// Starts the thread of a lane of this process.
 pub(crate) type StartThread<'a> = &'a dyn Fn() -> Result<Arc<LaneThread>, SpawnError>;
@@ -18,6 +19,11 @@ pub(crate) type StartThread<'a> = &'a dyn Fn() -> Result<Arc<LaneThread>, SpawnE
 pub(crate) trait LaneHome: Send + Sync {
     /// Returns the home of an actor on this lane; an error if the lane was ended.
     fn actor_home(&self, lane: &LaneKeep, start: StartThread<'_>) -> Result<Box<dyn Home>, SpawnError>;
+
+    /// The worker process of the lane, if it lives in one.
+    fn worker(&self) -> Option<&Arc<WorkerRecord>> {
+        None
+    }
 
     /// Asks the lane to end, after everything that it was asked before.
     fn stop(&self, lane: LaneId);

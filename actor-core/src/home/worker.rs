@@ -213,6 +213,10 @@ impl LaneHome for WorkerLane {
         }))
     }
 
+    fn worker(&self) -> Option<&Arc<WorkerRecord>> {
+        Some(&self.0.record)
+    }
+
     fn stop(&self, lane: LaneId) {
         self.0.record.end_lane(lane, Box::new(|_| {}));
     }

@@ -17,6 +17,7 @@ use crate::cancel::CallCancel;
 use crate::current::Current;
 use crate::failure::{Failure, FunctionPlace, wake};
 use crate::hub::post::PostError;
+use crate::process_name::NameBook;
 use crate::promise::Answer;
 use crate::reference::NamedRef;
 use crate::reference::content::Content;
@@ -331,6 +332,10 @@ impl Remote {
         }
         if self.post.has_lived(process) {
             return self.died(process, Ran::Never);
+        }
+        let worker = NameBook::of_all_runtimes().name(process);
+        if worker.worker().is_some() {
+            return RemoteError::OtherRuntime { worker };
         }
         let mut living: Vec<_> = self.post.peers().iter().map(|peer| peer.process).collect();
         living.push(self.me());

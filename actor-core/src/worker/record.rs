@@ -17,7 +17,7 @@ use crate::hub::broker::Courier;
 use crate::hub::notice::Notice;
 use crate::id::{HostId, LaneId, ProcessId};
 use crate::platform::peer_socket::PeerEnd;
-use crate::process_name::ProcessName;
+use crate::process_name::{NameBook, ProcessName};
 use crate::worker::link::{Link, OnResponse};
 use crate::worker::protocol::ToWorker;
 
@@ -82,6 +82,12 @@ pub(crate) struct WorkerRecord {
     told: watch::Sender<bool>,
     /// Set when no process of the worker will run any more: `true` if the last process had to be killed.
     over: OnceLock<bool>,
+}
+
+impl Drop for WorkerRecord {
+    fn drop(&mut self) {
+        NameBook::of_all_runtimes().died(self.id.among_peers());
+    }
 }
 
 impl WorkerRecord {
@@ -254,12 +260,6 @@ impl WorkerRecord {
         }
     }
 
-    /// Ends the process, if there is one, by SIGKILL or by the end of its link. The death is detected like any other.
-    pub(crate) fn kill(&self) {
-        let current = self.current.lock().clone();
-        if let Some(running) = current {
-            running.handle.kill();
-        }
     /// Ends the process, if there is one, as [`kill`](Self::kill) does; its exit tells that the runtime has done it, and why.
     pub(crate) fn kill_because(&self, why: &str) {
         let current = self.current.lock().clone();
@@ -268,5 +268,11 @@ impl WorkerRecord {
         }
     }
 
+    /// Ends the process, if there is one, by SIGKILL or by the end of its link. The death is detected like any other.
+    pub(crate) fn kill(&self) {
+        let current = self.current.lock().clone();
+        if let Some(running) = current {
+            running.handle.kill();
+        }
     }
 }

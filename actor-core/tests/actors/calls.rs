@@ -229,7 +229,13 @@ fn an_actor_that_could_run_no_async_method_is_refused_by_its_name() {
 fn a_lane_of_another_runtime_is_refused() {
     let (one, other) = (Runtime::new(), Runtime::new());
     let refused = one.spawn::<Toy>("toy", FINE).in_lane(&other.lane("foreign"));
-    assert!(matches!(refused, Err(SpawnError::Foreign)));
+    let refused = refused.map(drop).unwrap_err();
+    assert!(matches!(refused, SpawnError::Foreign { .. }), "{refused}");
+    let text = refused.to_string();
+    assert!(
+        text.contains("actor `toy` cannot live on lane `foreign`: it belongs to another runtime"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -80,7 +80,9 @@ fn jrem_09_a_cast_is_one_message_and_its_error_stays_there() {
     processes[0].runtime.cast(telling::remote(90)).unwrap();
     wait_until_told(90);
     assert_eq!(network.sent().len(), 2);
-    let refused = processes[0].runtime.cast(telling::remote(91).on_process(id(9)));
+    let refused = processes[0]
+        .runtime
+        .cast(telling::remote(91).on_process(id(9_000_000)));
     assert!(matches!(reason(refused), RemoteError::NoSuchProcess { .. }));
 }
 
@@ -174,7 +176,9 @@ fn jrem_18_calls_to_a_process_that_dies_fail_with_its_number() {
 #[test]
 fn jrem_19_a_call_to_no_process_tells_the_living_ones() {
     let (_network, processes) = Network::of(2);
-    let call = processes[0].runtime.call(half::remote(2).on_process(id(9)));
+    let call = processes[0]
+        .runtime
+        .call(half::remote(2).on_process(id(9_000_000)));
     let RemoteError::NoSuchProcess { living } = reason(call.wait()) else {
         panic!("another error");
     };
