@@ -8,6 +8,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use selvedge_channels::Scope;
 
@@ -33,17 +34,34 @@ pub(crate) trait Place: Send + Sync {
 
 /// The place of an actor. The thread is the actor's own, so a wait on it keeps nobody from running but the actors of its lane, with
 /// their methods in flight: an async method is not refused a wait either.
-pub(crate) struct OwnThread;
+#[derive(Default)]
+pub(crate) struct OwnThread {
+    is_waiting: AtomicBool,
+}
+
+impl OwnThread {
+    /// Whether the thread waits.
+    pub(crate) fn is_waiting(&self) -> bool {
+        // Relaxed: it is one word in an error.
+        self.is_waiting.load(Ordering::Relaxed)
+    }
+}
 
 impl Place for OwnThread {
     fn block(&self) -> Result<(), NoBlocking> {
+        // Relaxed, as in `is_waiting`.
+        self.is_waiting.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    fn resume(&self) {}
+    fn resume(&self) {
+        // Relaxed, as in `is_waiting`.
+        self.is_waiting.store(false, Ordering::Relaxed);
+    }
 }
 
 /// The runtime and the place of the function that runs on a thread.
+#[derive(Clone)]
 pub(crate) struct Current {
     /// The runtime, whose type this module does not know.
     pub(crate) owner: Arc<dyn Any + Send + Sync>,
@@ -127,7 +145,7 @@ pub(crate) fn as_async<R>(act: impl FnOnce() -> R) -> R {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
 

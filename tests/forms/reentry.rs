@@ -126,7 +126,7 @@ fn an_inline_actor_that_calls_itself_is_told() -> Result<()> {
         failure.to_string().contains("called by its own method"),
         "{failure}"
     );
-    HOOKS.lock().unwrap().clear();
+    HOOKS.lock().unwrap().remove(&3);
     Ok(())
 }
 
@@ -322,5 +322,41 @@ fn who_looks_without_waiting_beside_an_inline_method_that_does_not_return_sees_n
         Ok(())
     })?;
     HOOKS.lock().unwrap().remove(&21);
+    Ok(())
+}
+
+#[test]
+fn an_actor_that_waits_for_itself_and_two_that_wait_for_each_other_are_told() -> Result<()> {
+    let runtime = Runtime::new();
+    let [one, two] = ["one", "two"].map(|name| runtime.spawn::<Meddler>(name, ()).in_thread());
+    let (one, two) = (one?, two?);
+    let asks = |meddler: &MeddlerHandle, number: u32, limit: Duration| {
+        let meddler = meddler.clone();
+        move || match meddler.call().run(number).wait_timeout(limit) {
+            Ok(said) => said,
+            Err(error) => error.to_string(),
+        }
+    };
+    let short = Duration::from_millis(100);
+    // 40 waits for itself; 41 waits for the other one, which waits for this one.
+    hook(40, asks(&one, 0, short));
+    hook(41, asks(&two, 42, short));
+    hook(42, asks(&one, 0, Duration::from_secs(20)));
+    for number in [40, 41] {
+        let said = one.call().run(number).wait()?;
+        assert!(said.contains("the thread of the actor waits itself"), "{said}");
+        assert!(said.contains("an actor that calls itself"), "{said}");
+    }
+    // A method that only takes its time.
+    hook(43, || {
+        std::thread::sleep(Duration::from_millis(300));
+        String::new()
+    });
+    let late = one
+        .call()
+        .run(43)
+        .wait_timeout(Duration::from_millis(1))
+        .unwrap_err();
+    assert!(!late.to_string().contains("waits itself"), "{late}");
     Ok(())
 }

@@ -55,8 +55,15 @@ pub enum CallError {
     /// The answer did not arrive in time. After [`Call::wait`], which takes the call, the call is cancelled. After
     /// [`Call::wait_timeout`] it goes on as long as its [`Call`] lives, and may be waited for again.
     #[error(
-        "`{actor}.{method}` has not answered after {waited:?} (help: `wait` cancels the call then; `wait_timeout` waits longer, and the call \
-         goes on while its `Call` is kept)"
+        "`{actor}.{method}` has not answered after {waited:?}{} (help: `wait` cancels the call then; `wait_timeout` waits longer, and the \
+         call goes on while its `Call` is kept{})",
+        if *is_waiting { ", because the thread of the actor waits itself" } else { "" },
+        if *is_waiting {
+            "; an actor that calls itself, and two that wait for each other, get no answer: call `self.method(..)`, or let one of the two \
+             return first"
+        } else {
+            ""
+        }
     )]
     Timeout {
         /// The actor's name.
@@ -65,6 +72,9 @@ pub enum CallError {
         method: &'static str,
         /// The time that the wait lasted.
         waited: Duration,
+        /// Whether the actor could not answer, because a method on its thread waited itself: the one that has called, or one that
+        /// waits for the caller. Seen for actors on threads of this process.
+        is_waiting: bool,
     },
     /// The call of the function or method that waited was cancelled, or its deadline has passed.
     #[error("`{actor}.{method}` was not waited for: the call that waited was cancelled: end the function")]
@@ -399,6 +409,7 @@ impl Callee {
                 actor: actor.name().to_owned(),
                 method,
                 waited,
+                is_waiting: actor.home.is_waiting(),
             },
             (Callee::Method(actor, method), Unanswered::Cancelled) => CallError::Cancelled {
                 actor: actor.name().to_owned(),

@@ -58,6 +58,11 @@ pub(crate) trait Home: Send + Sync {
     /// Makes async methods that the lane's program awaits ask again whether they are wanted. Never blocks.
     fn wake_async(&self);
 
+    /// Whether the thread of the actor runs no method because it waits, or because it is the one that asks; `false` if nobody sees it.
+    fn is_waiting(&self) -> bool {
+        false
+    }
+
     /// The actor itself, if it has no lane and the threads that use it run its methods.
     fn inline_cell(&self) -> Option<&Arc<Guarded<ActorCell>>> {
         None

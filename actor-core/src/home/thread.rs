@@ -57,6 +57,10 @@ impl Home for ThreadHome {
     fn wake_async(&self) {
         self.0.wake_async();
     }
+
+    fn is_waiting(&self) -> bool {
+        self.0.is_waiting()
+    }
 }
 
 /// A lane of this process. Its thread starts with the lane's first actor.

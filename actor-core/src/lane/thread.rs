@@ -12,7 +12,7 @@ use selvedge_channels::dispose;
 
 use crate::boxed::boxed_run;
 use crate::call::request::{ActorCall, CallFault};
-use crate::current::{Current, within_current};
+use crate::current::{Current, OwnThread, Place, within_current};
 use crate::id::LaneId;
 use crate::lane::host::LaneState;
 use crate::lane::mailbox::{LaneMessage, Mailbox};
@@ -24,6 +24,7 @@ pub(crate) struct LaneThread {
     name: String,
     mailbox: Arc<Mailbox>,
     ended: Arc<EndSignal>,
+    place: Arc<OwnThread>,
     handle: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -50,6 +51,12 @@ impl LaneThread {
     pub(crate) fn start(id: LaneId, name: &str, current: Option<Arc<Current>>) -> io::Result<Arc<Self>> {
         let mailbox = Arc::new(Mailbox::default());
         let ended = Arc::new(EndSignal::default());
+        let place = Arc::<OwnThread>::default();
+        let own = |current: Arc<Current>| Current {
+            place: Arc::clone(&place) as Arc<dyn Place>,
+            ..Current::clone(&current)
+        };
+        let current = current.map(own).map(Arc::new);
         let run = {
             let mailbox = Arc::clone(&mailbox);
             let ended = Arc::clone(&ended);
@@ -63,6 +70,7 @@ impl LaneThread {
             name: name.to_owned(),
             mailbox,
             ended,
+            place,
             handle: Mutex::new(Some(handle)),
         }))
     }
@@ -119,11 +127,21 @@ impl LaneThread {
         self.ended.state.lock().gone
     }
 
+    /// Whether the caller is the lane's own thread.
+    fn is_own(&self) -> bool {
+        let is_own = |handle: &JoinHandle<()>| handle.thread().id() == thread::current().id();
+        self.handle.lock().as_ref().is_some_and(is_own)
+    }
+
+    /// Whether the lane cannot run a method because one of its methods waits, or has waited when the caller is the lane itself.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_own() || self.place.is_waiting()
+    }
+
     /// Waits for the thread to end. Returns `false` if the deadline passes first, or if the caller is the lane's own
     /// thread; the thread is then left behind.
     pub(crate) fn join_until(&self, deadline: Instant) -> bool {
-        let is_own = |handle: &JoinHandle<()>| handle.thread().id() == thread::current().id();
-        if self.handle.lock().as_ref().is_some_and(is_own) {
+        if self.is_own() {
             return false;
         }
         let mut state = self.ended.state.lock();

@@ -236,7 +236,7 @@ impl Remote {
             Currents {
                 blocking: current(Arc::new(self.executor.clone())),
                 overlapping: current(Arc::new(AsyncPlace)),
-                of_actors: current(Arc::new(OwnThread)),
+                of_actors: current(Arc::new(OwnThread::default())),
             }
         })
     }
