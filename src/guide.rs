@@ -9,6 +9,9 @@ pub mod async_methods {}
 #[doc = include_str!("../docs/guide/remote.md")]
 pub mod remote_functions {}
 
+#[doc = include_str!("../docs/guide/processes.md")]
+pub mod processes {}
+
 #[doc = include_str!("../docs/guide/objects.md")]
 pub mod objects {}
 
