@@ -157,3 +157,26 @@ fn rref_37_the_end_of_a_runtime_without_references_leaves_none() {
     let rows = Runtime::new().put(vec![1_u64]).unwrap();
     assert!(matches!(rows.fetch(), Err(FetchError::Shutdown { .. })));
 }
+
+#[test]
+fn a_function_that_does_not_return_takes_no_grace_from_workers() {
+    #[remote]
+    fn waits_at_the_gate() {
+        HAS_BEGUN.store(true, Ordering::SeqCst);
+        drop(GATE.lock());
+    }
+    static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+    static GATE: Mutex<()> = Mutex::new(());
+
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    let closed = GATE.lock().unwrap();
+    let call = runtime.call(waits_at_the_gate::remote().on_process(runtime.process()));
+    wait_until(&true, || HAS_BEGUN.load(Ordering::SeqCst));
+    assert_eq!(runtime.call(load::remote(1).on(&worker)).wait().unwrap(), [0]);
+    let report = runtime.shutdown(Duration::from_secs(2));
+    assert_eq!(report.stuck_lanes, ["remote functions"]);
+    assert!(report.killed_workers.is_empty(), "{report:?}");
+    drop(closed);
+    call.wait().unwrap();
+}

@@ -119,7 +119,9 @@ impl Watch {
             (_, Some(limit)) => Exit::Silent(limit),
             // The worker has ended as it was told; only the program that led to it, such as `ssh`, was still there.
             _ if has_left && self.hosted.is_announced() && is_forced(&exit) => Exit::Unknown,
-            (Some((killed, why)), _) if is_forced(&exit) && !self.record.is_told_to_end() => killed(why.clone()),
+            (Some((killed, why)), _) if is_forced(&exit) && !self.record.is_told_to_end() => {
+                killed(why.clone())
+            }
             _ => exit,
         }
     }

@@ -226,7 +226,9 @@ fn hub_1_a_peer_that_has_closed_its_pair_is_dead_when_it_is_buried_and_takes_let
     for hub in [&trio.driver, two] {
         one.send(hub.me(), letter(1, "")).unwrap();
     }
-    [0, 2].map(|place| next_letter(&trio.seen[place]));
+    for place in [0, 2] {
+        next_letter(&trio.seen[place]);
+    }
     one.close();
     for hub in [&trio.driver, two] {
         eventually("the end of the pair", || {
