@@ -14,6 +14,7 @@
 //! - `delivering`: the mark of the thread that calls a service.
 //! - `posting`: the hub as services see it.
 //! - `services`, `peer_table`: receivers by number, links by peer.
+//! - `burial`: how the services of a process learn of a death.
 //! - `notice`, `broker`: who lives, and who is connected with whom, as the driver tells it.
 //! - `driver`, `worker`: the two kinds of hub; `reactor`: the thread of a worker's links.
 //! - `start`: the place where the services of a process are registered.
@@ -53,6 +54,8 @@ mod peer_table;
 mod posting;
 mod services;
 
+mod burial;
+
 pub(crate) mod broker;
 pub(crate) mod notice;
 
@@ -90,13 +93,8 @@ pub use tap::{LinkTraffic, ServiceTraffic};
 use worker::Ask;
 
 use crate::boxed::boxed_task;
-use crate::death::{Exit, ProcessEnd};
 use crate::platform::peer_socket::{PeerEnd, PeerSocket, PeerSource, register};
 use crate::process_name::NameBook;
-
-/// The time after which a peer that has closed its link is dead, also if the driver has not said how its process ended. The
-/// driver kills a process that has closed its link and lives on, and says so before.
-const BURIAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The hub of a process.
 pub(crate) struct Hub {
@@ -271,82 +269,5 @@ impl Hub {
         {
             self.finish(&link, why);
         }
-    }
-
-    /// Ends a link, unless that has happened before. The services are told of the death at once, or with the burial.
-    fn finish(&self, link: &Arc<PeerLink>, why: LinkEnd) {
-        if !link.end(why.clone()) {
-            return;
-        }
-        let peer = link.peer();
-        #[cfg(test)]
-        self.table.lock().note_reason(peer, why.clone());
-        if let Role::Driver(driver) = &self.role {
-            self.fence(driver, peer, &why);
-        }
-        let is_buried = self.table.lock().is_buried(peer);
-        match self.reactor.get() {
-            Some(reactor) if link.awaits_burial() && !is_buried => {
-                let late = bury_late(self.myself.clone(), Arc::clone(link));
-                drop(reactor.spawn(boxed_task(late)));
-            }
-            _ => {
-                // What the driver has told of the end stays.
-                let end = (!is_buried).then(|| self.end_by(link, &why));
-                self.names.died(peer.process, end.map(Arc::new));
-                self.announce(link);
-            }
-        }
-    }
-
-    /// The end of the peer as the end of its link tells it.
-    fn end_by(&self, link: &PeerLink, why: &LinkEnd) -> ProcessEnd {
-        let exit = match why {
-            LinkEnd::Shutdown => Exit::Shutdown,
-            why if matches!(self.role, Role::Driver(_)) && !link.is_resumable() => {
-                Exit::Severed(why.to_string())
-            }
-            why => Exit::Fenced(why.to_string()),
-        };
-        ProcessEnd::of(exit)
-    }
-
-    /// A peer is buried: announces its death, unless that has happened before.
-    fn bury(&self, peer: Peer) {
-        let known = self.table.lock().note_burial(peer);
-        if let PeerStatus::Linked(link) = known
-            && !self.announce(&link)
-        {
-            self.close_link(peer, LinkEnd::Buried);
-        }
-    }
-
-    /// Tells the services of the death of a peer whose link has ended; false if it has not, or if they were told before.
-    fn announce(&self, link: &PeerLink) -> bool {
-        let Some(fates) = link.announce() else {
-            return false;
-        };
-        let peer = link.peer();
-        let removed = {
-            let mut table = self.table.lock();
-            let removed = table.bury(peer);
-            self.count_processes(&table);
-            removed
-        };
-        drop(removed);
-        self.services.died(peer, &fates);
-        self.table.lock().forget_job(peer.process);
-        true
-    }
-}
-
-/// Announces the death of a peer whose burial was not heard of.
-async fn bury_late(hub: Weak<Hub>, link: Arc<PeerLink>) {
-    tokio::time::sleep(BURIAL_TIMEOUT).await;
-    let Some(hub) = hub.upgrade() else { return };
-    if link.awaits_burial() {
-        hub.names
-            .died(link.peer().process, Some(Arc::new(ProcessEnd::unknown())));
-        hub.announce(&link);
     }
 }
