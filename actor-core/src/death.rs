@@ -10,7 +10,7 @@ use crate::platform;
 use crate::process_name::ProcessName;
 
 /// The way in which a process, a lane or an actor ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Exit {
     /// The process exited with this code.
@@ -117,7 +117,7 @@ impl Death {
 }
 
 /// The end of a process, as far as it is known: its pid, how it ended, and its last lines of output.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ProcessEnd {
     /// The pid; `None` if the process was not a child of the driver.

@@ -217,6 +217,7 @@ fn rft_11_a_pure_call_runs_again_when_its_worker_dies_and_any_other_is_lost() {
         .fetch()
         .unwrap_err();
     assert!(matches!(lost(&error), Lost::NotPure { .. }), "{error}");
+    assert!(error.to_string().contains("SIGKILL"), "{error}");
     assert!(error.to_string().contains("mortal_once"), "{error}");
     assert_eq!(notes.runs(), 1);
     drop(workers);

@@ -443,14 +443,14 @@ impl<'a, S: Site> Storm<'a, S> {
                 (
                     Frail::NotPure,
                     Lost::NotPure {
-                        loss: selvedge::Loss::Death { process },
+                        loss: selvedge::Loss::Death { process, .. },
                     },
                 ) => dead(process.number()),
                 (
                     Frail::Pinned(to),
                     Lost::Pinned {
                         process,
-                        loss: selvedge::Loss::Death { process: died },
+                        loss: selvedge::Loss::Death { process: died, .. },
                     },
                 ) => process == died && process.number() == to && dead(to),
                 (Frail::NoRetries, Lost::RetriesSpent { attempts, deaths }) => (*attempts, *deaths) == (1, 1),

@@ -5,18 +5,21 @@ use std::sync::Arc;
 use selvedge_cluster::peer::ProcessId;
 use serde::{Deserialize, Serialize};
 
+use crate::death::ProcessEnd;
 use crate::error_codec::ErrorCodec;
 use crate::failure::Failure;
 
 /// The event by which a call or its value was lost.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Loss {
     /// The worker died during the call.
-    #[error("{process} died during the call, which may have run")]
+    #[error("{process} died during the call, which may have run ({end})")]
     Death {
         /// The worker.
         process: ProcessId,
+        /// How it ended.
+        end: Arc<ProcessEnd>,
     },
     /// The call has ended, and the last copy of its value is gone.
     #[error("the last copy of the value is gone")]

@@ -1,7 +1,6 @@
 //! The specs of submitted calls, and the steps when values are made, lost and given up.
 
 use selvedge_cluster::id_map::{IdMap, IdSet};
-use selvedge_cluster::peer::ProcessId;
 
 use super::call_digest::CallDigest;
 use super::lost::{Loss, Lost};
@@ -84,13 +83,13 @@ impl SpecRecord {
     }
 
     /// The reason that the call cannot run again, if there is one.
-    fn cannot(&self, loss: Loss, limit: usize, mutant: LineageMutant) -> Option<Lost> {
+    fn cannot(&self, loss: &Loss, limit: usize, mutant: LineageMutant) -> Option<Lost> {
         if self.given_up.is_some() {
             return self.given_up.clone();
         }
         match self.spec.retries {
             None if mutant == LineageMutant::RunsImpure => None,
-            None => Some(Lost::NotPure { loss }),
+            None => Some(Lost::NotPure { loss: loss.clone() }),
             Some(_) if self.is_dropped => Some(Lost::LineageDropped { limit }),
             Some(_) if mutant == LineageMutant::NeverSpent => None,
             Some(retries) => {
@@ -352,14 +351,8 @@ impl Lineage {
         steps
     }
 
-    /// The worker of an attempt has died. `has_run` says that the function may have begun.
-    pub(crate) fn died(
-        &mut self,
-        call: u64,
-        attempt: u32,
-        worker: ProcessId,
-        has_run: bool,
-    ) -> Vec<LineageStep> {
+    /// The worker of an attempt has died, by this loss. `has_run` says that the function may have begun.
+    pub(crate) fn died(&mut self, call: u64, attempt: u32, loss: &Loss, has_run: bool) -> Vec<LineageStep> {
         let mut steps = Vec::new();
         let Some(record) = self.records.get_mut(&call) else {
             return steps;
@@ -368,7 +361,6 @@ impl Lineage {
             return steps;
         }
         record.deaths += u32::from(has_run);
-        let loss = Loss::Death { process: worker };
         match record
             .cannot(loss, self.kept_bytes_max, self.mutant)
             .filter(|_| has_run)
@@ -458,7 +450,7 @@ impl Lineage {
             if record.state != ResultState::Gone {
                 continue;
             }
-            if let Some(why) = record.cannot(Loss::Value, self.kept_bytes_max, self.mutant) {
+            if let Some(why) = record.cannot(&Loss::Value, self.kept_bytes_max, self.mutant) {
                 // Without this input there is no way; what was to run is not needed for anything else.
                 order
                     .into_iter()

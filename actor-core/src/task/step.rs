@@ -14,6 +14,7 @@ use super::board::{
 use crate::actor::arguments::Returned;
 use crate::call::remote_error::{Ran, RemoteError};
 use crate::cancel::CallCancel;
+use crate::death::ProcessEnd;
 use crate::failure::{Failure, FunctionPlace};
 use crate::lineage::{LineageStep, Loss, Lost, Spec};
 use crate::reference::Ref;
@@ -323,7 +324,7 @@ impl Board {
                 let steps = self.lineage.withdrawn(call, attempt);
                 self.perform(steps, effects);
             }
-            Err(RemoteError::Died { ran, .. }) => self.died(call, attempt, worker, ran, effects),
+            Err(RemoteError::Died { ran, end }) => self.died((call, attempt), worker, (ran, end), effects),
             Ok(returned) => self.returned(call, returned, effects),
             Err(error) => {
                 let content = Err(self.unmade(call, worker, error));
@@ -340,9 +341,15 @@ impl Board {
     }
 
     /// The worker of a call has died.
-    fn died(&mut self, call: u64, attempt: u32, worker: Peer, ran: Ran, effects: &mut Vec<TaskEffect>) {
+    fn died(
+        &mut self,
+        (call, attempt): (u64, u32),
+        worker: Peer,
+        (ran, end): (Ran, Arc<ProcessEnd>),
+        effects: &mut Vec<TaskEffect>,
+    ) {
         let process = worker.process;
-        let loss = Loss::Death { process };
+        let loss = Loss::Death { process, end };
         let Some(task) = self.tasks.get(&call) else { return };
         if task.new.pinned.is_some() {
             let content = self.lost(call, Lost::Pinned { process, loss });
@@ -357,7 +364,7 @@ impl Board {
         self.dead.note(worker);
         let (_, hopeless) = self.scheduler.remove_worker(worker);
         self.infeasible(hopeless, effects);
-        let steps = self.lineage.died(call, attempt, process, ran == Ran::Unknown);
+        let steps = self.lineage.died(call, attempt, &loss, ran == Ran::Unknown);
         self.perform(steps, effects);
     }
 

@@ -1,6 +1,6 @@
 //! The ends of attempts, and the losses of values.
 
-use super::{Extra, Graph, LineageHost, PLACES, TriedCall, process};
+use super::{Extra, Graph, LineageHost, PLACES, TriedCall, death, process};
 
 impl LineageHost {
     pub(super) fn end(&mut self, graph: &Graph, (call, attempt, (worker, _)): TriedCall, is_late: bool) {
@@ -133,7 +133,7 @@ impl LineageHost {
             // Nobody would see that it has run again.
             return self.fail(call, attempt);
         }
-        let steps = self.lineage.died(call, attempt, process(worker), has_run);
+        let steps = self.lineage.died(call, attempt, &death(process(worker)), has_run);
         self.perform(steps);
     }
 

@@ -18,13 +18,15 @@ mod ends;
 mod scenarios;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use selvedge_cluster::peer::ProcessId;
 use stateright::{Checker, Model, Property};
 
 use super::call_digest::CallDigest;
 use super::mutant::LineageMutant;
-use super::{Lineage, LineageStep, Lost, NestedSpec, Spec};
+use super::{Lineage, LineageStep, Loss, Lost, NestedSpec, Spec};
+use crate::death::ProcessEnd;
 
 #[derive(Clone, Debug)]
 struct Graph {
@@ -171,6 +173,12 @@ enum LineageTurn {
 
 fn process(worker: u32) -> ProcessId {
     ProcessId::new(worker + 2).unwrap()
+}
+
+/// The loss of a call whose worker has died.
+fn death(process: ProcessId) -> Loss {
+    let end = Arc::new(ProcessEnd::unknown());
+    Loss::Death { process, end }
 }
 
 impl LineageHost {

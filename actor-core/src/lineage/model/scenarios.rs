@@ -1,6 +1,6 @@
 //! The graphs that are explored, the mutants that are found in them, and long chains.
 
-use super::{Extra, Graph, NestedCall, faults};
+use super::{Extra, Graph, NestedCall, death, faults};
 use selvedge_cluster::peer::ProcessId;
 
 use crate::lineage::mutant::LineageMutant;
@@ -220,19 +220,19 @@ fn rft_11_a_call_is_run_again_four_times_by_default_and_the_error_counts() {
             attempt: attempt + 1,
             missing: 0,
         };
-        assert_eq!(lineage.died(7, attempt, ProcessId::HEAD, true), [again]);
+        assert_eq!(lineage.died(7, attempt, &death(ProcessId::HEAD), true), [again]);
         assert_eq!(
-            lineage.died(7, attempt, ProcessId::HEAD, true),
+            lineage.died(7, attempt, &death(ProcessId::HEAD), true),
             [],
             "of an attempt before"
         );
     }
     // A worker that never got the call counts for nothing.
-    lineage.died(7, 5, ProcessId::HEAD, false);
+    lineage.died(7, 5, &death(ProcessId::HEAD), false);
     let (attempts, deaths) = (6, 5);
     let why = Lost::RetriesSpent { attempts, deaths };
     assert_eq!(
-        lineage.died(7, 6, ProcessId::HEAD, true),
+        lineage.died(7, 6, &death(ProcessId::HEAD), true),
         [LineageStep::Fail { call: 7, why }]
     );
 }
