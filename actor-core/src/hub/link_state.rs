@@ -233,15 +233,19 @@ impl LinkState {
         Some(std::mem::take(&mut self.outbox))
     }
 
-    /// Ends a write, of which `rest` is left because the socket has no more room. Returns whether it was to the present
-    /// connection.
-    pub(super) fn end_write(&mut self, mut rest: VecDeque<OutgoingFrame>) -> bool {
+    /// Ends a write, of which `rest` is left because the socket had no more room. `has_room` looks once more: whoever was told of room
+    /// meanwhile has found nothing that waits for it. Returns whether the write was to the present connection.
+    pub(super) fn end_write(
+        &mut self,
+        mut rest: VecDeque<OutgoingFrame>,
+        has_room: impl FnOnce() -> bool,
+    ) -> bool {
         let is_of_present = self.writing.take() == Some(self.connection) && self.is_linked;
         if !is_of_present {
             // The connection has ended. The session sends again what matters.
             return false;
         }
-        self.is_blocked = !rest.is_empty();
+        self.is_blocked = !rest.is_empty() && !has_room();
         self.outbox_bytes += rest.iter().map(OutgoingFrame::len).sum::<usize>();
         rest.append(&mut self.outbox);
         self.outbox = rest;

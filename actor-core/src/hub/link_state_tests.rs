@@ -40,7 +40,7 @@ fn a_peer_that_reads_nothing_has_few_acknowledgements_waiting_and_gets_the_last_
         assert_eq!(state.arrived(now, arriving(sequence)).unwrap().len(), 1);
         if let Some(frames) = state.begin_write(now) {
             // The socket has no room.
-            state.end_write(frames);
+            state.end_write(frames, || false);
         }
         state.disarm();
         assert!(state.outbox.len() <= OUTBOX_FRAMES_MAX);
@@ -52,7 +52,7 @@ fn a_peer_that_reads_nothing_has_few_acknowledgements_waiting_and_gets_the_last_
     state.unblock();
     let frames = state.begin_write(now).unwrap();
     assert!(acknowledged(frames.back().unwrap()) < 10_000);
-    state.end_write(VecDeque::new());
+    state.end_write(VecDeque::new(), || false);
     let last = state.begin_write(now).unwrap();
     assert_eq!(last.iter().map(acknowledged).collect::<Vec<_>>(), [10_000]);
 }
@@ -72,7 +72,7 @@ fn an_acknowledgement_is_sent_at_its_time_or_when_half_the_window_is_taken() {
     state.disarm();
     let sent = state.begin_write(due).unwrap();
     assert_eq!(sent.iter().map(acknowledged).collect::<Vec<_>>(), [3]);
-    state.end_write(VecDeque::new());
+    state.end_write(VecDeque::new(), || false);
     assert!(!state.arm(), "nothing is owed");
     for sequence in 4..=7 {
         assert!(state.begin_write(now).is_none());
@@ -112,6 +112,21 @@ fn long_and_short_letters_that_wait_take_no_room_from_each_other() {
 }
 
 #[test]
+fn room_that_was_told_of_before_the_write_had_ended_is_used() {
+    let mut state = linked(narrow(8));
+    state
+        .accept(Duration::ZERO, peer(2, 1), letter(1, "body"))
+        .unwrap();
+    // The socket refuses the frames, and has room before the write ends: whoever was told of it has found no write that waits.
+    let frames = state.begin_write(Duration::ZERO).unwrap();
+    assert!(!state.is_blocked());
+    assert!(state.end_write(frames, || true));
+    assert!(!state.is_blocked() && state.has_more());
+    let frames = state.begin_write(Duration::ZERO).unwrap();
+    assert!(state.end_write(frames, || false) && state.is_blocked());
+}
+
+#[test]
 fn what_a_thread_leaves_to_the_links_task_does_not_wait_for_room() {
     let mut state = linked(narrow(8));
     state
@@ -119,7 +134,7 @@ fn what_a_thread_leaves_to_the_links_task_does_not_wait_for_room() {
         .unwrap();
     let frames = state.begin_write(Duration::ZERO).unwrap();
     // The socket refuses them: there is an event when it has room.
-    assert!(state.end_write(frames));
+    assert!(state.end_write(frames, || false));
     assert_eq!((state.is_blocked(), state.is_left()), (true, false));
     state.unblock();
     // The thread has written enough, and the socket is not full: no event comes.

@@ -327,11 +327,11 @@ impl PeerLink {
             };
             // The socket of the connection that the state has.
             let Some(socket) = self.socket() else {
-                state.end_write(frames);
+                state.end_write(frames, || false);
                 return;
             };
             let written = MutexGuard::unlocked(&mut state, || write_frames(&socket, &mut frames));
-            let is_present = state.end_write(frames);
+            let is_present = state.end_write(frames, || socket.has_room());
             if let (Err(error), true) = (written, is_present) {
                 // The reader still delivers what the peer has sent before.
                 state.close(error);
