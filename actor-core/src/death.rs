@@ -105,58 +105,6 @@ impl fmt::Display for Death {
 
 impl std::error::Error for Death {}
 
-impl Death {
-    /// The end of the process, without the actors in it.
-    pub(crate) fn end(&self) -> ProcessEnd {
-        ProcessEnd {
-            pid: self.pid,
-            exit: self.exit.clone(),
-            stderr_tail: self.stderr_tail.clone(),
-        }
-    }
-}
-
-/// The end of a process, as far as it is known: its pid, how it ended, and its last lines of output.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct ProcessEnd {
-    /// The pid; `None` if the process was not a child of the driver.
-    pub pid: Option<u32>,
-    /// The way in which the process ended, or the reason that it counts as dead.
-    pub exit: Exit,
-    /// The last lines of standard error without the frames of backtraces, oldest first; at most 20.
-    pub stderr_tail: Vec<String>,
-}
-
-impl ProcessEnd {
-    /// An end of which nothing is known.
-    pub(crate) fn unknown() -> Self {
-        Self::of(Exit::Unknown)
-    }
-
-    /// An end of which nothing but this is known.
-    pub(crate) fn of(exit: Exit) -> Self {
-        ProcessEnd {
-            pid: None,
-            exit,
-            stderr_tail: Vec::new(),
-        }
-    }
-}
-
-impl fmt::Display for ProcessEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(pid) = self.pid {
-            write!(f, "pid {pid}, ")?;
-        }
-        self.exit.fmt(f)?;
-        match self.stderr_tail.last() {
-            Some(last) => write!(f, "; last line: {last}"),
-            None => Ok(()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -46,6 +46,7 @@ pub mod flags;
 mod fnv;
 mod function_actor;
 mod id;
+mod process_end;
 mod process_name;
 mod promise;
 mod questions;
@@ -97,7 +98,7 @@ pub use cell::state::{ActorState, WrongThread};
 pub use cell::{ActorCell, RebuildFailed};
 pub use cores::cores;
 pub use deadline::deadline_after;
-pub use death::{Death, Exit, ProcessEnd};
+pub use death::{Death, Exit};
 pub use error_codec::{ErrorCodec, SharedError};
 pub use failure::{Failure, FailureKind, FailureReport, FunctionPlace, panic_message, wake};
 #[doc(hidden)] // for the compiler
@@ -114,6 +115,7 @@ pub use lease::correspondence::{Correspondence, CorrespondenceId, Correspondent}
 pub use lease::{Lease, LeaseError, Loading};
 pub use lineage::{CallDigest, Loss, Lost};
 pub use naming::{NameError, NameInfo};
+pub use process_end::ProcessEnd;
 pub use process_name::ProcessName;
 #[doc(hidden)] // used by the floors above
 pub use promise::{Answer, NoAnswer, Promise, promise};
@@ -130,7 +132,7 @@ pub use remote::function::{
     Begun, FUNCTIONS, FunctionEntry, FunctionFacts, InitEntry, RemoteBody, TypedEntry, WORKER_INITS,
 };
 pub use remote::here::{IntoReference, ValueHere};
-pub use remote::parameter::{ArgumentTuple, InputRef, Parameter};
+pub use remote::parameter::{ArgumentTuple, InputRef, Parameter, UnencodableArgument};
 pub use remote::put::PutError;
 pub use remote::remote_call::{RemoteCall, RemoteFunction};
 pub use remote::scope::{CallScope, Scoped};

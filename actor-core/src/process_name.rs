@@ -9,8 +9,6 @@ use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::ProcessId;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::death::ProcessEnd;
-
 /// A process, as errors name it: by its worker, its number, and its host unless that is the driver's, as in "worker `shard 2`
 /// (process 4 on host `node7`)". A process whose worker is not known, and the driver, is "process 4".
 // One word, so that errors stay small.
@@ -94,22 +92,15 @@ impl fmt::Display for ProcessName {
 /// The number of dead processes whose names are known. Others that have died are named by their numbers.
 const DEAD_MAX: usize = 1024;
 
-/// The names that a process knows: those of living processes, and of the last ones that have died, with how those ended.
+/// The names that a process knows: those of living processes, and of the last ones that have died.
 #[derive(Default)]
 pub(crate) struct NameBook(Mutex<KnownNames>);
 
 #[derive(Default)]
 struct KnownNames {
-    by_process: IdMap<ProcessId, KnownProcess>,
+    by_process: IdMap<ProcessId, ProcessName>,
     /// Processes that have died, in this order.
     dead: VecDeque<ProcessId>,
-}
-
-#[derive(Default)]
-struct KnownProcess {
-    name: Option<ProcessName>,
-    /// The end of its last life that is over.
-    end: Option<Arc<ProcessEnd>>,
 }
 
 impl NameBook {
@@ -124,16 +115,14 @@ impl NameBook {
         let mut names = self.0.lock();
         // It may be one that was started again.
         names.dead.retain(|dead| *dead != name.process());
-        let known = names.by_process.or_default(name.process());
-        let before = known.name.replace(name);
+        let before = names.by_process.insert(name.process(), name);
         drop(names);
         drop(before);
     }
 
-    /// A process has died. `end` is what is known of its end; without it, what was known before stays.
-    pub(crate) fn died(&self, process: ProcessId, end: Option<Arc<ProcessEnd>>) {
+    /// A process has died.
+    pub(crate) fn died(&self, process: ProcessId) {
         let mut names = self.0.lock();
-        let before = end.and_then(|end| names.by_process.or_default(process).end.replace(end));
         names.dead.retain(|dead| *dead != process);
         names.dead.push_back(process);
         let oldest = match names.dead.len() > DEAD_MAX {
@@ -142,27 +131,18 @@ impl NameBook {
         };
         let forgotten = oldest.and_then(|oldest| names.by_process.remove(&oldest));
         drop(names);
-        drop((before, forgotten));
+        drop(forgotten);
     }
 
-    /// The end of the last life of a process that is over.
-    pub(crate) fn end(&self, process: ProcessId) -> Arc<ProcessEnd> {
-        let end = self.known_end(process);
-        end.unwrap_or_else(|| Arc::new(ProcessEnd::unknown()))
-    }
-
-    /// The end of the last life of a process that is over, if it was told.
-    pub(crate) fn known_end(&self, process: ProcessId) -> Option<Arc<ProcessEnd>> {
-        self.known(process, |known| known.end.clone())
+    /// A process is of no interest any more.
+    pub(crate) fn forget(&self, process: ProcessId) {
+        let forgotten = self.0.lock().by_process.remove(&process);
+        drop(forgotten);
     }
 
     pub(crate) fn name(&self, process: ProcessId) -> ProcessName {
-        let name = self.known(process, |known| known.name.clone());
-        name.unwrap_or_else(|| ProcessName::of_number(process))
-    }
-
-    fn known<T>(&self, process: ProcessId, get: impl FnOnce(&KnownProcess) -> Option<T>) -> Option<T> {
-        self.0.lock().by_process.get(&process).and_then(get)
+        let known = self.0.lock().by_process.get(&process).cloned();
+        known.unwrap_or_else(|| ProcessName::of_number(process))
     }
 }
 
@@ -197,9 +177,9 @@ mod tests {
         (1..=5000).for_each(note);
         // The first one is started again each time.
         for number in 2..=5000 {
-            book.died(process(1), None);
+            book.died(process(1));
             note(1);
-            book.died(process(number), None);
+            book.died(process(number));
         }
         assert!(is_named(1) && is_named(5000) && is_named(5001 - DEAD_MAX as u32));
         assert!(!is_named(2) && !is_named(5000 - DEAD_MAX as u32));

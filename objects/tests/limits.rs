@@ -124,9 +124,7 @@ fn keeping_and_passing_beyond_the_limit_is_an_error_that_names_the_process() {
         }
     );
     assert!(
-        error
-            .to_string()
-            .starts_with("process 2 (incarnation 1) has 20 registrations"),
+        error.to_string().starts_with("process 2 has 20 registrations"),
         "{error}"
     );
     let own = refs.create();

@@ -345,7 +345,7 @@ fn an_actor_that_waits_for_itself_and_two_that_wait_for_each_other_are_told() ->
     for number in [40, 41] {
         let said = one.call().run(number).wait()?;
         assert!(said.contains("the thread of the actor waits itself"), "{said}");
-        assert!(said.contains("an actor that calls itself"), "{said}");
+        assert!(said.contains("if it waits for the caller"), "{said}");
     }
     // A method that only takes its time.
     hook(43, || {

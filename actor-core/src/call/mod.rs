@@ -57,10 +57,9 @@ pub enum CallError {
     #[error(
         "`{actor}.{method}` has not answered after {waited:?}{} (help: `wait` cancels the call then; `wait_timeout` waits longer, and the \
          call goes on while its `Call` is kept{})",
-        if *is_waiting { ", because the thread of the actor waits itself" } else { "" },
+        if *is_waiting { ": a method on the thread of the actor waits itself" } else { "" },
         if *is_waiting {
-            "; an actor that calls itself, and two that wait for each other, get no answer: call `self.method(..)`, or let one of the two \
-             return first"
+            "; if it waits for the caller, no answer comes: call `self.method(..)`, or let one of the two return first"
         } else {
             ""
         }
@@ -72,8 +71,8 @@ pub enum CallError {
         method: &'static str,
         /// The time that the wait lasted.
         waited: Duration,
-        /// Whether the actor could not answer, because a method on its thread waited itself: the one that has called, or one that
-        /// waits for the caller. Seen for actors on threads of this process.
+        /// Whether a method on the actor's thread waited itself when the time was over: the one that has called, say. Seen for actors on
+        /// threads of this process.
         is_waiting: bool,
     },
     /// The call of the function or method that waited was cancelled, or its deadline has passed.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use selvedge_cluster::peer::ProcessId;
 
 use crate::current::NoBlocking;
-use crate::death::ProcessEnd;
 use crate::failure::{Failure, FailureReport};
+use crate::process_end::ProcessEnd;
 use crate::process_name::ProcessName;
 use crate::reference::NamedRef;
 use crate::waiting::Unanswered;

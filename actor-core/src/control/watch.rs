@@ -16,6 +16,7 @@ use crate::control::worker_process::WorkerProcess;
 use crate::death::{Death, Exit};
 use crate::directory::Directory;
 use crate::platform::signal::is_forced;
+use crate::process_end::ProcessEnd;
 use crate::worker::link::{Link, read_words};
 use crate::worker::output::Pump;
 use crate::worker::record::{KilledAs, WorkerRecord};
@@ -97,7 +98,8 @@ impl Watch {
         let death = self.death(exit);
         self.record.note_end(self.pid, &death.exit);
         self.directory.process_died(self.record.id(), &death);
-        self.directory.bury(self.peer, death.end()).await;
+        let end = ProcessEnd::of_death(&death);
+        self.directory.bury(self.peer, end).await;
         self.hosted.left();
         if self.directory.is_closed() {
             self.link.drop_requests();
@@ -152,7 +154,10 @@ fn end_of_guest(killed: Option<&KilledAs>, silent_for: Option<Duration>, has_lef
         (Some(limit), _) => Exit::Fenced(format!(
             "it gave no sign of life for {limit:?} (was it stopped, or frozen? help: Runtime::silence_timeout sets this time)"
         )),
-        (None, Some((_, why))) => Exit::Fenced(why.clone()),
+        (None, Some((killed, why))) => match killed(why.clone()) {
+            killed @ Exit::Killed(_) => killed,
+            _ => Exit::Fenced(why.clone()),
+        },
         (None, None) if has_left => Exit::Unknown,
         (None, None) => Exit::Fenced("it has closed its end of the link, or has died".to_owned()),
     }

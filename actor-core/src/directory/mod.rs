@@ -21,7 +21,6 @@ use selvedge_cluster::peer::{Incarnation, Peer};
 
 use crate::actor_record::ActorRecord;
 use crate::cell::async_driver::AsyncDriver;
-use crate::death::ProcessEnd;
 #[cfg(feature = "hosts")]
 use crate::head_log::{HeadLog, HeadRecord};
 use crate::home::keep::LaneKeep;
@@ -34,6 +33,7 @@ use crate::hub::{Hub, LinkSettings};
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
 use crate::lease::manager::LeaseManager;
+use crate::process_end::ProcessEnd;
 #[cfg(feature = "hosts")]
 use crate::worker::letters::WordsOfWorkers;
 #[cfg(feature = "hosts")]

@@ -58,7 +58,7 @@ pub(crate) trait Home: Send + Sync {
     /// Makes async methods that the lane's program awaits ask again whether they are wanted. Never blocks.
     fn wake_async(&self);
 
-    /// Whether the thread of the actor runs no method because it waits, or because it is the one that asks; `false` if nobody sees it.
+    /// Whether a method on the actor's thread waits at present, so that no other one runs; `false` where that cannot be seen.
     fn is_waiting(&self) -> bool {
         false
     }

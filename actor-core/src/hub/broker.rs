@@ -9,8 +9,8 @@ use selvedge_cluster::peer::{Peer, ProcessId};
 #[cfg(test)]
 use super::mutant::MemberMutant;
 use super::notice::{Notice, Secret};
-use crate::death::ProcessEnd;
 use crate::platform::peer_socket::{PeerEnd, pair};
+use crate::process_end::ProcessEnd;
 use crate::process_name::ProcessName;
 use crate::topology::{Station, Topology};
 

@@ -10,10 +10,11 @@ use super::peer_link::PeerLink;
 use super::peer_table::PeerStatus;
 use super::{Hub, Role};
 use crate::boxed::boxed_task;
-use crate::death::{Exit, ProcessEnd};
+use crate::death::Exit;
+use crate::process_end::ProcessEnd;
 
 /// The time after which a peer that has closed its link is dead, also if the driver has not said how its process ended. The
-/// driver kills a process that has closed its link and lives on, and says so before.
+/// driver kills a process that has closed its link to it and lives on, and says so before. Of a worker that has cut off another one it says nothing.
 const BURIAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Hub {
@@ -35,9 +36,9 @@ impl Hub {
                 drop(reactor.spawn(boxed_task(late)));
             }
             _ => {
-                // What the driver has told of the end stays.
-                let end = (!is_buried).then(|| self.end_by(link, &why));
-                self.names.died(peer.process, end.map(Arc::new));
+                if !is_buried {
+                    self.ends.guessed(peer, self.end_by(link, &why));
+                }
                 self.announce(link);
             }
         }
@@ -79,7 +80,14 @@ impl Hub {
         };
         drop(removed);
         self.services.died(peer, &fates);
-        self.table.lock().forget_job(peer.process);
+        let is_over = {
+            let mut table = self.table.lock();
+            table.forget_job(peer.process);
+            table.links_of(peer.process).is_empty()
+        };
+        if is_over {
+            self.names.died(peer.process);
+        }
         true
     }
 }
@@ -89,8 +97,7 @@ async fn bury_late(hub: Weak<Hub>, link: Arc<PeerLink>) {
     tokio::time::sleep(BURIAL_TIMEOUT).await;
     let Some(hub) = hub.upgrade() else { return };
     if link.awaits_burial() {
-        hub.names
-            .died(link.peer().process, Some(Arc::new(ProcessEnd::unknown())));
+        hub.ends.guessed(link.peer(), hub.end_by(&link, &LinkEnd::Closed));
         hub.announce(&link);
     }
 }

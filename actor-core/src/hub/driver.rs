@@ -18,8 +18,8 @@ use super::post::PostError;
 use super::settings::LinkSettings;
 use super::{Hub, Role};
 use crate::boxed::boxed_task;
-use crate::death::ProcessEnd;
 use crate::platform::peer_socket::pair;
+use crate::process_end::ProcessEnd;
 use crate::topology::Station;
 #[cfg(feature = "hosts")]
 use crate::topology::Topology;
@@ -128,7 +128,7 @@ impl Hub {
         if let Role::Driver(driver) = &self.role {
             let courier = driver.broker.lock().bury(peer, &end);
             drop(courier);
-            self.names.died(peer.process, Some(Arc::new(end)));
+            self.ends.told(peer, end);
             self.bury(peer);
             self.services.ended(peer);
         }

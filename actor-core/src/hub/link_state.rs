@@ -394,7 +394,8 @@ impl LinkState {
 
     /// Whether the session may get another letter.
     fn takes_letters(&self) -> bool {
-        self.is_linked && self.session.is_some() && self.breaking.is_none() && self.has_room()
+        let goes_on = self.is_linked && self.is_open() && self.breaking.is_none();
+        goes_on && self.has_room()
     }
 
     /// Hands a letter to the session, or puts it back to the backlog. Returns whether the session has taken it.

@@ -94,6 +94,7 @@ use worker::Ask;
 
 use crate::boxed::boxed_task;
 use crate::platform::peer_socket::{PeerEnd, PeerSocket, PeerSource, register};
+use crate::process_end::EndBook;
 use crate::process_name::NameBook;
 
 /// The hub of a process.
@@ -112,6 +113,8 @@ pub(crate) struct Hub {
     lead: Arc<Lead>,
     /// The names of processes in errors, as the driver tells them.
     names: Arc<NameBook>,
+    /// How the last ones that have died ended.
+    ends: Arc<EndBook>,
 }
 
 enum Role {
@@ -132,6 +135,7 @@ impl Hub {
             starting: Mutex::new(()),
             lead: Arc::default(),
             names: Arc::default(),
+            ends: Arc::default(),
         })
     }
 

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use selvedge_cluster::peer::Peer;
 use serde::{Deserialize, Serialize};
 
-use crate::death::ProcessEnd;
+use crate::process_end::ProcessEnd;
 use crate::process_name::ProcessName;
 
 /// A notice about a peer.

@@ -14,6 +14,7 @@ use super::lead::Lead;
 use super::letter_head::encoded;
 use super::tap::ServiceTraffic;
 use crate::body::{Body, LentMemory};
+use crate::process_end::EndBook;
 use crate::process_name::NameBook;
 
 /// A message for a service of another process. `head` is small and encoded by postcard; `body` is bytes of the user, of up
@@ -117,6 +118,11 @@ pub(crate) trait Post: Send + Sync {
 
     /// The names of processes in errors.
     fn names(&self) -> Arc<NameBook> {
+        Arc::default()
+    }
+
+    /// How the last processes that have died ended.
+    fn ends(&self) -> Arc<EndBook> {
         Arc::default()
     }
 

@@ -14,6 +14,7 @@ use super::peer_table::PeerStatus;
 use super::post::{Letter, Post, PostError};
 use super::tap::ServiceTraffic;
 use super::{Hub, Role};
+use crate::process_end::EndBook;
 use crate::process_name::NameBook;
 
 impl Post for Hub {
@@ -53,8 +54,10 @@ impl Post for Hub {
 
     fn peer(&self, process: ProcessId) -> Option<Peer> {
         let links = self.table.lock().links_of(process);
-        let open = links.into_iter().find(|link| link.is_open());
-        open.map(|link| link.peer())
+        let open = links.iter().find(|link| link.is_open());
+        // A letter to one that is about to be buried is lost with it.
+        let found = open.or_else(|| links.iter().find(|link| link.awaits_burial()));
+        found.map(|link| link.peer())
     }
 
     fn has_lived(&self, process: ProcessId) -> bool {
@@ -106,6 +109,10 @@ impl Post for Hub {
 
     fn names(&self) -> Arc<NameBook> {
         Arc::clone(&self.names)
+    }
+
+    fn ends(&self) -> Arc<EndBook> {
+        Arc::clone(&self.ends)
     }
 
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {

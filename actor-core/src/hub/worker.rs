@@ -55,7 +55,7 @@ impl Hub {
                 }
             }
             Notice::Died(peer, end) => {
-                self.names.died(peer.process, Some(Arc::new(end)));
+                self.ends.told(peer, end);
                 // Known from now on, so that its death is announced even if no letter ever went there.
                 self.expect(peer);
                 self.bury(peer);

@@ -133,7 +133,8 @@ impl LaneThread {
         self.handle.lock().as_ref().is_some_and(is_own)
     }
 
-    /// Whether the lane cannot run a method because one of its methods waits, or has waited when the caller is the lane itself.
+    /// Whether a method of the lane waits at present, so that no other one runs. If the caller is the lane's thread, that method is the
+    /// caller's own.
     pub(crate) fn is_waiting(&self) -> bool {
         self.is_own() || self.place.is_waiting()
     }

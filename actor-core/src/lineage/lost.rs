@@ -5,9 +5,9 @@ use std::sync::Arc;
 use selvedge_cluster::peer::ProcessId;
 use serde::{Deserialize, Serialize};
 
-use crate::death::ProcessEnd;
 use crate::error_codec::ErrorCodec;
 use crate::failure::Failure;
+use crate::process_end::ProcessEnd;
 
 /// The event by which a call or its value was lost.
 #[derive(Clone, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]

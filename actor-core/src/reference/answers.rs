@@ -77,7 +77,7 @@ impl Handle {
             Ok(Fetched::OwnerLost) => FetchError::OwnerLost {
                 id,
                 owner: self.owner_name(),
-                end: self.table().and_then(|table| table.end(self.id().owner.process)),
+                end: self.table().and_then(|table| table.end(self.id().owner)),
             },
             Err(NoAnswer::Broken) => FetchError::Shutdown { id },
             Ok(Fetched::CreateTimedOut) => FetchError::CreateTimedOut { id },

@@ -7,8 +7,8 @@ use std::time::Duration;
 use selvedge_objects::store::StoreError;
 
 use super::name::NamedRef;
-use crate::death::ProcessEnd;
 use crate::failure::Failure;
+use crate::process_end::ProcessEnd;
 use crate::process_name::ProcessName;
 
 /// The reason that a reference gave no value.
@@ -51,8 +51,7 @@ pub enum FetchError {
         id: NamedRef,
         /// The owner.
         owner: ProcessName,
-        /// How the owner ended; `None` if the driver has not told this process of its end. Then the process that passed the reference on
-        /// may be the one that has died.
+        /// How the owner ended; `None` if that is not known. Then the process that passed the reference on may be the one that has died.
         end: Option<Arc<ProcessEnd>>,
     },
     /// The owner has not confirmed in time that it makes the value.

@@ -13,7 +13,7 @@ use super::content::{AnyShared, Content, ObjectValue};
 use super::fetch::{Fetched, Wish};
 use super::view::View;
 use crate::body::Body;
-use crate::death::ProcessEnd;
+use crate::process_end::ProcessEnd;
 use crate::process_name::ProcessName;
 use crate::promise::Answer;
 
@@ -25,8 +25,8 @@ pub(super) trait ReferenceTable: Send + Sync {
     /// A process, as errors name it.
     fn name(&self, process: ProcessId) -> ProcessName;
 
-    /// How a process has ended, if it has.
-    fn end(&self, process: ProcessId) -> Option<Arc<ProcessEnd>>;
+    /// How the life of a process has ended, if that is known.
+    fn end(&self, life: Peer) -> Option<Arc<ProcessEnd>>;
 
     /// Whether the process ends: it has let go of its references.
     fn is_stopped(&self) -> bool;

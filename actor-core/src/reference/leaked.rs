@@ -7,7 +7,7 @@ use selvedge_objects::refs::{Leak, RefId};
 use crate::process_name::{NameBook, ProcessName};
 
 /// A reference that another process still held, or about which it still owed an answer, when the time of a shutdown was over. As text
-/// it also names the fork under which the reference was passed.
+/// it also says what was awaited, with the fork under which the reference was passed if others hold it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeakedRef {
     leak: Leak,

@@ -15,8 +15,8 @@ use super::references::References;
 use super::table::ObjectCell;
 use super::unsaid::Unsaid;
 use crate::body::Body;
-use crate::death::ProcessEnd;
 use crate::failure::Failure;
+use crate::process_end::ProcessEnd;
 use crate::process_name::ProcessName;
 use crate::promise::{Answer, promise, promise_by_letter};
 
@@ -56,8 +56,8 @@ impl ReferenceTable for References {
         self.post.names().name(process)
     }
 
-    fn end(&self, process: ProcessId) -> Option<Arc<ProcessEnd>> {
-        self.post.names().known_end(process)
+    fn end(&self, life: Peer) -> Option<Arc<ProcessEnd>> {
+        self.post.ends().end(life)
     }
 
     fn is_stopped(&self) -> bool {

@@ -17,6 +17,7 @@ use crate::cancel::CallCancel;
 use crate::current::Current;
 use crate::failure::{Failure, FunctionPlace, wake};
 use crate::hub::post::PostError;
+use crate::process_end::ProcessEnd;
 use crate::process_name::NameBook;
 use crate::promise::Answer;
 use crate::reference::NamedRef;
@@ -67,6 +68,11 @@ impl Asking {
             cancel: Arc::default(),
         }
     }
+}
+
+fn died(end: Option<Arc<ProcessEnd>>, ran: Ran) -> RemoteError {
+    let end = end.unwrap_or_else(|| Arc::new(ProcessEnd::unknown()));
+    RemoteError::Died { ran, end }
 }
 
 impl Remote {
@@ -331,10 +337,11 @@ impl Remote {
             return no_link;
         }
         if self.post.has_lived(process) {
-            return self.died(process, Ran::Never);
+            return died(self.post.ends().last_end(process), Ran::Never);
         }
         let worker = NameBook::of_all_runtimes().name(process);
-        if worker.worker().is_some() {
+        // The numbers of a job's processes are those of another program.
+        if worker.worker().is_some() && !self.post.is_job(self.post.me()) {
             return RemoteError::OtherRuntime { worker };
         }
         let mut living: Vec<_> = self.post.peers().iter().map(|peer| peer.process).collect();
@@ -344,15 +351,14 @@ impl Remote {
     }
 
     /// The error of a call to a process that has died.
-    pub(crate) fn died(&self, process: ProcessId, ran: Ran) -> RemoteError {
-        let end = self.names.end(process);
-        RemoteError::Died { ran, end }
+    pub(crate) fn died(&self, peer: Peer, ran: Ran) -> RemoteError {
+        died(self.post.ends().end(peer), ran)
     }
 
     /// The error of a call whose references cannot be passed.
     pub(crate) fn unpassed(&self, error: RefError) -> RemoteError {
         match error {
-            RefError::Dead(peer) => self.died(peer.process, Ran::Never),
+            RefError::Dead(peer) => self.died(peer, Ran::Never),
             other => RemoteError::Arguments(Failure::from_error(other).into_report()),
         }
     }
@@ -362,7 +368,7 @@ impl Remote {
             PostError::NoSuchPeer(process) => self.missing(process),
             PostError::Dead(peer) => {
                 let no_link = self.unreachable.of(peer);
-                no_link.unwrap_or_else(|| self.died(peer.process, Ran::Never))
+                no_link.unwrap_or_else(|| self.died(peer, Ran::Never))
             }
             PostError::TooLarge { bytes, limit } => RemoteError::TooLarge { bytes, limit },
             PostError::Full { bytes, limit, .. } => RemoteError::Backlog { bytes, limit },

@@ -127,7 +127,7 @@ impl Receiver for Remote {
         let lost = self.asked.lock().died(peer, fates);
         for (waiter, ran) in lost {
             let no_link = self.unreachable.of(peer);
-            let why = no_link.unwrap_or_else(|| self.died(peer.process, ran));
+            let why = no_link.unwrap_or_else(|| self.died(peer, ran));
             self.settle(&waiter, Err(why));
         }
         self.tasks.worker_died(peer);

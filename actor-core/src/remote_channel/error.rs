@@ -6,8 +6,8 @@ use std::time::Duration;
 use selvedge_objects::refs::RefId;
 
 use crate::call::remote_error::RemoteError;
-use crate::death::ProcessEnd;
 use crate::failure::Failure;
+use crate::process_end::ProcessEnd;
 use crate::process_name::ProcessName;
 
 /// The reason that a request to a [`RemoteChannel`](crate::RemoteChannel) failed.

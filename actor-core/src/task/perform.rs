@@ -218,7 +218,7 @@ impl Tasks {
             Ok(peer) => run.worker = peer,
             // The scheduler has chosen a worker that is gone, and that this process never had to do with.
             Err(RemoteError::NoSuchProcess { .. }) if !run.is_pinned => {
-                let died = remote.died(run.worker.process, Ran::Never);
+                let died = remote.died(run.worker, Ran::Never);
                 return self.told(remote, &run)(Err(died));
             }
             Err(error) => return self.told(remote, &run)(Err(error)),

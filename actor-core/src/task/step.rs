@@ -14,9 +14,9 @@ use super::board::{
 use crate::actor::arguments::Returned;
 use crate::call::remote_error::{Ran, RemoteError};
 use crate::cancel::CallCancel;
-use crate::death::ProcessEnd;
 use crate::failure::{Failure, FunctionPlace};
 use crate::lineage::{LineageStep, Loss, Lost, Spec};
+use crate::process_end::ProcessEnd;
 use crate::reference::Ref;
 use crate::reference::content::Content;
 use crate::reference::handle::Handle;

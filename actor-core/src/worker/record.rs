@@ -86,7 +86,7 @@ pub(crate) struct WorkerRecord {
 
 impl Drop for WorkerRecord {
     fn drop(&mut self) {
-        NameBook::of_all_runtimes().died(self.id.among_peers(), None);
+        NameBook::of_all_runtimes().forget(self.id.among_peers());
     }
 }
 

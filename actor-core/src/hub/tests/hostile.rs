@@ -8,9 +8,9 @@ use selvedge_cluster::session::SessionError;
 
 use super::raw_end::RawEnd;
 use super::*;
-use crate::death::ProcessEnd;
 use crate::hub::link_end::LinkEnd;
 use crate::hub::post::{Post, PostError};
+use crate::process_end::ProcessEnd;
 
 /// A driver, and the raw end of its link to a worker.
 struct Scene {

@@ -14,11 +14,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use super::*;
-use crate::death::ProcessEnd;
 use crate::hub::PeerStatus;
 use crate::hub::broker::{Broker, JoinsAs};
 use crate::hub::mutant::MemberMutant;
 use crate::hub::post::{Post, PostError};
+use crate::process_end::ProcessEnd;
 use crate::topology::{Names, Station};
 
 /// Something that happens.

@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use super::*;
-use crate::death::ProcessEnd;
 use crate::hub::connection::{Connection, NoConnection, Redial, Resume};
 use crate::hub::link_end::LinkEnd;
 use crate::hub::peer_link::PeerLink;
@@ -15,6 +14,7 @@ use crate::hub::post::Post;
 use crate::hub::queue::CHUNK_BYTES_MAX;
 use crate::looking::Looking;
 use crate::platform::peer_socket::REFUSES_TO_WATCH;
+use crate::process_end::ProcessEnd;
 use crate::testing::wait_until;
 use crate::topology::Station;
 

@@ -26,7 +26,7 @@ use stateright::{Checker, Model, Property};
 use super::call_digest::CallDigest;
 use super::mutant::LineageMutant;
 use super::{Lineage, LineageStep, Loss, Lost, NestedSpec, Spec};
-use crate::death::ProcessEnd;
+use crate::process_end::ProcessEnd;
 
 #[derive(Clone, Debug)]
 struct Graph {

@@ -10,10 +10,10 @@ use super::network::{Down, Up};
 use super::worker::place;
 use super::{ScaleEvent, ScaleWorld};
 use crate::control::silence::{QUESTIONS, SilentQuestions};
-use crate::death::ProcessEnd;
 use crate::hub::broker::{Courier, JoinsAs};
 use crate::hub::notice::Notice;
 use crate::platform::peer_socket::PeerEnd;
+use crate::process_end::ProcessEnd;
 use crate::topology::{Names, Station};
 
 /// The notices that the driver has for one worker.
