@@ -36,6 +36,7 @@ mod call;
 mod cancel;
 mod cores;
 mod current;
+mod cut_text;
 mod deadline;
 mod death;
 mod directory;

@@ -9,6 +9,7 @@ use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 use serde::{Deserialize, Serialize};
 
+use crate::cut_text::cut;
 use crate::death::{Death, Exit};
 
 /// The end of a process, as far as it is known: its pid, how it ended, and its last lines of output.
@@ -47,7 +48,9 @@ impl ProcessEnd {
         let lines = death.stderr_tail.iter();
         ProcessEnd {
             pid: death.pid,
-            stderr_tail: lines.map(|line| cut(line, LINE_BYTES_MAX)).collect(),
+            stderr_tail: lines
+                .map(|line| cut(line, LINE_BYTES_MAX).unwrap_or_else(|| line.clone()))
+                .collect(),
             ..Self::of(death.exit.clone())
         }
     }
@@ -67,7 +70,7 @@ impl fmt::Display for ProcessEnd {
 }
 
 fn cut_reason(exit: Exit) -> Exit {
-    let cut = |why: String| cut(&why, REASON_BYTES_MAX);
+    let cut = |why: String| cut(&why, REASON_BYTES_MAX).unwrap_or(why);
     match exit {
         Exit::Ended(why) => Exit::Ended(cut(why)),
         Exit::NotRestored(why) => Exit::NotRestored(cut(why)),
@@ -75,13 +78,6 @@ fn cut_reason(exit: Exit) -> Exit {
         Exit::Severed(why) => Exit::Severed(cut(why)),
         Exit::Fenced(why) => Exit::Fenced(cut(why)),
         other @ (Exit::Code(_) | Exit::Signal(_) | Exit::Silent(_) | Exit::Shutdown | Exit::Unknown) => other,
-    }
-}
-
-fn cut(text: &str, most: usize) -> String {
-    match text.get(..text.floor_char_boundary(most)) {
-        Some(start) if start.len() < text.len() => format!("{start}…"),
-        _ => text.to_owned(),
     }
 }
 
@@ -132,19 +128,28 @@ impl EndBook {
         drop((before, forgotten));
     }
 
+    /// How a life ended.
+    pub(crate) fn end(&self, life: Peer) -> Arc<ProcessEnd> {
+        or_unknown(self.known_end(life))
+    }
+
     /// How a life ended, if that is known.
-    pub(crate) fn end(&self, life: Peer) -> Option<Arc<ProcessEnd>> {
+    pub(crate) fn known_end(&self, life: Peer) -> Option<Arc<ProcessEnd>> {
         self.0.lock().by_life.get(&life).cloned()
     }
 
     /// How the last life of a process ended of which that is known.
-    pub(crate) fn last_end(&self, process: ProcessId) -> Option<Arc<ProcessEnd>> {
+    pub(crate) fn last_end(&self, process: ProcessId) -> Arc<ProcessEnd> {
         let incarnation = Incarnation(u32::MAX);
         let ends = self.0.lock();
         let last = ends.by_life.last_before(Peer { process, incarnation });
-        last.filter(|(life, _)| life.process == process)
-            .map(|(_, end)| Arc::clone(end))
+        let last = last.filter(|(life, _)| life.process == process);
+        or_unknown(last.map(|(_, end)| Arc::clone(end)))
     }
+}
+
+fn or_unknown(end: Option<Arc<ProcessEnd>>) -> Arc<ProcessEnd> {
+    end.unwrap_or_else(|| Arc::new(ProcessEnd::unknown()))
 }
 
 #[cfg(test)]
@@ -161,7 +166,7 @@ mod tests {
     #[test]
     fn what_the_driver_tells_stays_and_what_nobody_knows_is_not_kept() {
         let book = EndBook::default();
-        let exit_of = |life| book.end(life).map(|end| end.exit.clone());
+        let exit_of = |life| book.known_end(life).map(|end| end.exit.clone());
         book.guessed(life(2, 1), ProcessEnd::of(Exit::Fenced("cut off".into())));
         book.told(life(2, 1), ProcessEnd::of(Exit::Code(3)));
         book.guessed(life(2, 1), ProcessEnd::of(Exit::Fenced("cut off".into())));
@@ -171,8 +176,8 @@ mod tests {
         assert_eq!(exit_of(life(2, 2)), None);
         book.told(life(2, 3), ProcessEnd::of(Exit::Code(4)));
         book.told(life(3, 1), ProcessEnd::of(Exit::Code(5)));
-        assert_eq!(book.last_end(life(2, 1).process).unwrap().exit, Exit::Code(4));
-        assert!(book.last_end(life(4, 1).process).is_none());
+        assert_eq!(book.last_end(life(2, 1).process).exit, Exit::Code(4));
+        assert_eq!(book.last_end(life(4, 1).process).exit, Exit::Unknown);
     }
 
     #[test]
@@ -181,7 +186,7 @@ mod tests {
         for process in 1..=1000 {
             book.told(life(process, 1), ProcessEnd::of(Exit::Code(0)));
         }
-        assert!(book.end(life(1000, 1)).is_some() && book.end(life(1, 1)).is_none());
+        assert!(book.known_end(life(1000, 1)).is_some() && book.known_end(life(1, 1)).is_none());
         let kept = book.0.lock();
         assert_eq!((kept.by_life.len(), kept.order.len()), (ENDS_MAX, ENDS_MAX));
         let long = "ä".repeat(10_000);
@@ -189,6 +194,6 @@ mod tests {
             panic!("another exit")
         };
         assert_eq!(why, format!("{}…", "ä".repeat(REASON_BYTES_MAX / 2)));
-        assert_eq!(cut("short", LINE_BYTES_MAX), "short");
+        assert_eq!(cut("short", LINE_BYTES_MAX), None);
     }
 }

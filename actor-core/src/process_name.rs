@@ -9,6 +9,8 @@ use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::ProcessId;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::cut_text::cut;
+
 /// A process, as errors name it: by its worker, its number, and its host unless that is the driver's, as in "worker `shard 2`
 /// (process 4 on host `node7`)". A process whose worker is not known, and the driver, is "process 4".
 // One word, so that errors stay small.
@@ -30,12 +32,7 @@ const TOLD_BYTES_MAX: usize = 1024;
 /// Reads a name that another process tells, and cuts it. One that was cut before stays as it is.
 fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<str>>, D::Error> {
     let told = Option::<Arc<str>>::deserialize(deserializer)?;
-    Ok(told.map(
-        |name| match name.get(..name.floor_char_boundary(TOLD_BYTES_MAX)) {
-            Some(start) if start.len() < name.len() => format!("{start}…").into(),
-            _ => name,
-        },
-    ))
+    Ok(told.map(|name| cut(&name, TOLD_BYTES_MAX).map_or(name, Into::into)))
 }
 
 impl ProcessName {

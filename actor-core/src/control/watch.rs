@@ -19,7 +19,7 @@ use crate::platform::signal::is_forced;
 use crate::process_end::ProcessEnd;
 use crate::worker::link::{Link, read_words};
 use crate::worker::output::Pump;
-use crate::worker::record::{KilledAs, WorkerRecord};
+use crate::worker::record::WorkerRecord;
 use crate::worker::words::Words;
 
 /// The time limit for reading the last frames of a dying worker, and for waiting for its last thread. As a rule, both
@@ -39,8 +39,8 @@ pub(crate) struct Watch {
     pub(crate) peer: Peer,
     pub(crate) process: WorkerProcess,
     pub(crate) link: Arc<Link>,
-    /// The reason that the runtime has killed the process, if it has.
-    pub(crate) killed: Arc<OnceLock<KilledAs>>,
+    /// The exit that is told of the process, if the runtime has killed it.
+    pub(crate) killed: Arc<OnceLock<Exit>>,
     pub(crate) stdout: Option<Arc<Pump>>,
     pub(crate) stderr: Option<Arc<Pump>>,
     pub(crate) hosted: Hosted,
@@ -121,9 +121,7 @@ impl Watch {
             (_, Some(limit)) => Exit::Silent(limit),
             // The worker has ended as it was told; only the program that led to it, such as `ssh`, was still there.
             _ if has_left && self.hosted.is_announced() && is_forced(&exit) => Exit::Unknown,
-            (Some((killed, why)), _) if is_forced(&exit) && !self.record.is_told_to_end() => {
-                killed(why.clone())
-            }
+            (Some(killed), _) if is_forced(&exit) && !self.record.is_told_to_end() => killed.clone(),
             _ => exit,
         }
     }
@@ -149,15 +147,13 @@ impl Watch {
 }
 
 /// How a guest has ended, of which only the link is seen. `has_left`: it was told to end, and its link has ended.
-fn end_of_guest(killed: Option<&KilledAs>, silent_for: Option<Duration>, has_left: bool) -> Exit {
+fn end_of_guest(killed: Option<&Exit>, silent_for: Option<Duration>, has_left: bool) -> Exit {
     match (silent_for, killed) {
         (Some(limit), _) => Exit::Fenced(format!(
             "it gave no sign of life for {limit:?} (was it stopped, or frozen? help: Runtime::silence_timeout sets this time)"
         )),
-        (None, Some((killed, why))) => match killed(why.clone()) {
-            killed @ Exit::Killed(_) => killed,
-            _ => Exit::Fenced(why.clone()),
-        },
+        (None, Some(Exit::Severed(why))) => Exit::Fenced(why.clone()),
+        (None, Some(killed)) => killed.clone(),
         (None, None) if has_left => Exit::Unknown,
         (None, None) => Exit::Fenced("it has closed its end of the link, or has died".to_owned()),
     }

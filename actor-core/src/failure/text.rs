@@ -8,6 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use selvedge_channels::dispose;
 use serde::de::{Deserializer, Visitor};
 
+use crate::cut_text;
+
 /// The maximum number of sources in a report: a cyclic `source` must not hang the thread that reports.
 pub(super) const SOURCES_MAX: usize = 16;
 
@@ -37,11 +39,7 @@ const TEXT_BYTES_MAX: usize = 16 * 1024;
 
 /// Cuts a text. One that was cut before stays as it is.
 pub(super) fn cut(text: impl AsRef<str> + Into<String>) -> String {
-    let whole = text.as_ref();
-    match whole.get(..whole.floor_char_boundary(TEXT_BYTES_MAX)) {
-        Some(start) if start.len() < whole.len() => format!("{start}…"),
-        _ => text.into(),
-    }
+    cut_text::cut(text.as_ref(), TEXT_BYTES_MAX).unwrap_or_else(|| text.into())
 }
 
 /// Returns the text of a panic's payload and drops the payload. Panics of that drop are caught.

@@ -14,7 +14,8 @@ use crate::death::Exit;
 use crate::process_end::ProcessEnd;
 
 /// The time after which a peer that has closed its link is dead, also if the driver has not said how its process ended. The
-/// driver kills a process that has closed its link to it and lives on, and says so before. Of a worker that has cut off another one it says nothing.
+/// driver kills a process that has closed its link to it and lives on, and says so before. Of a worker that has cut off another one it
+/// says nothing.
 const BURIAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Hub {

@@ -61,8 +61,6 @@ pub(super) struct LinkState {
     closing: Option<LinkEnd>,
     /// The fates of the letters that the peer has not acknowledged, from the end of the link to the announcement of the death.
     fates: Option<Fates>,
-    /// Whether the death was announced.
-    is_over: bool,
     /// Whether the link can go on over another connection.
     is_resumable: bool,
     /// The reason for which the connection is about to end, and the link is not.
@@ -91,7 +89,6 @@ impl LinkState {
             armed: None,
             closing: None,
             fates: None,
-            is_over: false,
             is_resumable: false,
             breaking: None,
             tap: Tap::default(),
@@ -123,7 +120,8 @@ impl LinkState {
     /// that is sent meanwhile is not sent, and whoever waits for its answer hears the same. Nobody says that of the driver.
     pub(super) fn awaits_burial(&self, peer: Peer) -> bool {
         let is_of_process = matches!(self.closing, Some(LinkEnd::Closed | LinkEnd::Reset));
-        is_of_process && !self.is_resumable && !self.is_over && peer.process != ProcessId::HEAD
+        let is_announced = self.session.is_none() && self.fates.is_none();
+        is_of_process && !self.is_resumable && !is_announced && peer.process != ProcessId::HEAD
     }
 
     /// Accepts a letter and returns its number. [`begin_write`](Self::begin_write) sends it.
@@ -367,7 +365,6 @@ impl LinkState {
     /// ended, or the death was announced before.
     pub(super) fn announce(&mut self) -> Option<Fates> {
         let mut fates = self.fates.take()?;
-        self.is_over = true;
         fates.extend(self.unsent());
         fates.sort_unstable_by_key(|(number, _)| *number);
         Some(fates)

@@ -57,7 +57,7 @@ impl ReferenceTable for References {
     }
 
     fn end(&self, life: Peer) -> Option<Arc<ProcessEnd>> {
-        self.post.ends().end(life)
+        self.post.ends().known_end(life)
     }
 
     fn is_stopped(&self) -> bool {

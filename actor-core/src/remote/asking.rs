@@ -17,7 +17,6 @@ use crate::cancel::CallCancel;
 use crate::current::Current;
 use crate::failure::{Failure, FunctionPlace, wake};
 use crate::hub::post::PostError;
-use crate::process_end::ProcessEnd;
 use crate::process_name::NameBook;
 use crate::promise::Answer;
 use crate::reference::NamedRef;
@@ -68,11 +67,6 @@ impl Asking {
             cancel: Arc::default(),
         }
     }
-}
-
-fn died(end: Option<Arc<ProcessEnd>>, ran: Ran) -> RemoteError {
-    let end = end.unwrap_or_else(|| Arc::new(ProcessEnd::unknown()));
-    RemoteError::Died { ran, end }
 }
 
 impl Remote {
@@ -337,7 +331,8 @@ impl Remote {
             return no_link;
         }
         if self.post.has_lived(process) {
-            return died(self.post.ends().last_end(process), Ran::Never);
+            let (ran, end) = (Ran::Never, self.post.ends().last_end(process));
+            return RemoteError::Died { ran, end };
         }
         let worker = NameBook::of_all_runtimes().name(process);
         // The numbers of a job's processes are those of another program.
@@ -352,7 +347,8 @@ impl Remote {
 
     /// The error of a call to a process that has died.
     pub(crate) fn died(&self, peer: Peer, ran: Ran) -> RemoteError {
-        died(self.post.ends().end(peer), ran)
+        let end = self.post.ends().end(peer);
+        RemoteError::Died { ran, end }
     }
 
     /// The error of a call whose references cannot be passed.

@@ -17,7 +17,6 @@ use super::value::{EncodedValue, SharedValue, deferring};
 use crate::body::Body;
 use crate::failure::Failure;
 use crate::hub::post::PostError;
-use crate::process_end::ProcessEnd;
 use crate::process_name::ProcessName;
 use crate::promise::{promise, promise_by_letter};
 use crate::reference::effect::EffectThread;
@@ -148,7 +147,6 @@ impl RemoteChannels {
     pub(super) fn home_lost(&self, channel: RefId) -> RemoteChannelError {
         let home = self.home(channel);
         let end = self.post.ends().end(channel.owner);
-        let end = end.unwrap_or_else(|| Arc::new(ProcessEnd::unknown()));
         RemoteChannelError::HomeLost { channel, home, end }
     }
 

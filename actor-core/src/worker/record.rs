@@ -29,19 +29,16 @@ pub(crate) struct RunningProcess {
     pub(crate) handle: ProcessHandle,
     pub(crate) link: Arc<Link>,
     pub(crate) name: ProcessName,
-    /// Set once the runtime has killed the process.
-    pub(crate) killed: Arc<OnceLock<KilledAs>>,
+    /// The exit that is told of the process, once the runtime has killed it.
+    pub(crate) killed: Arc<OnceLock<Exit>>,
 }
 
-/// The exit of a process that the runtime has killed, and the reason.
-pub(crate) type KilledAs = (fn(String) -> Exit, String);
-
 impl RunningProcess {
-    /// Ends the process, by SIGKILL or by the end of its link; the exit tells the reason.
-    fn kill_as(&self, exit: fn(String) -> Exit, why: &str) {
+    /// Ends the process, by SIGKILL or by the end of its link. This exit is told of it.
+    fn kill_as(&self, exit: Exit) {
         // A process that ends already has lost its link by that. Else the first reason is the one.
         if !self.handle.is_ending(self.pid) {
-            let _ = self.killed.set((exit, why.to_owned()));
+            let _ = self.killed.set(exit);
         }
         self.handle.kill();
     }
@@ -54,7 +51,7 @@ impl Courier for RunningProcess {
     }
 
     fn kill(&self, why: &str) {
-        self.kill_as(Exit::Severed, why);
+        self.kill_as(Exit::Severed(why.to_owned()));
     }
 
     fn name(&self) -> Option<ProcessName> {
@@ -264,7 +261,7 @@ impl WorkerRecord {
     pub(crate) fn kill_because(&self, why: &str) {
         let current = self.current.lock().clone();
         if let Some(running) = current {
-            running.kill_as(Exit::Killed, why);
+            running.kill_as(Exit::Killed(why.to_owned()));
         }
     }
 
