@@ -15,6 +15,7 @@ use super::queue::{LetterQueue, NextLetter, is_long};
 use super::settings::LinkSettings;
 use super::tap::{ServiceTraffic, Tap};
 use super::wire::{ArrivedFrame, OutgoingFrame};
+use super::write_turn::WriteTurn;
 
 /// The frames that wait for the socket at most, and their bytes; one frame of any size always fits.
 const OUTBOX_FRAMES_MAX: usize = 64;
@@ -47,12 +48,7 @@ pub(super) struct LinkState {
     connection: u64,
     /// The connections that have broken since a frame arrived.
     breaks: u32,
-    /// The connection to which a thread writes frames.
-    writing: Option<u64>,
-    /// Whether the link's task writes next, when there is room in the socket.
-    is_blocked: bool,
-    /// Whether frames are left to the link's task although the socket may have room.
-    is_left: bool,
+    write_turn: WriteTurn,
     /// Letters and bytes that have arrived since the last frame to the peer.
     unacknowledged: (u64, usize),
     /// The moment for which the link's task sets its timer.
@@ -82,9 +78,7 @@ impl LinkState {
             outbox_bytes: 0,
             connection: 0,
             breaks: 0,
-            writing: None,
-            is_blocked: false,
-            is_left: false,
+            write_turn: WriteTurn::default(),
             unacknowledged: (0, 0),
             armed: None,
             closing: None,
@@ -223,10 +217,9 @@ impl LinkState {
     pub(super) fn begin_write(&mut self, now: Duration) -> Option<VecDeque<OutgoingFrame>> {
         self.pump(now);
         self.acknowledge(now);
-        if self.writing.is_some() || self.is_blocked || self.outbox.is_empty() {
+        if self.outbox.is_empty() || !self.write_turn.take(self.connection) {
             return None;
         }
-        self.writing = Some(self.connection);
         self.outbox_bytes = 0;
         Some(std::mem::take(&mut self.outbox))
     }
@@ -238,12 +231,11 @@ impl LinkState {
         mut rest: VecDeque<OutgoingFrame>,
         has_room: impl FnOnce() -> bool,
     ) -> bool {
-        let is_of_present = self.writing.take() == Some(self.connection) && self.is_linked;
-        if !is_of_present {
+        let present = self.is_linked.then_some(self.connection);
+        if !self.write_turn.end(present, !rest.is_empty(), has_room) {
             // The connection has ended. The session sends again what matters.
             return false;
         }
-        self.is_blocked = !rest.is_empty() && !has_room();
         self.outbox_bytes += rest.iter().map(OutgoingFrame::len).sum::<usize>();
         rest.append(&mut self.outbox);
         self.outbox = rest;
@@ -257,23 +249,21 @@ impl LinkState {
 
     /// Leaves all further writes to the link's task.
     pub(super) fn block(&mut self) {
-        self.is_blocked = true;
-        self.is_left = true;
+        self.write_turn.leave();
     }
 
     pub(super) fn is_blocked(&self) -> bool {
-        self.is_blocked
+        self.write_turn.is_blocked()
     }
 
     /// Whether the link's task writes next without waiting for room: a socket that was not full tells of none.
     pub(super) fn is_left(&self) -> bool {
-        self.is_left
+        self.write_turn.is_left()
     }
 
     /// The socket has room again.
     pub(super) fn unblock(&mut self) {
-        self.is_blocked = false;
-        self.is_left = false;
+        self.write_turn.free();
     }
 
     /// A frame has arrived. Returns the letters and chunks to deliver, in order.

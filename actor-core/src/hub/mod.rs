@@ -8,7 +8,7 @@
 //! - `settings`, `link_end`: limits and times; the reasons for which a link ends.
 //! - `wire`, `tap`: letters as frames, and the counts of frames.
 //! - `queue`: the letters to a peer that wait, and the chunks of long ones.
-//! - `link_state`, `peer_link`: a link: its state, its lock and socket.
+//! - `link_state`, `peer_link`: a link: its state, its lock and socket; `write_turn`: the thread that writes.
 //! - `read_turn`, `turn_reader`, `peer_stream`, `lead`, `lookout`, `link_task`: how a link is read, by the thread that leads or by the link's task.
 //! - `far`, `connection`, `resume`: links between hosts, and how one goes on over another connection.
 //! - `delivering`: the mark of the thread that calls a service.
@@ -62,6 +62,7 @@ pub(crate) mod notice;
 mod driver;
 pub(crate) mod reactor;
 mod worker;
+mod write_turn;
 
 pub(crate) mod start;
 

@@ -1,6 +1,7 @@
-//! The lead under shuttle: threads that wait read their letters and those of others, hand the reading on when they go, and every
-//! one of them is woken. The code of the lead, the lookout, the turns and the sleepers is the library's own. Sockets, byte rings and
-//! the system's wait are models (`hub/stream.rs`, `platform/lead_poll.rs`).
+//! Links under shuttle. Threads that wait read their letters and those of others, hand the reading on when they go, and every one of
+//! them is woken (`hub/callers.rs`). Threads that write to a full ring are told of room (`hub/outlet.rs`). The code of the lead, the
+//! lookout, the turns and the sleepers is the library's own. Sockets, byte rings and the system's wait are models (`hub/stream.rs`,
+//! `platform/lead_poll.rs`).
 //!
 //! Schedules are random, or follow priorities that change at a few random points (PCT; Burckhardt et al., ASPLOS 2010). A schedule in
 //! which all threads wait is a failure; a failure prints its schedule, so that it can be replayed.
@@ -43,7 +44,10 @@ mod hub {
     mod read_turn;
     #[path = "../../../src/hub/turn_reader.rs"]
     mod turn_reader;
+    #[path = "../../../src/hub/write_turn.rs"]
+    mod write_turn;
 
     mod callers;
+    mod outlet;
     mod stream;
 }

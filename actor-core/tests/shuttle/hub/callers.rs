@@ -33,10 +33,14 @@ struct Scenario {
 }
 
 /// Runs `SCHEDULES` schedules of either kind; 20 000 without that variable.
-fn check(scenario: Scenario) {
+pub(super) fn explore(run: impl Fn() + Copy + Send + Sync + 'static) {
     let schedules = std::env::var("SCHEDULES").map_or(20_000, |number| number.parse().unwrap());
-    shuttle::check_random(move || scenario.run(), schedules);
-    shuttle::check_pct(move || scenario.run(), schedules, DEPTH);
+    shuttle::check_random(run, schedules);
+    shuttle::check_pct(run, schedules, DEPTH);
+}
+
+fn check(scenario: Scenario) {
+    explore(move || scenario.run());
 }
 
 impl Scenario {
