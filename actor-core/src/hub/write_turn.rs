@@ -9,13 +9,13 @@
 pub(super) struct WriteTurn {
     /// The connection to which a thread writes.
     holder: Option<u64>,
-    rest: Rest,
+    rest: Remaining,
 }
 
 /// The frames that the last write has left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Rest {
-    /// Whoever comes next writes them, if there are any.
+enum Remaining {
+    /// None, or the next thread with the turn writes them.
     #[default]
     Free,
     /// The link's task writes them when it is told of room.
@@ -27,7 +27,7 @@ enum Rest {
 impl WriteTurn {
     /// Takes the turn, to write to this connection. `false` if another thread has it, or the link's task writes next.
     pub(super) fn take(&mut self, connection: u64) -> bool {
-        let is_free = self.holder.is_none() && self.rest == Rest::Free;
+        let is_free = self.holder.is_none() && self.rest == Remaining::Free;
         if is_free {
             self.holder = Some(connection);
         }
@@ -47,29 +47,29 @@ impl WriteTurn {
             return false;
         }
         self.rest = match has_rest && !has_room() {
-            true => Rest::WaitsForRoom,
-            false => Rest::Free,
+            true => Remaining::WaitsForRoom,
+            false => Remaining::Free,
         };
         true
     }
 
     /// Leaves what is there to the link's task.
     pub(super) fn leave(&mut self) {
-        self.rest = Rest::IsTasks;
+        self.rest = Remaining::IsTasks;
     }
 
-    /// Whoever comes next writes: the stream has room, or the connection has ended.
+    /// Any thread may write next: the stream has room, or the connection has ended.
     pub(super) fn free(&mut self) {
-        self.rest = Rest::Free;
+        self.rest = Remaining::Free;
     }
 
     /// Whether the link's task writes next.
     pub(super) fn is_blocked(&self) -> bool {
-        self.rest != Rest::Free
+        self.rest != Remaining::Free
     }
 
     /// Whether the link's task writes next without waiting for room.
     pub(super) fn is_left(&self) -> bool {
-        self.rest == Rest::IsTasks
+        self.rest == Remaining::IsTasks
     }
 }
