@@ -77,7 +77,7 @@ impl Cancellation {
             true => self.sleep(&sleeper, deadline, || answer.is_open()),
             false => Ok(()),
         };
-        match answer.taken() {
+        match answer.try_take() {
             None => wanted.map(|()| None),
             answered => Ok(answered),
         }

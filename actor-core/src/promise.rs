@@ -138,8 +138,11 @@ impl<T> Answer<T> {
         }
     }
 
-    /// Takes the answer if it is there.
-    pub(crate) fn taken(&mut self) -> Option<Result<T, NoAnswer>> {
+    /// Takes the answer if it is there, without waiting for it.
+    ///
+    /// # Errors
+    /// [`NoAnswer`].
+    pub fn try_take(&mut self) -> Option<Result<T, NoAnswer>> {
         take(&mut self.shared.state.lock())
     }
 
@@ -153,7 +156,7 @@ impl<T> Answer<T> {
         if self.listen(&sleeper) {
             sleeper.sleep(deadline, || self.is_open());
         }
-        self.taken()
+        self.try_take()
     }
 
     /// The thread that is about to wait.

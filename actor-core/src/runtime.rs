@@ -336,7 +336,7 @@ impl Inner {
         #[cfg(not(feature = "hosts"))]
         let leaks = None;
         // The hub has told the deaths of all processes that end with this one, so nothing is left to wait for.
-        let leaks = leaks.or_else(|| left.taken()).and_then(Result::ok);
+        let leaks = leaks.or_else(|| left.try_take()).and_then(Result::ok);
         let names = &self.remote.names;
         let leaked = leaks
             .into_iter()

@@ -103,7 +103,7 @@ pub(crate) fn wait_for<T>(
     answer: &mut Answer<T>,
     timeout: Duration,
 ) -> Result<Result<T, NoAnswer>, Unanswered> {
-    match answer.taken() {
+    match answer.try_take() {
         Some(answered) => Ok(answered),
         None => WaitPermit::begin(timeout)?.wait_for(answer),
     }

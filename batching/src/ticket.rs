@@ -104,6 +104,13 @@ impl<O> Ticket<O> {
         )
     }
 
+    /// Returns the answer if it has arrived, without waiting for it. Once the answer was returned, the next one is
+    /// [`BatchError::Taken`].
+    pub fn try_get(&mut self) -> Option<Result<O, BatchError>> {
+        let answer = self.answer.try_take()?;
+        Some(self.answered(answer))
+    }
+
     fn answered(&mut self, answer: Result<Result<O, BatchError>, NoAnswer>) -> Result<O, BatchError> {
         self.queued.0 = None;
         answer.unwrap_or_else(|reason| {

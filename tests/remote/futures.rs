@@ -1,5 +1,7 @@
 //! Calls as futures: borrowed, several at once, and beside other futures.
 
+use std::time::Duration;
+
 use selvedge::prelude::*;
 use selvedge::{Call, CallError, RemoteError};
 
@@ -55,6 +57,21 @@ fn a_borrowed_call_goes_on_when_another_branch_is_first() {
         let again = (&mut call).await.unwrap_err();
         assert!(matches!(again.remote(), Some(RemoteError::Taken)), "{again}");
     });
+}
+
+#[test]
+fn an_answer_that_has_arrived_is_taken_without_a_wait() {
+    let runtime = Runtime::new();
+    let _worker = runtime.worker("w").unwrap();
+    let gate = Gate::closed("taken");
+    let mut call = runtime.call(passed::remote(&gate.path, 7));
+    assert!(call.try_get().is_none());
+    drop(gate);
+    let first = Call::wait_any(std::slice::from_mut(&mut call), Duration::from_secs(60));
+    assert_eq!(first.unwrap(), Some(0));
+    assert_eq!(call.try_get().unwrap().unwrap(), 7);
+    let again = call.try_get().unwrap().unwrap_err();
+    assert!(matches!(again.remote(), Some(RemoteError::Taken)), "{again}");
 }
 
 #[test]

@@ -255,6 +255,13 @@ impl<R: Payload> Call<R> {
         self.outcome(answered)
     }
 
+    /// Returns the answer if it has arrived, without waiting for it. Once the answer was returned, the next one is
+    /// [`CallError::Taken`] or [`RemoteError::Taken`].
+    pub fn try_get(&mut self) -> Option<Result<R, CallError>> {
+        let answered = self.answer.try_take()?;
+        Some(self.outcome(Ok(answered)))
+    }
+
     /// Waits like [`wait`](Self::wait), in a function that has given its place back already.
     pub(crate) fn wait_in_place(mut self) -> Result<R, CallError> {
         let answered = WaitPermit::in_place(self.limit).wait_for(&mut self.answer);

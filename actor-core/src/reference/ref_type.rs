@@ -184,7 +184,7 @@ impl<T: Send + Sync + 'static> Ref<T> {
             None => shared(&value),
             Some(stored) => {
                 let value = stored.fetched().or_else(|| {
-                    let bytes = stored.open().taken()?.ok()?.ok()?;
+                    let bytes = stored.open().try_take()?.ok()?.ok()?;
                     stored.read_as_put(&bytes)
                 });
                 value?.downcast().ok()

@@ -307,9 +307,11 @@ fn a_ticket_may_be_looked_at_and_awaited() {
     let mut ticket = batcher.submit(1);
     let early = ticket.wait_timeout(Duration::ZERO);
     assert!(matches!(early, Err(BatchError::Timeout { .. })));
+    assert!(ticket.try_get().is_none());
     gate.open();
     assert_eq!(ticket.wait_timeout(LONG).unwrap(), 2);
     assert!(matches!(ticket.wait_timeout(LONG), Err(BatchError::Taken)));
+    assert!(matches!(ticket.try_get(), Some(Err(BatchError::Taken))));
     let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let both = async { (batcher.submit(2).await.unwrap(), batcher.submit(3).await.unwrap()) };
     assert_eq!(tokio.block_on(both), (4, 6));

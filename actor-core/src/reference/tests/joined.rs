@@ -79,7 +79,7 @@ fn the_owners_death_reaches_all_who_wait() {
     network.settle();
     network.kill(&b);
     for mut answer in waiting {
-        assert!(matches!(answer.taken(), Some(Ok(Fetched::OwnerLost))));
+        assert!(matches!(answer.try_take(), Some(Ok(Fetched::OwnerLost))));
     }
     drop(x);
     network.settle();

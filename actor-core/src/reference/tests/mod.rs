@@ -483,7 +483,7 @@ fn no_answer_waits_for_the_value_of_another_question_and_no_question_for_an_answ
     }
     network.settle();
     for (object, mut answer) in asked {
-        assert!(matches!(answer.taken(), Some(Ok(Fetched::Value { .. }))));
+        assert!(matches!(answer.try_take(), Some(Ok(Fetched::Value { .. }))));
         drop(object);
     }
     network.settle();

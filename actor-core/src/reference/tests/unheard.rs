@@ -25,7 +25,7 @@ fn whoever_fetches_is_told_if_no_thread_can_encode_the_value_and_may_ask_again()
     network.refuse_errands();
     network.deliver_all();
     for answer in [&mut first, &mut joined] {
-        let told = answer.taken().unwrap().unwrap();
+        let told = answer.try_take().unwrap().unwrap();
         let Fetched::Unreadable(why) = told else {
             panic!("another answer")
         };
@@ -48,7 +48,7 @@ fn whoever_sets_a_value_is_told_if_no_thread_can_take_it() {
     network.deliver_all();
     network.refuse_errands();
     network.deliver_all();
-    let told = answer.taken().unwrap().unwrap();
+    let told = answer.try_take().unwrap().unwrap();
     assert!(matches!(told, Fetched::Unreadable(_)));
     drop((x, answer));
     network.settle();
