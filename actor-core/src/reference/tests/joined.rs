@@ -51,19 +51,19 @@ fn all_who_wait_for_a_value_get_the_answer_to_one_question() {
     network.settle();
     assert_eq!((network.questions_at(&b), network.questions_at(&c)), (4, 1));
     for mut state in states {
-        assert!(matches!(state.taken(), Some(Ok(Fetched::Ready(false)))));
+        assert!(matches!(state.try_take(), Some(Ok(Fetched::Ready(false)))));
     }
     b.fill(&x, ObjectValue::wire(5_u64));
     network.settle();
     for mut value in values {
-        assert!(matches!(value.taken(), Some(Ok(Fetched::Value { .. }))));
+        assert!(matches!(value.try_take(), Some(Ok(Fetched::Value { .. }))));
     }
     for mut word in words {
-        assert!(matches!(word.taken(), Some(Ok(Fetched::Ready(true)))));
+        assert!(matches!(word.try_take(), Some(Ok(Fetched::Ready(true)))));
     }
-    assert!(other.taken().is_none());
+    assert!(other.try_take().is_none());
     network.kill(&c);
-    assert!(matches!(other.taken(), Some(Ok(Fetched::OwnerLost))));
+    assert!(matches!(other.try_take(), Some(Ok(Fetched::OwnerLost))));
     drop((x, of_c));
     network.settle();
     assert_empty(&[&a, &b]);

@@ -83,7 +83,7 @@ fn an_owner_whose_death_is_not_told_yet_is_lost() {
     let x: Ref<u64> = a.keep_at(&b);
     network.settle();
     network.vanish(&b);
-    let told = x.ask(Wish::Value).unwrap().taken().unwrap().unwrap();
+    let told = x.ask(Wish::Value).unwrap().try_take().unwrap().unwrap();
     assert!(matches!(told, Fetched::OwnerLost));
     drop(x);
     network.kill(&b);
