@@ -145,8 +145,8 @@ fn a_call_for_another_process_names_both_and_the_way_out() {
     let names_both = |error: &CallError| {
         let text = error.to_string();
         for part in [
-            at_a.owner().process.to_string(),
-            at_b.owner().process.to_string(),
+            format!("worker `a` ({})", at_a.owner().process),
+            format!("worker `b` ({})", at_b.owner().process),
             "`Ref<Session>`".to_owned(),
             "help".to_owned(),
         ] {

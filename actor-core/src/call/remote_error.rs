@@ -47,28 +47,31 @@ pub enum RemoteError {
     },
     /// The call names another process than the one where its `#[here]` value lives.
     #[error(
-        "the call is for {called}, and its `#[here]` value, {value}, lives in {} (help: leave `.on(..)` out, and the call goes there; or \
-         take the value without `#[here]`, and it is fetched)",
-        value.id().owner.process
+        "the call is for {called}, and its `#[here]` value, {value}, lives in {home} (help: leave `.on(..)` out, and the call goes there; \
+         or take the value without `#[here]`, and it is fetched)"
     )]
     Elsewhere {
         /// The reference to the value.
         value: NamedRef,
+        /// The process where the value lives.
+        home: ProcessName,
         /// The process that the call is for.
-        called: ProcessId,
+        called: ProcessName,
     },
     /// Two `#[here]` values of the call live in two processes, and a function runs in one.
     #[error(
-        "two `#[here]` values of the call live in two processes: {first} in {}, and {second} in {} (help: keep both in one process, or \
-         take one of them without `#[here]`, and it is fetched)",
-        first.id().owner.process,
-        second.id().owner.process
+        "two `#[here]` values of the call live in two processes: {first} in {first_home}, and {second} in {second_home} (help: keep both \
+         in one process, or take one of them without `#[here]`, and it is fetched)"
     )]
     Apart {
         /// The reference to the first of them.
         first: NamedRef,
+        /// The process where it lives.
+        first_home: ProcessName,
         /// The reference to another one.
         second: NamedRef,
+        /// The process where that one lives.
+        second_home: ProcessName,
     },
     /// An option of the call would have no effect with this verb. Nothing was sent.
     #[error(

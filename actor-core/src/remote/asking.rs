@@ -151,7 +151,7 @@ impl Remote {
 
     /// Makes a call.
     pub(crate) fn ask(&self, process: ProcessId, request: Request, wants: Wants) -> Asking {
-        if let Err(error) = request.check(process) {
+        if let Err(error) = request.check(process, &self.names) {
             return Asking::failed(process, error);
         }
         if process == self.me() {
@@ -190,7 +190,7 @@ impl Remote {
     /// # Errors
     /// The call was not accepted.
     pub(crate) fn cast(&self, process: ProcessId, request: Request) -> Result<(), RemoteError> {
-        request.check(process)?;
+        request.check(process, &self.names)?;
         let function = request.function;
         if process == self.me() {
             let reply = Box::new(move |outcome| log(function, process, outcome));
@@ -237,7 +237,7 @@ impl Remote {
 
     /// Makes a call whose value stays in the process, and returns the reference to it. Errors are the reference's content.
     pub(crate) fn keep(&self, process: ProcessId, request: Request) -> Arc<Handle> {
-        let (function, checked) = (request.function, request.check(process));
+        let (function, checked) = (request.function, request.check(process, &self.names));
         if checked.is_ok() && process == self.me() {
             return self.keep_here(request);
         }
@@ -300,14 +300,17 @@ impl Remote {
     /// Makes a call to each process: to the others first, and in this process last, so that it delays no other.
     pub(crate) fn ask_everywhere(&self, request: Request) -> Vec<Asking> {
         let peers = self.post.peers();
-        let encoded = match peers.iter().any(|peer| request.check(peer.process).is_ok()) {
+        let encoded = match peers
+            .iter()
+            .any(|peer| request.check(peer.process, &self.names).is_ok())
+        {
             true => request.encode(),
             false => Ok(EncodedArguments {
                 body: Body::EMPTY,
                 handles: Vec::new(),
             }),
         };
-        let to = |peer: Peer| match (request.check(peer.process), &encoded) {
+        let to = |peer: Peer| match (request.check(peer.process, &self.names), &encoded) {
             (Err(error), _) => Asking::failed(peer.process, error),
             (Ok(()), Ok(encoded)) => {
                 let (encoded, deadline) = (encoded.clone(), request.deadline);

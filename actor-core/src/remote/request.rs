@@ -9,6 +9,7 @@ use crate::actor::arguments::Arguments;
 use crate::body::Body;
 use crate::call::remote_error::RemoteError;
 use crate::failure::Failure;
+use crate::process_name::NameBook;
 use crate::reference::NamedRef;
 use crate::reference::handle::Handle;
 use crate::reference::transit::CARRIED_BYTES_MAX;
@@ -34,17 +35,24 @@ pub(crate) struct EncodedArguments {
 
 impl Request {
     /// Whether the function may run in this process: all its `#[here]` values live there.
-    pub(crate) fn check(&self, process: ProcessId) -> Result<(), RemoteError> {
+    pub(crate) fn check(&self, process: ProcessId, names: &NameBook) -> Result<(), RemoteError> {
         let mut homes = self.homes.iter().copied();
         let Some(first) = homes.next() else { return Ok(()) };
+        let home = |value: NamedRef| names.name(value.id().owner.process);
         if let Some(second) = homes.find(|other| other.id().owner != first.id().owner) {
-            return Err(RemoteError::Apart { first, second });
+            return Err(RemoteError::Apart {
+                first,
+                first_home: home(first),
+                second,
+                second_home: home(second),
+            });
         }
         match first.id().owner.process == process {
             true => Ok(()),
             false => Err(RemoteError::Elsewhere {
                 value: first,
-                called: process,
+                home: home(first),
+                called: names.name(process),
             }),
         }
     }

@@ -127,7 +127,7 @@ impl Remote {
             alias,
         } = submitted;
         let function = request.function;
-        if let Some(error) = pinned.and_then(|pinned| request.check(pinned).err()) {
+        if let Some(error) = pinned.and_then(|pinned| request.check(pinned, &self.names).err()) {
             return self.not_submitted(function, error);
         }
         let outer = self.outer();
@@ -207,7 +207,7 @@ impl Remote {
             alias,
         } = submitted;
         let function = request.function.id();
-        pinned.map_or(Ok(()), |pinned| request.check(pinned))?;
+        pinned.map_or(Ok(()), |pinned| request.check(pinned, &self.names))?;
         let head = self.find(ProcessId::HEAD)?;
         let outer = self.outer();
         let (encoded, stored_bytes) = self.encoded(request, outer.as_ref())?;
