@@ -112,8 +112,11 @@ impl ProcessId {
         Self(process.number())
     }
 
-    /// Gives no number below this one of the peers from now on: an earlier life of this head has given it.
-    #[cfg(feature = "hosts")]
+    /// The first number that a process gives which is a member of a runtime that another process has made. The numbers of that runtime's
+    /// processes are below, so a worker that such a process starts itself is never taken for one of them.
+    pub(crate) const FIRST_OF_MEMBER: u32 = 1_000_000_001;
+
+    /// Gives no number below this one of the peers from now on: another process, or an earlier life of this head, has given it.
     pub(crate) fn skip_to(next: u32) {
         // Relaxed: the numbers only have to differ.
         Self::counter().fetch_max(next, Ordering::Relaxed);

@@ -16,6 +16,7 @@ use crate::deadline::deadline_after;
 use crate::directory::Directory;
 use crate::hub::post::Post;
 use crate::hub::start::register_services;
+use crate::id::ProcessId;
 use crate::looking::Looking;
 use crate::process_name::ProcessName;
 use crate::promise::promise;
@@ -175,6 +176,7 @@ impl Runtime {
 
     /// Creates the runtime that remote functions of a process find, whose functions are called by this service.
     pub(crate) fn with_remote(remote: Arc<Remote>) -> Self {
+        ProcessId::skip_to(ProcessId::FIRST_OF_MEMBER);
         Runtime::of_services(Arc::new(Directory::new()), remote)
     }
 

@@ -263,3 +263,58 @@ fn rser_06_a_value_that_nests_too_deep_is_an_error_wherever_it_would_cross_a_pro
     assert_eq!(graph.run(127)?, deep(127));
     Ok(())
 }
+
+#[remote]
+fn pid() -> u32 {
+    std::process::id()
+}
+
+/// Starts a worker by the runtime of this function, and another one by a runtime of its own, and calls both by the runtime of this function.
+#[remote]
+fn call_own_workers() -> Result<Vec<String>> {
+    let runtime = Runtime::current()?;
+    let own = Runtime::new();
+    let workers = [runtime.worker("inner")?, own.worker("own")?];
+    assert_eq!(
+        own.call(pid::remote().on(&workers[1])).wait()?,
+        workers[1].pid().unwrap_or(0)
+    );
+    let [inner, foreign] = &workers;
+    let texts = [
+        runtime
+            .call(pid::remote().on(inner))
+            .wait()
+            .map_err(|error| error.to_string()),
+        inner
+            .keep(pid::remote())
+            .fetch()
+            .map(|pid| *pid)
+            .map_err(|error| error.to_string()),
+        runtime
+            .call(pid::remote().on(foreign))
+            .wait()
+            .map_err(|error| error.to_string()),
+    ];
+    Ok(texts
+        .into_iter()
+        .map(|text| text.map_or_else(|error| error, |pid| format!("ran in {pid}")))
+        .collect())
+}
+
+#[test]
+fn a_worker_that_a_worker_has_started_is_not_taken_for_another_process() {
+    let runtime = Runtime::new();
+    let workers = ["a", "b", "c"].map(|name| runtime.worker(name).unwrap());
+    for worker in &workers {
+        let texts = runtime
+            .call(call_own_workers::remote().on(worker))
+            .wait()
+            .unwrap();
+        for (text, name) in texts.iter().zip(["inner", "inner", "own"]) {
+            assert!(
+                text.contains(&format!("worker `{name}`")) && text.contains("was started by this process"),
+                "{text}"
+            );
+        }
+    }
+}

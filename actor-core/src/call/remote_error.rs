@@ -45,6 +45,16 @@ pub enum RemoteError {
         /// The worker.
         worker: ProcessName,
     },
+    /// The call is for a worker that this process has started, which is a worker itself.
+    #[error(
+        "{worker} was started by this process, which is a worker itself, and runs no functions of the runtime that calls it (help: a \
+         runtime that is made here by `Runtime::new()` calls the workers that it starts; those that `Runtime::current()` starts have \
+         actors alone)"
+    )]
+    OfWorker {
+        /// The worker.
+        worker: ProcessName,
+    },
     /// The call names another process than the one where its `#[here]` value lives.
     #[error(
         "the call is for {called}, and its `#[here]` value, {value}, lives in {home} (help: leave `.on(..)` out, and the call goes there; \

@@ -340,7 +340,10 @@ impl Remote {
         let worker = NameBook::of_all_runtimes().name(process);
         // The numbers of a job's processes are those of another program.
         if worker.worker().is_some() && !self.post.is_job(self.post.me()) {
-            return RemoteError::OtherRuntime { worker };
+            return match self.me() == ProcessId::HEAD {
+                true => RemoteError::OtherRuntime { worker },
+                false => RemoteError::OfWorker { worker },
+            };
         }
         let mut living: Vec<_> = self.post.peers().iter().map(|peer| peer.process).collect();
         living.push(self.me());
