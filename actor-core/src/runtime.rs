@@ -61,6 +61,8 @@ pub(crate) struct Inner {
     /// Leaves the runtime of which this one is a job.
     #[cfg(feature = "hosts")]
     leave: OnceLock<Leave>,
+    /// Whether this process is a worker of the runtime, which ends it.
+    is_of_worker: bool,
     made_in: MadeIn,
 }
 
@@ -106,10 +108,10 @@ impl Runtime {
         ANY_MADE.store(true, Ordering::Relaxed);
         let remote = Remote::new(Arc::clone(&directory.hub) as Arc<dyn Post>);
         register_services(&directory.hub, &remote);
-        Runtime::of_services(directory, remote)
+        Runtime::of_services(directory, remote, false)
     }
 
-    fn of_services(directory: Arc<Directory>, remote: Arc<Remote>) -> Self {
+    fn of_services(directory: Arc<Directory>, remote: Arc<Remote>, is_of_worker: bool) -> Self {
         let runtime = Runtime {
             inner: Arc::new(Inner {
                 directory,
@@ -118,6 +120,7 @@ impl Runtime {
                 remote,
                 #[cfg(feature = "hosts")]
                 leave: OnceLock::new(),
+                is_of_worker,
                 made_in: MadeIn::here(),
             }),
         };
@@ -175,9 +178,19 @@ impl Runtime {
     }
 
     /// Creates the runtime that remote functions of a process find, whose functions are called by this service.
+    #[cfg(any(test, feature = "hosts"))]
     pub(crate) fn with_remote(remote: Arc<Remote>) -> Self {
+        Runtime::of_member(remote, false)
+    }
+
+    /// Creates the runtime that remote functions of a worker find, which the process that made the runtime ends.
+    pub(crate) fn of_worker(remote: Arc<Remote>) -> Self {
+        Runtime::of_member(remote, true)
+    }
+
+    fn of_member(remote: Arc<Remote>, is_of_worker: bool) -> Self {
         ProcessId::skip_to(ProcessId::FIRST_OF_MEMBER);
-        Runtime::of_services(Arc::new(Directory::new()), remote)
+        Runtime::of_services(Arc::new(Directory::new()), remote, is_of_worker)
     }
 
     /// Whether calls can be made: the runtime was not shut down, and was made in this process.
@@ -244,7 +257,12 @@ impl Runtime {
     /// [`FetchError::Shutdown`](crate::FetchError::Shutdown), unless the value was fetched before. A value that lives in this process is
     /// dropped once no other process holds a reference to it. A worker lets go of its references by its end, so nothing waits for them
     /// beyond that. A job, whose end ends no other process, waits until all others have let go of its values, and at most `grace`.
+    ///
+    /// In a worker this has no effect: the process that made the runtime ends it, and [`Worker::end`](crate::Worker::end) ends one worker.
     pub fn shutdown(&self, grace: Duration) -> ShutdownReport {
+        if self.inner.is_of_worker {
+            return ShutdownReport::default();
+        }
         self.inner.shutdown(grace, grace)
     }
 }

@@ -180,3 +180,20 @@ fn a_function_that_does_not_return_takes_no_grace_from_workers() {
     drop(closed);
     call.wait().unwrap();
 }
+
+#[remote]
+fn shuts_down() -> Result<bool> {
+    Ok(Runtime::current()?.shutdown(LONG) == ShutdownReport::default())
+}
+
+#[test]
+fn a_shutdown_in_a_worker_ends_nothing() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    let limit = Duration::from_secs(30);
+    for _ in 0..2 {
+        let mut call = runtime.call(shuts_down::remote().on(&worker));
+        assert!(call.wait_timeout(limit).unwrap());
+    }
+    assert_eq!(runtime.shutdown(LONG), ShutdownReport::default());
+}

@@ -129,11 +129,7 @@ fn start(reactor: &Handle, means: Means, entry: Entry) -> Result<WorkingHost, St
         outlive: Box::new(move || outliving.begin()),
     };
     hub.register(WORDS, Arc::new(service));
-    let lanes = WorkerLanes::with_hub(
-        Arc::clone(&writer),
-        Arc::clone(&hub),
-        Runtime::with_remote(remote),
-    );
+    let lanes = WorkerLanes::with_hub(Arc::clone(&writer), Arc::clone(&hub), Runtime::of_worker(remote));
     let adopted = {
         let _context = reactor.enter();
         of_link(met.link).and_then(|connection| hub.adopt(driver, connection, met.resume))

@@ -243,7 +243,7 @@ impl WorkerLanes {
         let hub = Hub::of_worker(me, driver, LinkSettings::default(), ask);
         let remote = Remote::new(Arc::clone(&hub) as Arc<dyn Post>);
         register_services(&hub, &remote);
-        (hub, Runtime::with_remote(remote))
+        (hub, Runtime::of_worker(remote))
     }
 
     fn create(&mut self, request: RequestId, order: &CreateActor, body: &[u8]) -> Result<(), Failure> {
