@@ -33,6 +33,10 @@ impl Archive {
         Ok(*value.fetch()?)
     }
 
+    pub fn slept(&mut self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
     pub async fn called(&self, x: u64) -> Result<u64> {
         Ok(Runtime::current()?.call(doubled::remote(x)).await?)
     }
@@ -94,5 +98,27 @@ fn an_async_function_is_refused_a_wait_for_a_method_and_awaits_it() -> Result<()
         Ok(call.await?)
     }
     assert_eq!(Runtime::new().call(asks::remote()).wait()?, 5);
+    Ok(())
+}
+
+#[test]
+fn the_call_of_an_actor_whose_worker_was_ended_names_the_actor_and_the_reason() -> Result<()> {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w")?;
+    let archive = runtime.spawn::<Archive>("archive", ()).in_worker(&worker)?;
+    let call = archive.call().slept(Duration::from_secs(20));
+    std::thread::sleep(Duration::from_millis(100));
+    // The method does not return, so the process is ended by force.
+    let _ = worker.end(Duration::from_millis(50));
+    let error = call.wait().unwrap_err();
+    assert!(
+        matches!(&error, CallError::ActorDied { actor, .. } if actor == "archive"),
+        "{error}"
+    );
+    let text = error.to_string();
+    assert!(
+        text.contains("actor `archive`") && text.contains("its worker was ended"),
+        "{text}"
+    );
     Ok(())
 }

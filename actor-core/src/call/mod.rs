@@ -384,7 +384,11 @@ impl Callee {
             Callee::Method(actor, method) => CallError::ActorDied {
                 actor: actor.name().to_owned(),
                 method,
-                death: Box::new(death),
+                death: Box::new(match actor.liveness() {
+                    // The actor was ended before its process, and its own death tells why.
+                    Liveness::Dead(own) if !death.actors.contains(&actor.id()) => own,
+                    _ => death,
+                }),
             },
             Callee::Function(..) => self.failed(Failure::from_error(death)),
         }
