@@ -35,8 +35,8 @@ pub(crate) struct Piece<T, M> {
     due: Option<Instant>,
     /// The workers that have died of it.
     deaths: usize,
-    /// Whether a worker has died that had it: then a worker has no other piece beside it.
-    is_suspect: bool,
+    /// The error of its call when a worker has died that had it: then a worker has no other piece beside it.
+    death: Option<CallError>,
 }
 
 impl<T: Wire, M> Piece<T, M> {
@@ -46,13 +46,13 @@ impl<T: Wire, M> Piece<T, M> {
             meaning,
             due,
             deaths: 0,
-            is_suspect: false,
+            death: None,
         }
     }
 
     /// Whether a worker has no other piece beside it: its call would not wait for its turn, or a worker has died of it.
     fn is_single(&self) -> bool {
-        self.batch.is_alone() || self.is_suspect
+        self.batch.is_alone() || self.death.is_some()
     }
 }
 
@@ -127,7 +127,9 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
         source: &mut impl FnMut() -> Result<Option<Piece<T, M>>, MapError>,
     ) -> Result<Option<Done<T, M>>, MapError> {
         loop {
-            self.begin(source)?;
+            if let Err(error) = self.begin(source) {
+                return self.without_worker(error).map(Some);
+            }
             self.check_deadline()?;
             let now = Instant::now();
             // What is overdue waits for a worker; if no call is in flight, it has become due just now.
@@ -149,6 +151,25 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
                 return Ok(Some(done));
             }
         }
+    }
+
+    /// No piece could be begun. If no worker lives, and one has died of a piece, that death is the end of the piece: it says more than that
+    /// none lives. Of several such pieces it is the one of which most have died.
+    fn without_worker(&mut self, error: MapError) -> Result<Done<T, M>, MapError> {
+        let died_of = match &error {
+            MapError::Pool(PoolError::NoWorker) => self
+                .again
+                .take_highest(|piece| piece.death.is_some().then_some(piece.deaths)),
+            _ => None,
+        };
+        let (meaning, death) = died_of
+            .and_then(|piece| Some((piece.meaning, piece.death?)))
+            .ok_or(error)?;
+        Ok(Done {
+            meaning,
+            outcomes: Err(death),
+            took: Duration::ZERO,
+        })
     }
 
     /// Ends the work if its time is over.
@@ -271,7 +292,7 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
         if loss == Some(Loss::Died(Ran::Unknown)) {
             // Of several pieces, nobody knows which one it was.
             busy.piece.deaths += usize::from(!busy.is_shared);
-            busy.piece.is_suspect = true;
+            busy.piece.death = outcomes.as_ref().err().cloned();
         }
         let took = self.worker_ended(&busy, loss);
         if loss.is_some() && busy.piece.deaths < DEATHS_MAX {

@@ -244,6 +244,14 @@ fn jpar_16_an_item_of_which_every_worker_dies_is_an_error() {
     assert_eq!(pool.workers().unwrap(), 1, "three workers have died of it");
     let (_runtime, _workers, pool) = pool_of(2);
     let error = pool.map(remote_fn!(always_dies), 0..4).collect().unwrap_err();
+    let MapError::Item { item: 2, error } = error else {
+        panic!("{error}")
+    };
+    assert!(
+        matches!(error.remote(), Some(RemoteError::Died { .. })),
+        "both workers have died of it, and no other is left: {error}"
+    );
+    let error = pool.map(remote_fn!(always_dies), 0..2).collect().unwrap_err();
     assert!(
         error.to_string().starts_with("no worker of the pool lives"),
         "{error}"

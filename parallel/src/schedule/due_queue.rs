@@ -1,5 +1,6 @@
 //! The order of pieces that are begun before others come from the source.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::Instant;
@@ -39,6 +40,16 @@ impl<P> DueQueue<P> {
         let first = self.pieces.first_entry()?;
         let (due, _) = first.key();
         due.is_none_or(|due| due <= now).then(|| first.remove())
+    }
+
+    /// Takes the piece of the highest rank, the first one of several, whether it is due or not. A piece without a rank stays.
+    pub(super) fn take_highest<R: Ord>(&mut self, rank: impl Fn(&P) -> Option<R>) -> Option<P> {
+        let ranked = self
+            .pieces
+            .iter()
+            .filter_map(|(turn, piece)| Some((Reverse(rank(piece)?), *turn)));
+        let (_, turn) = ranked.min()?;
+        self.pieces.remove(&turn)
     }
 
     /// The moment at which the first piece becomes due; `now` if it has none.
