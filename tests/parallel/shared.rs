@@ -269,7 +269,7 @@ fn jsa_03_a_part_is_a_slice_and_a_claim_beside_a_view_is_an_error_that_names_the
     let view = array.view().unwrap();
     let error = claim();
     assert!(
-        error.contains(&format!("process {} has a view", std::process::id())),
+        error.contains(&format!("pid {} has a view", std::process::id())),
         "{error}"
     );
     drop(view);

@@ -47,7 +47,7 @@ impl FromStr for Placement {
     }
 }
 
-/// The present place of an actor, for display: `inline`, `thread`, or `process 4121`.
+/// The present place of an actor, for display: `inline`, `thread`, or `process with pid 4121`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PlacementLabel {
@@ -64,7 +64,7 @@ impl fmt::Display for PlacementLabel {
         match self {
             PlacementLabel::Inline => f.write_str("inline"),
             PlacementLabel::Thread => f.write_str("thread"),
-            PlacementLabel::Process(Some(pid)) => write!(f, "process {pid}"),
+            PlacementLabel::Process(Some(pid)) => write!(f, "process with pid {pid}"),
             PlacementLabel::Process(None) => f.write_str("process (gone)"),
         }
     }
@@ -109,6 +109,9 @@ mod tests {
             assert_eq!(placement.to_string().parse(), Ok(placement));
         }
         assert!("moon".parse::<Placement>().is_err());
-        assert_eq!(PlacementLabel::Process(Some(4121)).to_string(), "process 4121");
+        assert_eq!(
+            PlacementLabel::Process(Some(4121)).to_string(),
+            "process with pid 4121"
+        );
     }
 }

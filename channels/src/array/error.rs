@@ -9,7 +9,7 @@ use crate::payload::DType;
 pub enum ArrayError {
     /// A process looks at the array, so no part can be claimed.
     #[error(
-        "process {pid} has a view of the array, and its elements must not change under it: claim a part when no view is open, \
+        "the process with pid {pid} has a view of the array, and its elements must not change under it: claim a part when no view is open, \
          or write through the view"
     )]
     InUse {
@@ -17,7 +17,9 @@ pub enum ArrayError {
         pid: u32,
     },
     /// A process has claimed its part, so it cannot be looked at, or claimed again.
-    #[error("process {pid} has claimed its part of the array: open a view when no part is claimed")]
+    #[error(
+        "the process with pid {pid} has claimed its part of the array: open a view when no part is claimed"
+    )]
     Claimed {
         /// The system's number of the process.
         pid: u32,

@@ -175,7 +175,7 @@ pub struct ActorIr {
     pub lane: LaneId,
     /// The place where the actor was spawned. The lane there lends the actor if another lane runs its tasks.
     pub home: Address,
-    /// The placement as text: `inline`, `thread`, or `process 4121`.
+    /// The placement as text: `inline`, `thread`, or `process with pid 4121`.
     pub placement: String,
     /// The device of the actor's tensors, as its process numbers devices, if a device was declared.
     #[serde(default)]

@@ -136,7 +136,7 @@ selvedge_channels::debug_is_report!(ExecError);
 pub struct ActorDied {
     /// The actor's name.
     pub actor: String,
-    /// The placement of the actor, for example `process 4121`.
+    /// The placement of the actor, for example `process with pid 4121`.
     pub placement: String,
     /// The task at which the actor was last seen, with the line where the task was bound.
     pub task: Option<(String, SourceLocation)>,

@@ -121,7 +121,7 @@ pub struct TaskInfo {
     pub task: String,
     /// The actor's name.
     pub actor: String,
-    /// The placement of the actor: `inline`, `thread`, or `process 4121`.
+    /// The placement of the actor: `inline`, `thread`, or `process with pid 4121`.
     pub placement: String,
     /// The line in the user's program where the task was bound.
     pub bound_at: SourceLocation,
