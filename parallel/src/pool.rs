@@ -148,14 +148,14 @@ impl Pool {
             let mut taken = self.free.iter();
             // One that lives is enough: they are counted for an error alone.
             if self.living(&reaches).next().is_none() {
-                return Err(PoolError::NoWorker);
+                return Err(self.none_lives());
             }
             let left = timeout.saturating_sub(started.elapsed());
             let number = match taken.next_timeout(left) {
                 Some(Ok(number)) => number,
                 Some(Err(RemoteChannelError::Timeout { waited, .. })) => {
                     return Err(match self.living(&reaches).count() {
-                        0 => PoolError::NoWorker,
+                        0 => self.none_lives(),
                         workers => PoolError::Busy { workers, waited },
                     });
                 }
@@ -209,8 +209,16 @@ impl Pool {
     pub(crate) fn processes(&self) -> Result<Vec<ProcessId>, PoolError> {
         let living = self.processes_that_live()?;
         match living.is_empty() {
-            true => Err(PoolError::NoWorker),
+            true => Err(self.none_lives()),
             false => Ok(living),
+        }
+    }
+
+    /// The error of a pool of which no worker lives: that of its channel, if the channel has ended, as with the runtime.
+    fn none_lives(&self) -> PoolError {
+        match self.free.is_ready() {
+            Ok(_) => PoolError::NoWorker,
+            Err(error) => error.into(),
         }
     }
 

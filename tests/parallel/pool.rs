@@ -44,6 +44,34 @@ fn jpar_17_workers_are_taken_and_come_back() {
 }
 
 #[test]
+fn a_pool_of_a_runtime_that_was_shut_down_says_so() {
+    let (runtime, _workers, pool) = pool_of(1);
+    let _ = runtime.shutdown(LATE);
+    let texts = [
+        pool.take().unwrap_err().to_string(),
+        pool.map(remote_fn!(always), 0..2)
+            .collect()
+            .unwrap_err()
+            .to_string(),
+        pool.range(0..2)
+            .start(remote_fn!(nothing))
+            .unwrap_err()
+            .to_string(),
+    ];
+    for text in texts {
+        assert!(text.contains("the runtime was shut down"), "{text}");
+    }
+}
+
+#[remote]
+fn always(item: u64) -> u64 {
+    item
+}
+
+#[remote]
+fn nothing(_: std::ops::Range<u64>) {}
+
+#[test]
 fn jpar_17_dead_workers_are_skipped_and_a_pool_of_none_says_so() {
     let (runtime, mut workers, pool) = pool_of(2);
     let dead = workers.remove(0);
