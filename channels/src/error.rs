@@ -81,7 +81,7 @@ pub enum SegmentError {
     },
     /// The size exceeds a limit.
     #[error(
-        "{need_bytes} bytes of shared memory are needed and {limit} allows {has_bytes}: ask for fewer or smaller slots, \
+        "{need_bytes} bytes of shared memory are needed and {limit} allows {has_bytes}: ask for less (of a graph or a channel: fewer or smaller slots), \
          or raise the limit"
     )]
     NoMemory {

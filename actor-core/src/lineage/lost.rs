@@ -86,7 +86,9 @@ pub enum Lost {
         limit: usize,
     },
     /// No worker offers what the call needs.
-    #[error("not run: the call needs {needs}, and the workers offer {offered}")]
+    #[error(
+        "not run: the call needs {needs}, and the workers offer {offered} (help: `Worker::offers` says what a worker has room for)"
+    )]
     Infeasible {
         /// The needs of the call.
         needs: String,

@@ -80,7 +80,9 @@ pub enum RemoteChannelError {
         reason: String,
     },
     /// The request was not answered in time, and is cancelled. A value that was being put may be in the channel.
-    #[error("the channel has not answered after {waited:?} ({channel})")]
+    #[error(
+        "no answer of the channel within {waited:?}: it was full or empty for so long, or its process was late ({channel})"
+    )]
     Timeout {
         /// The channel.
         channel: RefId,
