@@ -116,7 +116,7 @@ pub mod prelude {
     pub use crate::{
         Actor, Checkpoint, Compile, Edge, ExecError, Execution, Graph, Lanes, OnFull, OnPanic, Options,
         Payload, Placement, ReduceOp, Ref, RemoteCall, RemoteChannel, Restart, Result, Runtime, Tensor, Wait,
-        Wire, actor, allgather, allreduce, constant, list, remote, remote_fn, worker_init,
+        Wire, Worker, actor, allgather, allreduce, constant, list, remote, remote_fn, worker_init,
     };
 }
 
