@@ -7,6 +7,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -251,11 +252,18 @@ impl Drop for OwnRuntime {
     }
 }
 
-struct Unpark(Thread);
+struct Unpark {
+    thread: Thread,
+    /// Set by each wake, beside the token of `park`: the future may park too, as a channel of the standard library does, and use up
+    /// the token.
+    is_woken: AtomicBool,
+}
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
-        self.0.unpark();
+        // SYNC park-woken, release side: the next poll sees what was done before the wake.
+        self.is_woken.store(true, Ordering::Release);
+        self.thread.unpark();
     }
 }
 
@@ -265,26 +273,35 @@ pub(crate) fn park_on<T>(
     limit: Option<Duration>,
 ) -> Result<T, Interrupted> {
     let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let unpark = Arc::new(Unpark {
+        thread: thread::current(),
+        is_woken: AtomicBool::new(false),
+    });
+    let waker = Waker::from(Arc::clone(&unpark));
     let mut context = Context::from_waker(&waker);
     let until = limit.map(|limit| (limit, deadline_after(limit)));
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return output;
         }
-        match until {
-            None => thread::park(),
+        let left = match until {
+            None => None,
             Some((limit, until)) => match until.checked_duration_since(Instant::now()) {
                 None | Some(Duration::ZERO) => return Err(Interrupted::TimedOut(limit)),
-                Some(left) => thread::park_timeout(left),
+                left => left,
             },
+        };
+        // SYNC park-woken, acquire side. No other code runs between the look and the sleep, so the token of a wake in between is still
+        // there.
+        if !unpark.is_woken.swap(false, Ordering::AcqRel) {
+            left.map_or_else(thread::park, thread::park_timeout);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+    use std::sync::atomic::{AtomicUsize, fence};
 
     use super::*;
 
@@ -321,6 +338,27 @@ mod tests {
         let outer = Builder::new_current_thread().build().unwrap();
         assert_eq!(outer.block_on(async { driver.block_on(nap()) }), Ok(7));
         outer.block_on(async move { drop(driver) });
+    }
+
+    #[test]
+    fn a_wake_is_not_lost_with_the_token_of_park() {
+        let (ended, ends) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            let mut has_waited = false;
+            let uses_up_the_token = poll_fn(|context| {
+                if std::mem::replace(&mut has_waited, true) {
+                    return Poll::Ready(7);
+                }
+                context.waker().wake_by_ref();
+                // As code that waits by blocking does.
+                thread::park();
+                Poll::Pending
+            });
+            let outer = Builder::new_current_thread().build().unwrap();
+            let driver = AsyncDriver::new();
+            ended.send(outer.block_on(async { driver.block_on(uses_up_the_token) }))
+        });
+        assert_eq!(ends.recv_timeout(Duration::from_secs(20)), Ok(Ok(7)));
     }
 
     #[test]
