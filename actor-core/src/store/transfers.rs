@@ -42,7 +42,7 @@ pub(crate) struct Transfers {
     pub(super) host: Box<dyn Fn() -> Result<Arc<HostStore>, StoreError> + Send + Sync>,
     queue: Mutex<TransferQueue>,
     /// The work that waits where the system has no thread.
-    backlog: Mutex<VecDeque<TransferWork>>,
+    pub(super) backlog: Mutex<VecDeque<TransferWork>>,
     state: Mutex<TransferState>,
     pub(super) on_lost: OnceLock<TellLostCopies>,
     pub(super) this: Weak<Transfers>,
@@ -91,16 +91,14 @@ impl Transfers {
         }
     }
 
-    /// Without a thread callers take the time: one of them at a time, also for what others have ordered.
-    fn work_off(&self) {
-        while let Some(mut state) = self.state.try_lock() {
+    /// Without a thread callers take the time: one of them at a time, also for what others have ordered. Whoever finds the state
+    /// locked leaves its work here, so everybody who lets the state go calls this.
+    pub(super) fn work_off(&self) {
+        while !self.backlog.lock().is_empty()
+            && let Some(mut state) = self.state.try_lock()
+        {
             while let Some(work) = self.next_work() {
                 work(self, &mut state);
-            }
-            drop(state);
-            // Somebody who came before the lock was let go has left its work here.
-            if self.backlog.lock().is_empty() {
-                return;
             }
         }
     }
@@ -230,7 +228,10 @@ impl Transfers {
             bytes: state.list.bytes(name).unwrap_or_default(),
             agents: state.list.copies(name).iter().map(|copy| copy.agent).collect(),
         };
-        state.list.names().map(listed).collect()
+        let report = state.list.names().map(listed).collect();
+        drop(state);
+        self.work_off();
+        report
     }
 
     /// The process ends: whoever waits is refused, and the thread ends.
@@ -261,6 +262,7 @@ fn run(transfers: &Weak<Transfers>, queue: Receiver<TransferWork>) {
             return;
         };
         work(&transfers, &mut transfers.state.lock());
+        transfers.work_off();
     }
 }
 

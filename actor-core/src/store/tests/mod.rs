@@ -3,6 +3,7 @@
 
 mod ends;
 mod full;
+mod without_thread;
 
 use std::future::Future;
 use std::pin::Pin;
