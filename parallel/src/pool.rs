@@ -162,7 +162,22 @@ impl Pool {
                 Some(Err(error)) => return Err(error.into()),
                 None => return Err(PoolError::NoWorker),
             };
-            match ProcessId::new(number.get()).filter(|process| reaches(*process)) {
+            let process = ProcessId::new(number.get());
+            let is_there = || process.filter(|process| reaches(*process));
+            let mut found = is_there();
+            if found.is_none() && is_home {
+                let mut members = self.members.lock();
+                // Once more under the lock: whoever adds a worker that has come back finds it among the members until here.
+                found = is_there();
+                if found.is_none() {
+                    let dead = members.remove(&number);
+                    drop(members);
+                    drop(dead);
+                    taken.acknowledge();
+                    continue;
+                }
+            }
+            match found {
                 Some(process) => {
                     let members = Arc::clone(&self.members);
                     return Ok(PoolWorker {
@@ -170,11 +185,6 @@ impl Pool {
                         taken,
                         members,
                     });
-                }
-                None if is_home => {
-                    let dead = self.members.lock().remove(&number);
-                    drop(dead);
-                    taken.acknowledge();
                 }
                 None => unreached.push(taken),
             }
@@ -300,5 +310,26 @@ mod tests {
         let busy = take().unwrap_err();
         assert!(matches!(busy, PoolError::Busy { workers: 100, .. }), "{busy}");
         drop(taken);
+    }
+
+    #[test]
+    fn a_worker_that_comes_back_and_is_added_while_it_is_found_dead_stays() {
+        let runtime = Runtime::new();
+        let pool = Pool::new(&runtime, &[]).unwrap();
+        let back = ProcessId::new(2).unwrap();
+        // Other workers are busy, so that it is the next one.
+        let busy = pool.take_reached(true, Duration::ZERO, |_| true).unwrap();
+        pool.insert(back, None).unwrap();
+        let is_dead = Cell::new(true);
+        let taken = pool.take_reached(true, Duration::ZERO, |process| {
+            let found_dead = process == back && is_dead.replace(false);
+            if found_dead {
+                // Now it comes back, and is added.
+                pool.insert(back, None).unwrap();
+            }
+            !found_dead
+        });
+        assert_eq!(taken.unwrap().process(), back);
+        drop(busy);
     }
 }
