@@ -12,7 +12,7 @@ use thiserror::Error;
 use super::adding::Adding;
 use super::agreement::{AddTurn, NoTurn};
 use super::dial_in::{DialIn, Invitation};
-use super::door::DoorError;
+use super::door::{DoorError, LetIn};
 use super::link_transport::LinkTransport;
 use super::manager::ClusterManager;
 use super::managing::Managing;
@@ -208,7 +208,7 @@ impl Runtime {
         let managing = Managing::new(Arc::clone(&manager));
         let door = manager.door();
         if let Some(door) = &door {
-            self.open(door, &turn.terms)?;
+            self.open(door, &turn.terms, None)?;
         }
         // Without a worker, the manager goes with this seat.
         let _seat = managing.seat(0);
@@ -241,13 +241,13 @@ impl Runtime {
         Ok(turn)
     }
 
-    /// Opens a door, unless it is open.
-    pub(super) fn open(&self, door: &DialIn, terms: &Terms) -> Result<(), AddError> {
+    /// Opens a door, unless it is open. With `jobs`, jobs are let in there.
+    pub(super) fn open(&self, door: &DialIn, terms: &Terms, jobs: Option<LetIn>) -> Result<(), AddError> {
         let (directory, transport) = (&self.inner().directory, &terms.transport);
         self.inner().control()?;
         let opened = door
             .door()
-            .open(&directory.hub, directory.agreement.cookie()?, transport);
+            .open(&directory.hub, directory.agreement.cookie()?, transport, jobs);
         opened.map_err(|error| AddError::of_door(error, door.address(), transport))
     }
 

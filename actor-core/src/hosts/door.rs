@@ -53,7 +53,7 @@ struct DoorState {
 }
 
 /// Begins to admit a process that has come to a door.
-type LetIn = Arc<dyn Fn(Arc<Door>, Arrival) + Send + Sync>;
+pub(super) type LetIn = Arc<dyn Fn(Arc<Door>, Arrival) + Send + Sync>;
 
 /// The reason that a door stays closed.
 pub(super) enum DoorError {
@@ -83,7 +83,8 @@ impl Door {
         self.state.lock().refused.clone()
     }
 
-    /// Opens the door, unless it is open.
+    /// Opens the door, unless it is open. With `jobs`, jobs are let in from now on: those that have dialled already are heard at
+    /// once.
     ///
     /// # Errors
     /// [`DoorError`].
@@ -92,13 +93,15 @@ impl Door {
         hub: &Arc<Hub>,
         cookie: Cookie,
         transport: &LinkTransport,
+        jobs: Option<LetIn>,
     ) -> Result<(), DoorError> {
         let mut state = self.state.lock();
         if let Some((owner, _)) = &state.open {
-            return match Weak::ptr_eq(owner, &Arc::downgrade(hub)) {
-                true => Ok(()),
-                false => Err(DoorError::Used),
-            };
+            if !Weak::ptr_eq(owner, &Arc::downgrade(hub)) {
+                return Err(DoorError::Used);
+            }
+            state.jobs = jobs.or_else(|| state.jobs.take());
+            return Ok(());
         }
         let listener = transport.listener(self.port.clone()).map_err(DoorError::Keys)?;
         let listener = listener.ok_or(DoorError::NoPorts)?;
@@ -109,15 +112,11 @@ impl Door {
             me: hub.me(),
         };
         state.open = Some((Arc::downgrade(hub), open));
+        state.jobs = jobs;
         drop(state);
         // Without a control thread, nobody waits at the door.
         hub.spawn(Box::pin(keeper.keep(listener, cookie, closed)));
         Ok(())
-    }
-
-    /// Lets jobs in from now on.
-    pub(super) fn let_jobs_in(&self, let_in: impl Fn(Arc<Door>, Arrival) + Send + Sync + 'static) {
-        self.state.lock().jobs = Some(Arc::new(let_in));
     }
 
     /// Lets workers in from now on, as they come.

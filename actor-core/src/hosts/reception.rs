@@ -136,10 +136,9 @@ impl Runtime {
             transport: door.transport(),
         };
         let turn = self.turn(terms)?;
-        self.open(door, &turn.terms)?;
         let jobs = self.usher(MemberPart::Job)?;
-        door.door()
-            .let_jobs_in(move |door, arrival| jobs.let_in(door, arrival));
+        let let_in = move |door: Arc<Door>, arrival: Arrival| jobs.let_in(door, arrival);
+        self.open(door, &turn.terms, Some(Arc::new(let_in)))?;
         turn.fix();
         Ok(())
     }
