@@ -97,7 +97,7 @@ impl fmt::Display for Death {
             write!(f, " ({} actors shared the process)", self.actors.len())?;
         }
         if let Some(last) = self.stderr_tail.last() {
-            write!(f, "; last line: {last}")?;
+            write!(f, "; last line on stderr: {last}")?;
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(
             death.to_string(),
             "actor `shard0` died with worker `w` (process 2 on host `node7`), pid 4121: exit code 9 (2 actors shared the process); \
-             last line: out of luck"
+             last line on stderr: out of luck"
         );
     }
 }

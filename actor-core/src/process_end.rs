@@ -63,7 +63,7 @@ impl fmt::Display for ProcessEnd {
         }
         self.exit.fmt(f)?;
         match self.stderr_tail.last() {
-            Some(last) => write!(f, "; last line: {last}"),
+            Some(last) => write!(f, "; last line on stderr: {last}"),
             None => Ok(()),
         }
     }

@@ -101,6 +101,27 @@ fn an_async_function_is_refused_a_wait_for_a_method_and_awaits_it() -> Result<()
     Ok(())
 }
 
+#[remote]
+fn sleeps(begun: RemoteChannel<()>, time: Duration) -> Result<()> {
+    begun.put(())?;
+    std::thread::sleep(time);
+    Ok(())
+}
+
+#[test]
+fn the_call_of_a_function_whose_worker_was_ended_says_so() -> Result<()> {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w")?;
+    let begun = runtime.channel(1)?;
+    let call = runtime.call(sleeps::remote(&begun, Duration::from_secs(60)).on(&worker));
+    begun.take()?;
+    // The function does not return, so the process is ended by force.
+    assert!(worker.end(Duration::from_millis(50)).is_err());
+    let error = call.wait().unwrap_err();
+    assert!(error.to_string().contains("it was told to end"), "{error}");
+    Ok(())
+}
+
 #[test]
 fn the_call_of_an_actor_whose_worker_was_ended_names_the_actor_and_the_reason() -> Result<()> {
     let runtime = Runtime::new();

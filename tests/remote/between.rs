@@ -166,7 +166,7 @@ fn rref_42_the_error_of_a_call_says_how_its_process_died() {
     assert_eq!(end.stderr_tail.last().map(String::as_str), Some("out of rows"));
     let text = error.to_string();
     assert!(
-        text.contains("worker `a`") && text.ends_with("exit code 3; last line: out of rows"),
+        text.contains("worker `a`") && text.ends_with("exit code 3; last line on stderr: out of rows"),
         "{text}"
     );
 

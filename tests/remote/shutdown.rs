@@ -1,11 +1,12 @@
 //! The end of references with their runtime.
 
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use selvedge::prelude::*;
-use selvedge::{FetchError, RefStats, SetError, ShutdownReport};
+use selvedge::{FetchError, RefStats, SetError, ShutdownReport, cancellation};
 
 use super::census::wait_until;
 
@@ -59,6 +60,62 @@ impl Stuck {
             std::thread::park();
         }
     }
+}
+
+/// Works until it is interrupted, and then for some more time. Its last act is the file.
+#[remote]
+fn cleans_up(begun: RemoteChannel<()>, file: PathBuf) -> Result<u32> {
+    begun.put(())?;
+    let token = cancellation();
+    while !token.is_cancelled() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    std::fs::write(&file, "clean")?;
+    Ok(7)
+}
+
+#[remote]
+fn never_ends(begun: RemoteChannel<()>) -> Result<()> {
+    begun.put(())?;
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_function_that_runs_has_the_grace_to_clean_up_at_the_end_of_its_worker_and_of_its_runtime() {
+    let runtime = Runtime::new();
+    let [ended, other] = ["ended", "other"].map(|name| runtime.worker(name).unwrap());
+    let begun = runtime.channel(1).unwrap();
+    let mut calls = [&ended, &other].map(|worker| {
+        let file = std::env::temp_dir().join(format!(
+            "selvedge-clean-{}-{}",
+            worker.process(),
+            std::process::id()
+        ));
+        let call = runtime.call(cleans_up::remote(&begun, file.clone()).on(worker));
+        begun.take().unwrap();
+        (call, file)
+    });
+    ended.end(LONG).unwrap();
+    let answer = calls[0].0.wait_timeout(LONG);
+    assert_eq!(answer.unwrap(), 7, "its answer is not lost with the worker");
+    assert_eq!(shut_down(&runtime), ShutdownReport::default());
+    for (_, file) in &calls {
+        std::fs::remove_file(file).unwrap();
+    }
+}
+
+#[test]
+fn a_worker_whose_function_does_not_return_is_named_by_the_shutdown() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("busy").unwrap();
+    let begun = runtime.channel(1).unwrap();
+    let _never = runtime.call(never_ends::remote(&begun).on(&worker));
+    begun.take().unwrap();
+    let report = runtime.shutdown(Duration::from_millis(500));
+    assert_eq!(report.killed_workers, ["busy"]);
 }
 
 /// Shuts a runtime down that has nothing to wait for.

@@ -61,6 +61,31 @@ fn a_submitted_call_whose_worker_dies_names_the_worker_and_one_that_no_worker_co
     assert!(!text.contains("on process 1 "), "{text}");
 }
 
+#[remote]
+fn kept(x: u64) -> u64 {
+    x
+}
+
+#[test]
+fn an_argument_that_is_lost_tells_how_its_owner_has_died() {
+    let runtime = Runtime::new();
+    let [owner, other] = ["owner", "other"].map(|name| runtime.worker(name).unwrap());
+    let lost = owner.keep(kept::remote(7));
+    lost.ready_timeout(Duration::from_secs(60)).unwrap();
+    runtime.call(exits::remote().on(&owner)).wait().unwrap_err();
+    let text = failed(&lost);
+    assert!(
+        text.contains("worker `owner`") && text.contains("exit code 3"),
+        "{text}"
+    );
+    let call = runtime.call(kept::remote(&lost).on(&other));
+    let text = call.wait().unwrap_err().to_string();
+    assert!(
+        text.contains("worker `owner`") && text.contains("exit code 3"),
+        "{text}"
+    );
+}
+
 /// A value that serde does not encode, or whose encoding panics.
 #[derive(Clone, Debug, Deserialize)]
 struct Stubborn {

@@ -162,8 +162,7 @@ impl Supervisor {
         if self.closing.is_some() {
             return;
         }
-        let tell = |node: &NodeRef<WorkerMessage>| node.send(WorkerMessage::Shutdown { deadline });
-        let told = self.workers.iter().filter(|it| it.node.get().is_some_and(tell));
+        let told = self.workers.iter().filter(|record| record.end(deadline));
         let awaited = told.map(|record| record.id()).collect();
         self.ends.send_replace(true);
         self.closing = Some(Closing {

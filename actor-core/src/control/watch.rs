@@ -17,6 +17,7 @@ use crate::death::{Death, Exit};
 use crate::directory::Directory;
 use crate::platform::signal::is_forced;
 use crate::process_end::ProcessEnd;
+use crate::worker::exit::EXIT_STUCK;
 use crate::worker::link::{Link, read_words};
 use crate::worker::output::Pump;
 use crate::worker::record::WorkerRecord;
@@ -121,7 +122,13 @@ impl Watch {
             (_, Some(limit)) => Exit::Silent(limit),
             // The worker has ended as it was told; only the program that led to it, such as `ssh`, was still there.
             _ if has_left && self.hosted.is_announced() && is_forced(&exit) => Exit::Unknown,
-            (Some(killed), _) if is_forced(&exit) && !self.record.is_told_to_end() => killed.clone(),
+            _ if self.record.is_told_to_end() => match exit {
+                Exit::Code(0) => Exit::Ended("its worker was ended".to_owned()),
+                Exit::Code(EXIT_STUCK) => late(),
+                exit if is_forced(&exit) => late(),
+                exit => exit,
+            },
+            (Some(killed), _) if is_forced(&exit) => killed.clone(),
             _ => exit,
         }
     }
@@ -144,6 +151,11 @@ impl Watch {
                 .unwrap_or_default(),
         }
     }
+}
+
+/// The end of a worker that was told to end, and could not in time.
+fn late() -> Exit {
+    Exit::Killed("it was told to end, and a method or function in it did not return in time".to_owned())
 }
 
 /// How a guest has ended, of which only the link is seen. `has_left`: it was told to end, and its link has ended.

@@ -17,9 +17,7 @@ use crate::control::worker_start::WorkerArgs;
 use crate::death::Exit;
 use crate::directory::Directory;
 use crate::home::keep::LaneKeep;
-use crate::platform::signal::is_forced;
 use crate::spawn_error::SpawnError;
-use crate::worker::exit::EXIT_STUCK;
 use crate::worker::protocol::ToWorker;
 
 /// The pause after a restart that failed. It doubles after each further failure, up to a second.
@@ -70,7 +68,7 @@ impl WorkerNode {
         let directory = Arc::clone(&self.args.directory);
         let records = directory.records_in(self.args.record.id());
         if self.closing.is_some() {
-            let is_late = is_forced(exit) || matches!(exit, Exit::Code(EXIT_STUCK) | Exit::Fenced(_));
+            let is_late = matches!(exit, Exit::Killed(_) | Exit::Fenced(_));
             let killed = is_late && !self.was_dead;
             let name = killed.then(|| self.args.record.name().to_owned());
             self.args.supervisor.send(SupervisorMessage::WorkerGone {

@@ -381,7 +381,8 @@ impl Worker {
         self.keep.record.interrupt();
     }
 
-    /// Ends the worker for good: its actors die, and its process ends within `grace` or is killed.
+    /// Ends the worker for good: its actors die, its remote functions are [interrupted](Self::interrupt), and its process ends within
+    /// `grace` or is killed. Functions that have not begun are lost with the process.
     ///
     /// # Errors
     /// [`EndError::Killed`] if the process did not end by itself and was killed; [`EndError::CutOff`] if it has dialled in.

@@ -182,7 +182,7 @@ fn returned(response: Result<Response, LinkLost>) -> Result<Returned, CallFault>
 fn end_of_process(death: &Death) -> String {
     let pid = death.pid.map_or_else(String::new, |pid| format!(" {pid}"));
     let last = death.stderr_tail.last();
-    let last = last.map_or_else(String::new, |last| format!("; last line: {last}"));
+    let last = last.map_or_else(String::new, |last| format!("; last line on stderr: {last}"));
     format!("its process{pid} has ended: {}{last}", death.exit)
 }
 

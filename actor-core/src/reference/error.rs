@@ -140,6 +140,14 @@ impl FetchError {
 }
 
 /// The death by which an object was lost.
+/// A reference in the arguments of a call whose value is lost.
+#[derive(Debug, thiserror::Error)]
+#[error("a reference in them is lost: {}", of_dead_owner(owner, end.as_deref()))]
+pub(crate) struct LostArgument {
+    pub(crate) owner: ProcessName,
+    pub(crate) end: Option<Arc<ProcessEnd>>,
+}
+
 fn of_dead_owner(owner: &ProcessName, end: Option<&ProcessEnd>) -> String {
     match end {
         Some(end) => format!("its owner, {owner}, has died: {end}"),

@@ -29,7 +29,7 @@ mod answers;
 pub(crate) mod content;
 pub(crate) mod edge;
 pub(crate) mod effect;
-mod error;
+pub(crate) mod error;
 pub(crate) mod fetch;
 pub(crate) mod handle;
 mod into_value;

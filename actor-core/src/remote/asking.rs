@@ -21,6 +21,7 @@ use crate::process_name::NameBook;
 use crate::promise::Answer;
 use crate::reference::NamedRef;
 use crate::reference::content::Content;
+use crate::reference::error::LostArgument;
 use crate::reference::handle::Handle;
 use crate::reference::unsaid::Unsaid;
 use crate::remote::calls::CallId;
@@ -361,6 +362,11 @@ impl Remote {
     pub(crate) fn unpassed(&self, error: RefError) -> RemoteError {
         match error {
             RefError::Dead(peer) => self.died(peer, Ran::Never),
+            RefError::Lost(id) => {
+                let owner = self.names.name(id.owner.process);
+                let end = self.post.ends().known_end(id.owner);
+                RemoteError::Arguments(Failure::from_error(LostArgument { owner, end }).into_report())
+            }
             other => RemoteError::Arguments(Failure::from_error(other).into_report()),
         }
     }

@@ -8,7 +8,7 @@
 
 use std::any::Any;
 use std::future::Future;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -82,6 +82,8 @@ pub(crate) struct Remote {
     currents: OnceLock<Currents>,
     /// Whether this process is only a head, which runs no function.
     pub(super) is_only_head: bool,
+    /// Whether this process ends, and its runtime goes on.
+    pub(super) is_ending: AtomicBool,
 }
 
 /// The surroundings of blocking functions, of async ones, and of actors.
@@ -120,6 +122,7 @@ impl Remote {
         let named = (post.me(), post.names());
         let remote = Arc::new_cyclic(|this| Remote {
             is_only_head,
+            is_ending: AtomicBool::new(false),
             tasks: Tasks::new(named, !is_only_head, Weak::clone(this) as Weak<dyn TaskHost>),
             names: post.names(),
             post,
@@ -321,6 +324,25 @@ impl Remote {
         });
     }
 
+    /// The process ends, and its runtime goes on: interrupts the functions that run. Those that have not begun are left to whoever
+    /// announces the end of the process. Returns whether all functions have ended by the deadline.
+    pub(crate) fn end_functions(&self, deadline: Instant) -> bool {
+        // Relaxed: whoever refuses a function has seen, under a lock, that its executor or thread was stopped.
+        self.is_ending.store(true, Ordering::Relaxed);
+        self.interrupt();
+        self.stop_functions();
+        self.background.stop();
+        self.executor.end_refusals();
+        self.wait_for_threads(deadline)
+    }
+
+    /// Ends the threads of functions after their present work, and refuses all other work.
+    fn stop_functions(&self) {
+        self.executor.stop();
+        self.functions.stop();
+        self.results.stop();
+    }
+
     /// Returns whether the threads have ended by the deadline, after [`stop`](Self::stop).
     pub(crate) fn wait_for_threads(&self, deadline: Instant) -> bool {
         self.threads.wait_until(deadline)
@@ -334,9 +356,7 @@ impl Remote {
         self.references.stop();
         self.stores.stop();
         self.channels.stop();
-        self.executor.stop();
-        self.functions.stop();
-        self.results.stop();
+        self.stop_functions();
         let asked = self.asked.lock().take_all();
         for (call, peer, waiter) in asked {
             self.say_of_call(peer, &CallMessage::Cancel { call });

@@ -1,6 +1,7 @@
 //! The side of the process that is asked: letters come in, functions run, answers go out.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_cluster::session::Outcome as Fate;
@@ -254,6 +255,8 @@ impl Remote {
                 (Wants::Value | Wants::Submitted { .. } | Wants::End, Ok(returned), _) => {
                     this.succeed(from, call, returned)
                 }
+                // The end of this process is their answer.
+                (_, Err(RemoteError::Shutdown), _) if this.is_ending.load(Ordering::Relaxed) => {}
                 (Wants::Value | Wants::Submitted { .. } | Wants::End, Err(error), _) => {
                     this.fail(from, call, error.into())
                 }

@@ -228,14 +228,12 @@ impl WorkerRecord {
         }
     }
 
-    /// Asks the worker to end, by force after the deadline.
-    pub(crate) fn end(&self, deadline: Instant) {
+    /// Asks the worker to end, by force after the deadline. Returns whether its node runs: one that has stopped has no process.
+    pub(crate) fn end(&self, deadline: Instant) -> bool {
         // Set first, because a node that is starting a process reads no messages until it has finished.
         self.told.send_replace(true);
-        if let Some(node) = self.node.get() {
-            // A node that has stopped has no process.
-            node.send(WorkerMessage::Shutdown { deadline });
-        }
+        let tell = |node: &NodeRef<WorkerMessage>| node.send(WorkerMessage::Shutdown { deadline });
+        self.node.get().is_some_and(tell)
     }
 
     pub(crate) fn is_told_to_end(&self) -> bool {

@@ -392,22 +392,27 @@ impl WorkerLanes {
         }
     }
 
-    /// Stops the lanes, which drops the actors, waits for the lanes, and exits. Lanes that do not end in time end with
-    /// the process. Methods that wait for other processes of a runtime that ends are told so.
+    /// Stops the lanes, which drops the actors, and the functions, waits for both, and exits. Those that do not end in time end
+    /// with the process. Methods that wait for other processes of a runtime that ends are told so.
     fn shut_down(&self, grace: Duration, ends_runtime: bool) -> ! {
         for lane in self.lanes.values() {
             lane.stop();
         }
-        if let Some(runtime) = self.runtime.as_ref().filter(|_| ends_runtime) {
-            runtime.remote().stop();
-        }
         let deadline = deadline_after(grace);
-        let lanes = self.lanes.values().chain(&self.ending);
-        let stuck = lanes.filter(|lane| !lane.join_until(deadline)).count();
+        let have_functions_ended = self.runtime.as_ref().is_none_or(|runtime| {
+            let remote = runtime.remote();
+            if ends_runtime {
+                remote.stop();
+                return remote.wait_for_threads(deadline);
+            }
+            remote.end_functions(deadline)
+        });
+        let mut lanes = self.lanes.values().chain(&self.ending);
+        let has_ended = have_functions_ended & lanes.all(|lane| lane.join_until(deadline));
         // Not `exit`, because exit handlers of other libraries may wait for threads that are stuck. Printed output must
         // be flushed, though.
         let _ = std::io::stdout().flush();
-        exit_now(if stuck == 0 { 0 } else { EXIT_STUCK })
+        exit_now(if has_ended { 0 } else { EXIT_STUCK })
     }
 }
 
