@@ -1,5 +1,6 @@
 //! The errors of pools and of the work that they do.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use selvedge_core::{CallError, NoRuntime, RemoteChannelError};
@@ -33,11 +34,20 @@ selvedge_channels::debug_is_report!(PoolError);
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
-    /// The call for an item, or for the items of a batch or chunk, gave no value.
+    /// The call for an item of a map, or for the items of a batch, gave no value.
     #[error("item {item}: {error}")]
     Item {
-        /// The place of the item, from 0; of a batch, that of its first item; of a loop, the first number of the chunk.
+        /// The place of the item, from 0; of a batch, that of its first item.
         item: u64,
+        /// The error.
+        #[source]
+        error: CallError,
+    },
+    /// The call for a chunk of a loop gave no value.
+    #[error("the chunk {chunk:?}: {error}")]
+    Chunk {
+        /// The numbers of the chunk.
+        chunk: Range<u64>,
         /// The error.
         #[source]
         error: CallError,
@@ -60,7 +70,7 @@ impl MapError {
     #[must_use]
     pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
         match self {
-            MapError::Item { error, .. } => error.downcast_ref(),
+            MapError::Item { error, .. } | MapError::Chunk { error, .. } => error.downcast_ref(),
             _ => None,
         }
     }

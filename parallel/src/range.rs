@@ -61,21 +61,24 @@ impl RangeWork<'_> {
             let Some(chunk) = chunks.next() else {
                 return Ok(None);
             };
-            let item = chunk.start;
-            let batch = CallBatch::one(&runtime, function.describe((chunk,)));
-            let batch = batch.map_err(|error| MapError::Item { item, error })?;
-            Ok(Some(Piece::new(batch, item, None)))
+            let batch = CallBatch::one(&runtime, function.describe((chunk.clone(),)));
+            match batch {
+                Ok(batch) => Ok(Some(Piece::new(batch, chunk, None))),
+                Err(error) => Err(MapError::Chunk { chunk, error }),
+            }
         };
         let mut values = Vec::new();
         while let Some(done) = schedule.next(&mut source)? {
-            let item = done.meaning;
+            let chunk = done.meaning;
             let outcomes = done
                 .outcomes
                 .and_then(|outcomes| outcomes.into_iter().collect::<Result<Vec<_>, _>>());
-            let outcomes = outcomes.map_err(|error| MapError::Item { item, error })?;
-            values.extend(outcomes.into_iter().map(|value| (item, value)));
+            match outcomes {
+                Ok(outcomes) => values.extend(outcomes.into_iter().map(|value| (chunk.start, value))),
+                Err(error) => return Err(MapError::Chunk { chunk, error }),
+            }
         }
-        values.sort_by_key(|(item, _)| *item);
+        values.sort_by_key(|(first, _)| *first);
         Ok(values.into_iter().map(|(_, value)| value).reduce(combine))
     }
 
@@ -93,12 +96,11 @@ impl RangeWork<'_> {
             .into_iter()
             .zip(processes);
         let calls = chunks.map(|(chunk, process)| {
-            let first = chunk.start;
-            let mut call = function.describe((chunk,)).on_process(process);
+            let mut call = function.describe((chunk.clone(),)).on_process(process);
             if let Some(deadline) = self.deadline {
                 call = call.deadline(deadline);
             }
-            (first, runtime.call(call))
+            (chunk, runtime.call(call))
         });
         Ok(Loop {
             calls: calls.collect(),
@@ -114,8 +116,8 @@ impl RangeWork<'_> {
 /// A loop that runs on several workers, started by [`RangeWork::start`]. The drop cancels its calls.
 #[must_use = "the errors of a loop show when it is waited for"]
 pub struct Loop {
-    /// The first number of each chunk, and its call.
-    calls: Vec<(u64, Call<()>)>,
+    /// Each chunk, and its call.
+    calls: Vec<(Range<u64>, Call<()>)>,
 }
 
 impl fmt::Debug for Loop {
@@ -129,12 +131,12 @@ impl Loop {
     /// are cancelled then.
     ///
     /// # Errors
-    /// [`MapError::Item`].
+    /// [`MapError::Chunk`].
     pub fn wait(self) -> Result<(), MapError> {
-        let (mut items, mut calls): (Vec<u64>, Vec<Call<()>>) = self.calls.into_iter().unzip();
+        let (mut chunks, mut calls): (Vec<Range<u64>>, Vec<Call<()>>) = self.calls.into_iter().unzip();
         while let Some(place) = Call::wait_any(&mut calls, Duration::MAX).map_err(MapError::NotAwaited)? {
-            let (item, ended) = (items.swap_remove(place), calls.swap_remove(place).wait());
-            ended.map_err(|error| MapError::Item { item, error })?;
+            let (chunk, ended) = (chunks.swap_remove(place), calls.swap_remove(place).wait());
+            ended.map_err(|error| MapError::Chunk { chunk, error })?;
         }
         Ok(())
     }

@@ -105,7 +105,7 @@ fn jpar_09_a_loop_without_a_value_returns_at_once_and_is_waited_for() {
 }
 
 #[test]
-fn the_error_of_a_chunk_names_its_first_number() {
+fn the_error_of_a_chunk_names_the_chunk() {
     let (_runtime, _workers, pool) = pool_of(2);
     let fails = remote_fn!(|chunk: Range<u64>| -> Result<u64> {
         match chunk.start {
@@ -117,9 +117,12 @@ fn the_error_of_a_chunk_names_its_first_number() {
         .range(0..10)
         .reduce(fails, |one, other| one + other)
         .unwrap_err();
-    assert!(matches!(error, MapError::Item { item: 5, .. }), "{error}");
+    assert!(
+        matches!(&error, MapError::Chunk { chunk, .. } if *chunk == (5..10)),
+        "{error}"
+    );
     assert!(error.to_string().contains("the second half"), "{error}");
     let panics = remote_fn!(|chunk: Range<u64>| { assert!(chunk.start == 0, "the second half") });
     let error = pool.range(0..10).start(panics).unwrap().wait().unwrap_err();
-    assert!(matches!(error, MapError::Item { item: 5, .. }), "{error}");
+    assert!(error.to_string().starts_with("the chunk 5..10: "), "{error}");
 }

@@ -70,7 +70,7 @@ pub enum RemoteChannelError {
         failure: Failure,
     },
     /// The request could not be sent.
-    #[error("the channel in {home} cannot be reached: {reason} ({channel})")]
+    #[error("the channel in {home} was not sent the request: {reason} ({channel})")]
     Unreachable {
         /// The channel.
         channel: RefId,
