@@ -255,7 +255,7 @@ impl Remote {
                 (Wants::Value | Wants::Submitted { .. } | Wants::End, Ok(returned), _) => {
                     this.succeed(from, call, returned)
                 }
-                // The end of this process is their answer.
+                // The end of this process is the answer. Relaxed: it was set before the lock was taken under which the call was refused.
                 (_, Err(RemoteError::Shutdown), _) if this.is_ending.load(Ordering::Relaxed) => {}
                 (Wants::Value | Wants::Submitted { .. } | Wants::End, Err(error), _) => {
                     this.fail(from, call, error.into())
