@@ -107,6 +107,35 @@ fn a_function_that_runs_has_the_grace_to_clean_up_at_the_end_of_its_worker_and_o
     }
 }
 
+/// Is interrupted in its first run.
+#[remote(pure)]
+fn runs_twice(begun: RemoteChannel<()>, file: PathBuf) -> Result<u32> {
+    if file.exists() {
+        return Ok(7);
+    }
+    std::fs::write(&file, "begun")?;
+    begun.put(())?;
+    let token = cancellation();
+    while !token.is_cancelled() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Err("interrupted".into())
+}
+
+#[test]
+fn a_submitted_call_that_the_end_of_its_worker_interrupts_runs_on_another_one() {
+    let runtime = Runtime::new();
+    let ended = runtime.worker("ended").unwrap();
+    let begun = runtime.channel(1).unwrap();
+    let file = std::env::temp_dir().join(format!("selvedge-twice-{}", std::process::id()));
+    let value = runtime.submit(runs_twice::remote(&begun, file.clone()));
+    begun.take().unwrap();
+    let _other = runtime.worker("other").unwrap();
+    ended.end(LONG).unwrap();
+    assert_eq!(*value.fetch().unwrap(), 7);
+    std::fs::remove_file(file).unwrap();
+}
+
 #[test]
 fn a_worker_whose_function_does_not_return_is_named_by_the_shutdown() {
     let runtime = Runtime::new();

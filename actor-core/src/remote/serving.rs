@@ -255,8 +255,10 @@ impl Remote {
                 (Wants::Value | Wants::Submitted { .. } | Wants::End, Ok(returned), _) => {
                     this.succeed(from, call, returned)
                 }
-                // The end of this process is the answer. Relaxed: it was set before the lock was taken under which the call was refused.
-                (_, Err(RemoteError::Shutdown), _) if this.is_ending.load(Ordering::Relaxed) => {}
+                // The end of this process is the answer: a submitted call may run elsewhere then. Relaxed: set before the locks were taken
+                // under which calls are refused and interrupted.
+                (_, Err(RemoteError::Shutdown), _) | (Wants::Submitted { .. }, Err(_), _)
+                    if this.is_ending.load(Ordering::Relaxed) => {}
                 (Wants::Value | Wants::Submitted { .. } | Wants::End, Err(error), _) => {
                     this.fail(from, call, error.into())
                 }
