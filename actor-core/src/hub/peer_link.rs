@@ -31,14 +31,17 @@ pub(super) struct PeerLink {
     peer: Peer,
     /// The moment from which the session counts its time.
     epoch: Instant,
-    state: Mutex<LinkState>,
-    /// Taken after the lock of the state, or alone; changes while the state is locked.
-    connections: Mutex<Connections>,
+    parts: Mutex<LinkParts>,
     /// Whether the peer's number is lower than this process's.
     #[cfg(any(test, feature = "hosts"))]
     is_to_lower: bool,
     /// Wakes the link's task.
     wake: Notify,
+}
+
+struct LinkParts {
+    state: LinkState,
+    connections: Connections,
 }
 
 /// The events that the link's task waits for, beside bytes.
@@ -56,8 +59,10 @@ impl PeerLink {
         PeerLink {
             peer,
             epoch: Instant::now(),
-            state: Mutex::new(LinkState::new(local, peer, settings)),
-            connections: Mutex::default(),
+            parts: Mutex::new(LinkParts {
+                state: LinkState::new(local, peer, settings),
+                connections: Connections::default(),
+            }),
             #[cfg(any(test, feature = "hosts"))]
             is_to_lower: peer < local,
             wake: Notify::new(),
@@ -69,51 +74,52 @@ impl PeerLink {
     }
 
     /// The present socket.
+    #[cfg(test)]
     pub(super) fn socket(&self) -> Option<Arc<PeerSocket>> {
-        self.connections.lock().socket.clone()
+        self.parts.lock().connections.socket.clone()
     }
 
     /// Whether the link has or had a connection. One that has broken gets another one by itself.
     pub(super) fn is_made(&self) -> bool {
-        self.state.lock().connection() > 0
+        self.parts.lock().state.connection() > 0
     }
 
     /// Notes a first connection, which carries nothing.
     #[cfg(all(test, feature = "hosts"))]
     pub(super) fn note_made(&self) {
-        self.state.lock().note_made();
+        self.parts.lock().state.note_made();
     }
 
     /// Whether somebody has asked for a socket, and there was none yet.
     #[cfg(feature = "hosts")]
     pub(super) fn is_asked_for(&self) -> bool {
-        self.state.lock().is_asked_for()
+        self.parts.lock().state.is_asked_for()
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.state.lock().is_open()
+        self.parts.lock().state.is_open()
     }
 
     /// Sends a letter, on the calling thread as far as the socket has room. Returns the letter's number, and whether a socket is
     /// needed and this is the first letter that needs one.
     pub(super) fn send(&self, letter: Letter) -> Result<(u64, bool), PostError> {
-        let mut state = self.state.lock();
+        let mut parts = self.parts.lock();
         let now = self.now();
-        let number = state.accept(now, self.peer, letter)?;
-        let is_first_need = state.is_first_need();
-        self.write(state, now);
+        let number = parts.state.accept(now, self.peer, letter)?;
+        let is_first_need = parts.state.is_first_need();
+        self.write(parts, now);
         Ok((number, is_first_need))
     }
 
     /// Puts a socket under the link, unless the link has one or is about to end. Returns whether the socket is used; the
     /// caller then starts the reader.
     pub(super) fn connect(&self, socket: &Arc<PeerSocket>) -> bool {
-        let mut state = self.state.lock();
-        if !state.connect(self.now()) {
+        let mut parts = self.parts.lock();
+        if !parts.state.connect(self.now()) {
             return false;
         }
-        self.connections.lock().socket = Some(Arc::clone(socket));
-        self.write(state, self.now());
+        parts.connections.socket = Some(Arc::clone(socket));
+        self.write(parts, self.now());
         true
     }
 
@@ -121,8 +127,8 @@ impl PeerLink {
     /// the dial of the process with the higher number counts. Returns whether this one does.
     #[cfg(any(test, feature = "hosts"))]
     pub(super) fn made(&self, resume: Resume) -> bool {
-        let mut state = self.state.lock();
-        let mut connections = self.connections.lock();
+        let mut parts = self.parts.lock();
+        let LinkParts { state, connections } = &mut *parts;
         let is_ours = |resume: &Resume| matches!(resume, Resume::Dials(_));
         let counts = match &connections.resume {
             Some(before) if is_ours(before) == is_ours(&resume) => return true,
@@ -139,7 +145,7 @@ impl PeerLink {
     /// Whether no other dial of this process counts: it has dialled, or the peer has, and has the higher number.
     #[cfg(feature = "hosts")]
     pub(super) fn is_settled(&self) -> bool {
-        match &self.connections.lock().resume {
+        match &self.parts.lock().connections.resume {
             Some(Resume::Dials(_)) => true,
             Some(Resume::Waits) => !self.is_to_lower,
             None => false,
@@ -149,26 +155,26 @@ impl PeerLink {
     /// Closes the link if it never had a connection. Returns whether it is closed now.
     #[cfg(feature = "hosts")]
     pub(super) fn close_unmade(&self, why: LinkEnd) -> bool {
-        let mut state = self.state.lock();
+        let state = &mut self.parts.lock().state;
         state.connection() == 0 && state.close(why)
     }
 
     /// Whether the link outlives its connection.
     pub(super) fn is_resumable(&self) -> bool {
-        self.state.lock().is_resumable()
+        self.parts.lock().state.is_resumable()
     }
 
     /// The peer has made another connection. If the link has one that has not ended yet, that one ends now, and the new one
     /// follows; else the new one comes back.
     #[cfg(any(test, feature = "hosts"))]
     pub(super) fn replace(&self, next: Connection) -> Option<Connection> {
-        let mut state = self.state.lock();
-        if !state.is_linked() || !state.is_resumable() {
+        let mut parts = self.parts.lock();
+        if !parts.state.is_linked() || !parts.state.is_resumable() {
             return Some(next);
         }
-        let older = self.connections.lock().next.replace(next);
-        state.close(LinkEnd::Reset);
-        drop(state);
+        let older = parts.connections.next.replace(next);
+        parts.state.close(LinkEnd::Reset);
+        drop(parts);
         self.wake.notify_one();
         if let Some((end, _)) = older {
             drop_unused(end);
@@ -178,15 +184,13 @@ impl PeerLink {
 
     /// The connection has ended for this reason. Returns how the link goes on; `None` if it ends too.
     pub(super) fn disconnect(&self, why: &LinkEnd) -> Option<BrokenLink> {
-        let mut state = self.state.lock();
+        let mut parts = self.parts.lock();
+        let LinkParts { state, connections } = &mut *parts;
         let connection = state.disconnect(why)?;
         let breaks = state.breaks();
-        let (socket, next, resume) = {
-            let mut connections = self.connections.lock();
-            let resume = connections.resume.clone();
-            (connections.socket.take(), connections.next.take(), resume)
-        };
-        drop(state);
+        let (socket, next) = (connections.socket.take(), connections.next.take());
+        let resume = connections.resume.clone();
+        drop(parts);
         if let Some(socket) = socket {
             // Else the peer would see the end of the stream, and take this process for dead.
             socket.abandon();
@@ -201,59 +205,65 @@ impl PeerLink {
 
     /// Whether the link waits for another connection.
     pub(super) fn is_broken(&self) -> bool {
-        self.state.lock().is_broken()
+        self.parts.lock().state.is_broken()
     }
 
     /// The number of the present connection, or of the last one.
     pub(super) fn connection(&self) -> u64 {
-        self.state.lock().connection()
+        self.parts.lock().state.connection()
     }
 
     /// Keeps the long message that a connection has left unfinished.
     pub(super) fn keep(&self, joiner: Joiner<BodyMemory>) {
-        let older = self.connections.lock().joiner.replace(joiner);
+        let older = self.parts.lock().connections.joiner.replace(joiner);
         drop(older);
     }
 
     /// The long message that the last connection has left unfinished.
     pub(super) fn take_joiner(&self) -> Option<Joiner<BodyMemory>> {
-        self.connections.lock().joiner.take()
+        self.parts.lock().connections.joiner.take()
     }
 
     /// A frame has arrived at this time. Returns the letters and chunks to deliver, in order.
     pub(super) fn arrived(&self, now: Duration, frame: ArrivedFrame) -> Result<Arrived, LinkEnd> {
-        self.state.lock().arrived(now, frame)
+        self.parts.lock().state.arrived(now, frame)
     }
 
     /// All frames that have arrived at this time are delivered: acknowledges them if that is due. Returns whether the link goes on.
     pub(super) fn delivered(&self, now: Duration) -> bool {
-        let mut state = self.state.lock();
+        let mut parts = self.parts.lock();
+        let LinkParts { state, connections } = &mut *parts;
         let goes_on = state.is_open();
-        if state.is_blocked() && self.socket().is_some_and(|socket| socket.has_room()) {
+        if state.is_blocked()
+            && connections
+                .socket
+                .as_ref()
+                .is_some_and(|socket| socket.has_room())
+        {
             // The peer tells of room and of bytes in one way.
             state.unblock();
         }
-        self.write(state, now);
+        self.write(parts, now);
         goes_on
     }
 
     /// The task's timer has fired. Performs what is due.
     pub(super) fn tick(&self) {
-        let mut state = self.state.lock();
-        state.disarm();
-        self.write(state, self.now());
+        let mut parts = self.parts.lock();
+        parts.state.disarm();
+        self.write(parts, self.now());
     }
 
     /// The socket has room.
     pub(super) fn has_room(&self) {
-        let mut state = self.state.lock();
-        state.unblock();
-        self.write(state, self.now());
+        let mut parts = self.parts.lock();
+        parts.state.unblock();
+        self.write(parts, self.now());
     }
 
     /// The events that the link's task waits for.
     pub(super) fn task_wait(&self) -> TaskWait {
-        let state = self.state.lock();
+        let state = &self.parts.lock().state;
         let until = state.armed().and_then(|due| self.epoch.checked_add(due));
         TaskWait {
             closing: state.closing().cloned(),
@@ -265,38 +275,35 @@ impl PeerLink {
 
     /// Begins to end the link. Returns whether nobody reads the link, so that the caller ends it.
     pub(super) fn close(&self, why: LinkEnd) -> bool {
-        let is_unread = self.state.lock().close(why);
+        let is_unread = self.parts.lock().state.close(why);
         self.wake.notify_one();
         is_unread
     }
 
     /// Ends the link for this reason; false if it has ended before.
     pub(super) fn end(&self, why: LinkEnd) -> bool {
-        let (is_first, socket) = {
-            let mut state = self.state.lock();
-            let mut connections = self.connections.lock();
-            (state.end(why), connections.socket.take())
-        };
+        let mut parts = self.parts.lock();
+        let is_first = parts.state.end(why);
+        let connections = &mut parts.connections;
+        let socket = connections.socket.take();
+        let unused = (connections.next.take(), connections.joiner.take());
+        drop(parts);
         if let Some(socket) = socket {
             socket.close();
         }
-        let unused = {
-            let mut connections = self.connections.lock();
-            (connections.next.take(), connections.joiner.take())
-        };
         drop(unused);
         is_first
     }
 
     /// Whether the death of the peer is announced with its burial.
     pub(super) fn awaits_burial(&self) -> bool {
-        self.state.lock().awaits_burial(self.peer)
+        self.parts.lock().state.awaits_burial(self.peer)
     }
 
     /// The death of the peer is announced. Returns the fates of the letters that it has not acknowledged; `None` if the link has not
     /// ended, or the death was announced before.
     pub(super) fn announce(&self) -> Option<Fates> {
-        self.state.lock().announce()
+        self.parts.lock().state.announce()
     }
 
     /// Wakes the link's task.
@@ -310,7 +317,7 @@ impl PeerLink {
     }
 
     pub(super) fn traffic(&self) -> Vec<(Service, ServiceTraffic)> {
-        self.state.lock().traffic()
+        self.parts.lock().state.traffic()
     }
 
     /// The time of the session.
@@ -320,17 +327,17 @@ impl PeerLink {
 
     /// Writes the frames that wait, unless another thread does, which then writes these too. The lock is not held during
     /// a system call.
-    fn write(&self, mut state: MutexGuard<'_, LinkState>, now: Duration) {
+    fn write(&self, mut parts: MutexGuard<'_, LinkParts>, now: Duration) {
         for _ in 0..WRITES_MAX {
-            let Some(mut frames) = state.begin_write(now) else {
-                return self.arm(&mut state);
+            let Some(mut frames) = parts.state.begin_write(now) else {
+                return self.arm(&mut parts.state);
             };
-            // The socket of the connection that the state has.
-            let Some(socket) = self.socket() else {
-                state.end_write(frames, || false);
+            let Some(socket) = parts.connections.socket.clone() else {
+                parts.state.end_write(frames, || false);
                 return;
             };
-            let written = MutexGuard::unlocked(&mut state, || write_frames(&socket, &mut frames));
+            let written = MutexGuard::unlocked(&mut parts, || write_frames(&socket, &mut frames));
+            let state = &mut parts.state;
             let is_present = state.end_write(frames, || socket.has_room());
             if let (Err(error), true) = (written, is_present) {
                 // The reader still delivers what the peer has sent before.
@@ -340,10 +347,10 @@ impl PeerLink {
                 return self.wake.notify_one();
             }
             if is_present && !state.has_more() {
-                return self.arm(&mut state);
+                return self.arm(state);
             }
         }
-        state.block();
+        parts.state.block();
         self.wake.notify_one();
     }
 
