@@ -291,6 +291,7 @@ fn dag_20_codes_are_stable_and_unique() {
         (Code::OtherHost, "D0123"),
         (Code::WholeTuple, "D0124"),
         (Code::NothingToOrder, "D0125"),
+        (Code::InertOption, "D0126"),
         (Code::Internal, "D0199"),
     ];
     let known: BTreeSet<String> = Code::ALL.iter().map(Code::to_string).collect();
@@ -486,6 +487,12 @@ fn dag_20_every_code_is_rendered_with_its_source_line() {
             "a constant is ordered after a task, but no task makes it",
             "",
             (8, 43),
+        ),
+        told(
+            Code::InertOption,
+            "option `inputs` is 3, and no input of the graph is a `Vec`",
+            "",
+            (5, 25),
         ),
     ]);
     let mut broken = in_the_program(live, &[(6, 23), (8, 29), (7, 21)]);

@@ -161,13 +161,9 @@ fn dag_05_an_actor_of_another_runtime_is_never_taken_for_ones_own() {
             assert!(text.contains("D0107") && text.contains("`foreign`"), "{text}");
             assert!(!text.contains("`own`"), "{text}");
         }
-        // An option that names a foreign actor has no effect on an actor of this runtime.
         let commuting = Options::new().commuting(foreign.actor());
-        let graph = runtime
-            .compile_with(commuting, |x: Edge<i64>| own.echo(&x))
-            .unwrap();
-        assert!(!graph.plan().ir.actors[0].commutes, "{placement}");
-        assert_eq!(graph.run(3).unwrap(), 3, "{placement}");
+        let text = refused(runtime.compile_with(commuting, |x: Edge<i64>| own.echo(&x)));
+        assert!(text.contains("D0126") && text.contains("`foreign`"), "{text}");
     }
 }
 
@@ -191,6 +187,30 @@ fn chan_19_options_out_of_bounds_are_refused_by_name() {
         let text = refused(runtime.compile_with(options, |x: Edge<i64>| a.echo(&x)));
         assert!(text.contains("D0108") && text.contains(name), "{text}");
     }
+}
+
+#[test]
+fn dag_20_options_without_effect_are_refused_by_name() {
+    let runtime = Runtime::new();
+    let [a, b] = ["a", "b"].map(|name| counter(&runtime, name, Placement::Inline));
+    let all = Options::new().inputs(3).commuting(b.actor()).communicator("shm");
+    let text = refused(runtime.compile_with(all, |x: Edge<i64>| a.echo(&x)));
+    for message in [
+        "option `inputs` is 3, and no input of the graph is a `Vec`",
+        "option `commuting` names actor `b`, which has no task in the graph",
+        "option `communicator` is `shm`, and the graph has no collective",
+    ] {
+        assert!(text.contains(&format!("error[D0126]: {message}")), "{text}");
+    }
+    let used = Options::new().inputs(3).commuting(a.actor());
+    let echo = |xs: Vec<Edge<i64>>| xs.iter().map(|x| a.echo(x)).collect::<Vec<_>>();
+    let graph = runtime.compile_with(used, echo).unwrap();
+    assert_eq!(graph.run(vec![1, 2, 3]).unwrap(), [1, 2, 3]);
+    let error = graph.run(vec![1, 2]).unwrap_err();
+    assert!(error.to_string().contains("Options::inputs"), "{error}");
+    let many = Options::new().inputs(usize::MAX);
+    let text = refused(runtime.compile_with(many, |xs: Vec<Edge<i64>>| xs));
+    assert!(text.contains("D0108") && text.contains("`inputs`"), "{text}");
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// graph has ended. Every [`Refused`] contains the value.
     pub fn try_execute(&self, x: In) -> Result<Execution<Out>, Refused<In>> {
         let (_, _, fits) = self.input;
-        if !fits(&x, self.engine.options.inputs) {
+        if !fits(&x, self.engine.options.inputs_value()) {
             let expected = self.engine.plan.ir.inputs.len();
             let error = ExecError::InputCount { expected };
             return Err(Refused { value: x, error });
@@ -225,7 +225,7 @@ impl<In, Out> Submission for GraphInput<'_, In, Out> {
             info: &driver.input_info,
         };
         let engine = &self.graph.engine;
-        let mut submitter = Submitter::new(&mut driver.inputs, engine.options.inputs, from);
+        let mut submitter = Submitter::new(&mut driver.inputs, engine.options.inputs_value(), from);
         let (write, ..) = self.graph.input;
         if let Some(value) = self.value.take() {
             write(value, &mut submitter);

@@ -9,7 +9,7 @@ use selvedge_channels::Waiting;
 use selvedge_core::{ActorId, ActorRef};
 
 use crate::bind::transport::Transport;
-use crate::ir::{Lanes, Plan, Settings};
+use crate::ir::{GraphIr, Lanes, Plan, Settings};
 
 /// The reaction of `execute` when as many executions are unfinished as allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub struct Options {
     overlap: bool,
     pub(crate) transport: Transport,
     communicator: Option<String>,
-    pub(crate) commuting: Vec<ActorId>,
+    pub(crate) commuting: Vec<(ActorId, String)>,
     buffer_bytes: usize,
     max_payload_bytes: usize,
     timeout: Option<Duration>,
@@ -82,7 +82,7 @@ pub struct Options {
     teardown_timeout: Duration,
     wait: Wait,
     pub(crate) on_full: OnFull,
-    pub(crate) inputs: usize,
+    inputs: Option<usize>,
     pub(crate) trace: usize,
 }
 
@@ -106,7 +106,7 @@ impl Default for Options {
             teardown_timeout: Duration::from_secs(5),
             wait: Wait::Auto,
             on_full: OnFull::Block,
-            inputs: 1,
+            inputs: None,
             trace: 0,
         }
     }
@@ -164,9 +164,9 @@ impl Options {
     }
 
     /// Declares that the methods of an actor may run in any order within an execution; bind order does not constrain
-    /// them then. Executions keep their order.
+    /// them then. Executions keep their order. `compile` refuses an actor that has no task in the graph (D0126).
     pub fn commuting(mut self, actor: &ActorRef) -> Self {
-        self.commuting.push(actor.id());
+        self.commuting.push((actor.id(), actor.name().to_owned()));
         self
     }
 
@@ -223,9 +223,10 @@ impl Options {
         self
     }
 
-    /// Sets the number of edges of each `Vec` in the graph's input. Default 1.
+    /// Sets the number of edges of each `Vec` in the graph's input. Default 1; at most 2^20. `compile` refuses the option
+    /// for a graph without a `Vec` in its input (D0126).
     pub fn inputs(mut self, edges: usize) -> Self {
-        self.inputs = edges;
+        self.inputs = Some(edges);
         self
     }
 
@@ -239,7 +240,7 @@ impl Options {
 
     /// Sets the backend of the graph's collectives: `shm`, `nccl` (feature `cuda`), or a name that was registered with
     /// `selvedge::communicator_backend!`. Without this call, the environment variable `SELVEDGE_COMMUNICATOR` names the
-    /// backend. The default is `shm`.
+    /// backend. The default is `shm`. `compile` refuses this option for a graph without collectives (D0126).
     pub fn communicator(mut self, backend: impl Into<String>) -> Self {
         self.communicator = Some(backend.into());
         self
@@ -259,6 +260,9 @@ pub(crate) const SLOTS_MAX: usize = 1 << 20;
 pub(crate) const BUFFER_BYTES_MIN: usize = 1000;
 pub(crate) const BUFFER_BYTES_MAX: usize = 1 << 40;
 
+/// The largest number of edges of a `Vec` in a graph's input.
+const INPUTS_MAX: usize = 1 << 20;
+
 /// Describes an option that is out of bounds; `None` if it is within bounds.
 pub(crate) fn beyond((name, value, least, most): OptionBounds) -> Option<String> {
     let wrong = value < least || value > most;
@@ -272,7 +276,7 @@ impl Options {
     /// Describes the first option that is out of bounds.
     pub(crate) fn out_of_bounds(&self) -> Option<String> {
         let slots = self.slots_value();
-        let bounds: [OptionBounds; 6] = [
+        let bounds: [OptionBounds; 7] = [
             ("max_inflight", self.max_inflight, 1, 1 << 20),
             ("max_buffered", self.max_buffered, 1, usize::MAX),
             ("slots", slots, 1, SLOTS_MAX),
@@ -289,8 +293,31 @@ impl Options {
                 usize::MAX,
             ),
             ("trace", self.trace, 0, 1 << 24),
+            ("inputs", self.inputs_value(), 0, INPUTS_MAX),
         ];
         bounds.into_iter().find_map(beyond)
+    }
+
+    /// Describes each option that was given and has no effect in a graph. `lists` says whether an input is a `Vec`.
+    pub(crate) fn without_effect(&self, ir: &GraphIr, lists: bool) -> Vec<String> {
+        let inputs = self.inputs.filter(|_| !lists);
+        let absent = |id: &ActorId| ir.actors.iter().all(|actor| actor.id != *id);
+        let commuting = self.commuting.iter().filter(|(id, _)| absent(id));
+        let backend = self.communicator.iter().filter(|_| ir.collectives.is_empty());
+        let inputs =
+            inputs.map(|edges| format!("option `inputs` is {edges}, and no input of the graph is a `Vec`"));
+        let commuting = commuting.map(|(_, name)| {
+            format!("option `commuting` names actor `{name}`, which has no task in the graph")
+        });
+        let backend =
+            backend.map(|name| format!("option `communicator` is `{name}`, and the graph has no collective"));
+        inputs.into_iter().chain(commuting).chain(backend).collect()
+    }
+
+    /// Returns the number of edges of each `Vec` in the graph's input.
+    #[inline]
+    pub(crate) fn inputs_value(&self) -> usize {
+        self.inputs.unwrap_or(1)
     }
 
     fn slots_value(&self) -> usize {

@@ -70,14 +70,17 @@ impl Compile for Runtime {
         if let Some(wrong) = options.out_of_bounds() {
             return Err(refuse(Code::InvalidOption, wrong, &location));
         }
-        let bound = bind_graph::<I, O>(
+        let mut bound = bind_graph::<I, O>(
             self,
             options.name.as_deref(),
-            options.inputs,
+            options.inputs_value(),
             options.transport,
             location.clone(),
             bind,
         );
+        let inert = options.without_effect(&bound.ir, bound.lists).into_iter();
+        let inert = inert.map(|text| Diagnostic::new(Code::InertOption, text, location.clone()));
+        bound.mistakes.extend(inert);
         if !bound.mistakes.is_empty() {
             let error = CompileError::all(bound.mistakes);
             inspect::inspect(&Err(error.clone()));
@@ -86,7 +89,7 @@ impl Compile for Runtime {
         let BoundGraph { mut ir, recipe, .. } = bound;
         foreign(self, &ir, &recipe)?;
         for actor in &mut ir.actors {
-            actor.commutes |= options.commuting.contains(&actor.id);
+            actor.commutes |= options.commuting.iter().any(|(id, _)| *id == actor.id);
         }
         let leaves = ir.outputs.len();
         let engine = plan_and_start(self, options, ir, Arc::new(recipe))?;

@@ -38,6 +38,8 @@ pub(crate) struct BoundGraph {
     pub(crate) ir: GraphIr,
     pub(crate) recipe: RuntimeParts,
     pub(crate) mistakes: Vec<Diagnostic>,
+    /// Whether an input of the graph is a `Vec`.
+    pub(crate) lists: bool,
 }
 
 /// The parts of a graph that are not plain data. The driver's process needs them to start the graph.
@@ -69,6 +71,7 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
     let mut ports = InputPorts {
         builder: Rc::clone(&builder),
         width,
+        lists: false,
     };
     let scope = Scope::enter(&builder);
     let output = function(I::open(&mut ports));
@@ -112,6 +115,7 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
         ir,
         recipe,
         mistakes: graph.mistakes,
+        lists: ports.lists,
     }
 }
 

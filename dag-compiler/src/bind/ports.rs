@@ -19,6 +19,8 @@ use crate::run::report::{Cause, TaskInfo, fault_with};
 pub struct InputPorts {
     pub(crate) builder: std::rc::Rc<std::cell::RefCell<Builder>>,
     pub(crate) width: usize,
+    /// Whether the input has a `Vec`.
+    pub(crate) lists: bool,
 }
 
 impl InputPorts {
@@ -176,6 +178,7 @@ impl<I: Inputs> Inputs for Vec<I> {
     type Value = Vec<I::Value>;
 
     fn open(ports: &mut InputPorts) -> Self {
+        ports.lists = true;
         (0..ports.width).map(|_| I::open(ports)).collect()
     }
 

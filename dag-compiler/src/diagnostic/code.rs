@@ -109,6 +109,9 @@ codes! {
     /// D0125: a constant or an input of the graph that is to come after a task.
     NothingToOrder = "D0125":
         "write `.after(..)` behind the call of a method, whose task then waits",
+    /// D0126: an option that has no effect in the graph.
+    InertOption = "D0126":
+        "leave the option out, or give it to the graph that it is for",
     /// D0199: a violated invariant of selvedge itself.
     Internal = "D0199":
         "please report this with the graph that shows it",

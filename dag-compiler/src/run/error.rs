@@ -75,7 +75,9 @@ pub enum ExecError {
         graph: Arc<str>,
     },
     /// A `Vec` input has another number of items than the graph has edges; nothing was submitted.
-    #[error("the input does not have as many items as the graph has edges ({expected} in all)")]
+    #[error(
+        "the input does not have as many items as the graph has edges ({expected} in all): Options::inputs sets the number of each Vec"
+    )]
     InputCount {
         /// The number of leaves of the graph's input.
         expected: usize,
