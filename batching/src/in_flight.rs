@@ -1,5 +1,6 @@
 //! Executions in flight, each with a batch and a time limit, and the batch for which the graph has no room yet.
 
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -248,6 +249,14 @@ fn poll<Out>(execution: &mut Execution<Out>, waker: &Waker) -> Option<Result<Out
     }
 }
 
+/// Names the batcher's option as the one that sets the time of a time-out.
+fn of_batcher(mut error: ExecError) -> ExecError {
+    if let ExecError::Timeout(timeout) = &mut error {
+        Arc::make_mut(timeout).option = "Batching::timeout";
+    }
+    error
+}
+
 /// Polls an execution whose time is up once more. Returns its result, and whether it is over; the error of an execution
 /// that is not over names its current work.
 fn late<Out>(execution: &mut Execution<Out>) -> (Result<Out, BatchError>, bool) {
@@ -255,7 +264,10 @@ fn late<Out>(execution: &mut Execution<Out>) -> (Result<Out, BatchError>, bool) 
         Err(panicked) => (Err(panicked), true),
         Ok(result) => {
             let over = !matches!(result, Err(ExecError::Timeout(_)));
-            (result.map_err(BatchError::Failed), over)
+            (
+                result.map_err(|error| BatchError::Failed(of_batcher(error))),
+                over,
+            )
         }
     }
 }

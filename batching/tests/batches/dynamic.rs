@@ -233,6 +233,7 @@ fn an_execution_that_does_not_end_is_given_up() {
         panic!("{answer:?}");
     };
     assert!(timeout.suspects.iter().any(|suspect| suspect.actor == "model"));
+    assert_eq!(timeout.option, "Batching::timeout");
     // The execution still occupies the graph, until it ends.
     until(|| batcher.stats().overdue == 1);
     assert_eq!(batcher.stats().in_flight, 0);
