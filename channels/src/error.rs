@@ -231,6 +231,15 @@ impl fmt::Display for Culprit {
     }
 }
 
+/// How an end of a channel is taken: by a process, or by one that has left it, whose number is 0.
+fn attached_by(pid: u32) -> String {
+    match pid {
+        0 => "was attached before and has been left, and an end is attached once: make another channel"
+            .to_owned(),
+        _ => format!("is attached already, by process {pid}"),
+    }
+}
+
 /// The reason why a channel could not be made, written or read.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
@@ -366,12 +375,22 @@ pub enum ChannelError {
         found: u64,
     },
     /// Another owner has attached this end of the channel already.
-    #[error("{end} of the channel is attached already, by process {pid}")]
+    #[error("{end} of the channel {}", attached_by(*pid))]
     Attached {
         /// The end.
         end: End,
         /// The process that has attached it; 0 if it has left again.
         pid: u32,
+    },
+    /// A channel has no reader of this number.
+    #[error(
+        "the channel has no reader {index}: it has {readers}, numbered from 0 (`ChannelOptions::readers`)"
+    )]
+    NoReader {
+        /// The number that was asked for.
+        index: u32,
+        /// The number of readers of the channel.
+        readers: u32,
     },
     /// A channel cannot be published or found under this name.
     #[error("a channel named `{name}`: {what}")]

@@ -420,7 +420,13 @@ fn chan_22_every_end_is_taken_once_and_by_its_own_type() {
             pid: 0
         })
     ));
-    assert!(channel.reader(2).is_err());
+    let left = channel.reader(1).unwrap_err().to_string();
+    assert!(left.contains("has been left"), "{left}");
+    let none = channel.reader(2).unwrap_err();
+    assert!(
+        matches!(none, ChannelError::NoReader { index: 2, readers: 2 }),
+        "{none}"
+    );
     let other = SharedChannel::<i64>::open(channel.descriptor(), ChannelOptions::new());
     assert!(matches!(other, Err(ChannelError::WrongType { .. })));
     let same = SharedChannel::<u64>::open(channel.descriptor(), ChannelOptions::new()).unwrap();

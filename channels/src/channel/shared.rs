@@ -177,12 +177,11 @@ impl<T: Wire> SharedChannel<T> {
     ///
     /// # Errors
     /// [`ChannelError::Attached`] if the endpoint is taken, was taken before, or is reserved for another process;
-    /// [`ChannelError::Corrupt`] if there is no reader of that number.
+    /// [`ChannelError::NoReader`] if there is no reader of that number.
     pub fn reader(&self, index: u32) -> Result<Reader<T>, ChannelError> {
         let (region, spec, bells) = (self.region()?, &self.descriptor.spec, self.bells()?);
-        let no_bell = || ChannelError::Corrupt {
-            what: "more readers than declared",
-        };
+        let readers = spec.readers;
+        let no_bell = || ChannelError::NoReader { index, readers };
         let writer_bell = bells.first().cloned().ok_or_else(no_bell)?;
         let bell = bells.get(index as usize + 1).cloned().ok_or_else(no_bell)?;
         let reader = SharedReader::attach(region.clone(), spec, index, writer_bell)?;
