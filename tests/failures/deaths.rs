@@ -47,6 +47,26 @@ fn rft_05_rft_06_a_restarted_actor_can_be_bound_again_and_a_call_to_a_dead_one_f
 }
 
 #[test]
+fn rft_06_a_graph_that_is_bound_while_its_actor_restarts_reports_the_new_process() -> Result<()> {
+    let runtime = Runtime::new();
+    let restart = Restart::OnFailure { max: 3 };
+    let a = runtime
+        .spawn::<Counter>("a", (5,))
+        .restart(restart)
+        .in_process()?;
+    let mut graph = runtime.compile(|x: Edge<i64>| a.inc(&x))?;
+    for _ in 0..3 {
+        kill(a.actor().pid().expect("a process"));
+        until("the death", || graph.execute(1).wait().err());
+        graph = runtime.compile(|x: Edge<i64>| a.inc(&x))?;
+        let pid = a.actor().pid().expect("a process");
+        let placement = &graph.plan().ir.actors[0].placement;
+        assert_eq!(*placement, format!("process with pid {pid}"));
+    }
+    Ok(())
+}
+
+#[test]
 fn dag_37_an_exit_gives_its_code_and_last_words() -> Result<()> {
     let runtime = Runtime::new();
     let a = counter(&runtime, "a", Placement::Process);

@@ -163,11 +163,19 @@ fn load_error(error: &LoadError, location: &SourceLocation) -> CompileError {
     refuse(code, error.to_string(), location)
 }
 
+/// Notes where the actors live now. An actor that restarted while the graph was compiled lives in another process.
+fn locate(plan: &mut Plan, recipe: &RuntimeParts) {
+    for actor in &mut plan.ir.actors {
+        let now = recipe.actors.iter().find(|now| now.id() == actor.id);
+        actor.placement = now.map_or_else(|| actor.placement.clone(), |now| now.placement().to_string());
+    }
+}
+
 /// Leases the actors, builds the channels, and gives every lane its program.
 fn start(
     runtime: &Runtime,
     options: Options,
-    plan: Plan,
+    mut plan: Plan,
     recipe: Arc<RuntimeParts>,
     location: &SourceLocation,
 ) -> Result<Arc<Engine>, CompileError> {
@@ -176,6 +184,7 @@ fn start(
     let lease = runtime
         .lease(&plan.graph, &recipe.actors, deadline)
         .map_err(|error| lease_error(error, timeout, location))?;
+    locate(&mut plan, &recipe);
     let referring = Referring {
         references: lease.edge_references(),
         values: values_with_references(&plan, &recipe),
@@ -184,7 +193,6 @@ fn start(
         return Err(far.into());
     }
     let parts = prepare(&plan, &recipe, Some(&referring), Some(runtime));
-    let parts = parts.map_err(|error| load_error(&error, location))?;
     let Prepared {
         layout,
         segment,
@@ -194,7 +202,7 @@ fn start(
         inputs,
         free_ports,
         shuttles,
-    } = parts;
+    } = parts.map_err(|error| load_error(&error, location))?;
     let joined = join_hosts(&plan, &lease, &referring, &control, shuttles);
     let joint = joined.map_err(|error| load_error(&error, location))?;
     let (bell, budget) = (driver_lane.bell.clone(), SpinBudget::new(driver_lane.waiting));
