@@ -187,6 +187,14 @@ fn chan_19_options_out_of_bounds_are_refused_by_name() {
         let text = refused(runtime.compile_with(options, |x: Edge<i64>| a.echo(&x)));
         assert!(text.contains("D0108") && text.contains(name), "{text}");
     }
+    let small = Options::new().max_payload_bytes(10);
+    let text = refused(runtime.compile_with(small, |x: Edge<i64>| a.echo(&x)));
+    assert!(
+        text.contains("must be at least `buffer_bytes`, which is 65536"),
+        "{text}"
+    );
+    let text = refused(runtime.compile_with(Options::new().max_buffered(0), |x: Edge<i64>| a.echo(&x)));
+    assert!(text.contains("it must be at least 1"), "{text}");
 }
 
 #[test]

@@ -150,8 +150,8 @@ impl Options {
         self
     }
 
-    /// Sets whether receives of a rendezvous are posted before they are needed, so that a transfer overlaps with other
-    /// work. Default `true`.
+    /// Sets whether collectives and the receives of a rendezvous are posted before they are needed, so that a transfer
+    /// overlaps with other work. Default `true`.
     pub fn overlap(mut self, overlap: bool) -> Self {
         self.overlap = overlap;
         self
@@ -177,7 +177,8 @@ impl Options {
         self
     }
 
-    /// Sets the largest payload between processes, in bytes. Default 1 GiB. A larger payload is an error of its task.
+    /// Sets the largest payload between processes, in bytes. Default 1 GiB; at least [`buffer_bytes`](Self::buffer_bytes).
+    /// A larger payload is an error of its task. A value takes up to 64 bytes more than its contents.
     pub fn max_payload_bytes(mut self, bytes: usize) -> Self {
         self.max_payload_bytes = bytes;
         self
@@ -266,7 +267,11 @@ const INPUTS_MAX: usize = 1 << 20;
 /// Describes an option that is out of bounds; `None` if it is within bounds.
 pub(crate) fn beyond((name, value, least, most): OptionBounds) -> Option<String> {
     let wrong = value < least || value > most;
-    wrong.then(|| format!("option `{name}` is {value}; it must lie between {least} and {most}"))
+    let bounds = match most {
+        usize::MAX => format!("be at least {least}"),
+        _ => format!("lie between {least} and {most}"),
+    };
+    wrong.then(|| format!("option `{name}` is {value}; it must {bounds}"))
 }
 
 /// The name of an option, its value, and its lowest and highest allowed value.
@@ -276,7 +281,7 @@ impl Options {
     /// Describes the first option that is out of bounds.
     pub(crate) fn out_of_bounds(&self) -> Option<String> {
         let slots = self.slots_value();
-        let bounds: [OptionBounds; 7] = [
+        let bounds: [OptionBounds; 6] = [
             ("max_inflight", self.max_inflight, 1, 1 << 20),
             ("max_buffered", self.max_buffered, 1, usize::MAX),
             ("slots", slots, 1, SLOTS_MAX),
@@ -286,16 +291,14 @@ impl Options {
                 BUFFER_BYTES_MIN,
                 BUFFER_BYTES_MAX,
             ),
-            (
-                "max_payload_bytes",
-                self.max_payload_bytes,
-                self.buffer_bytes,
-                usize::MAX,
-            ),
             ("trace", self.trace, 0, 1 << 24),
             ("inputs", self.inputs_value(), 0, INPUTS_MAX),
         ];
-        bounds.into_iter().find_map(beyond)
+        let (payload, buffer) = (self.max_payload_bytes, self.buffer_bytes);
+        let payload = (payload < buffer).then(|| {
+            format!("option `max_payload_bytes` is {payload}; it must be at least `buffer_bytes`, which is {buffer}")
+        });
+        bounds.into_iter().find_map(beyond).or(payload)
     }
 
     /// Describes each option that was given and has no effect in a graph. `lists` says whether an input is a `Vec`.
