@@ -236,7 +236,7 @@ fn attached_by(pid: u32) -> String {
     match pid {
         0 => "was attached before and has been left, and an end is attached once: make another channel"
             .to_owned(),
-        _ => format!("is attached already, by process {pid}"),
+        _ => format!("is attached already, by the process with pid {pid}"),
     }
 }
 
