@@ -19,5 +19,6 @@ mod errors;
 mod hostile;
 mod lane_failures;
 mod no_hang;
+mod own_thread;
 mod reports;
 mod typed_errors;

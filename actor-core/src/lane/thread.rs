@@ -128,7 +128,7 @@ impl LaneThread {
     }
 
     /// Whether the caller is the lane's own thread.
-    fn is_own(&self) -> bool {
+    pub(crate) fn is_own(&self) -> bool {
         let is_own = |handle: &JoinHandle<()>| handle.thread().id() == thread::current().id();
         self.handle.lock().as_ref().is_some_and(is_own)
     }

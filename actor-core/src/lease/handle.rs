@@ -298,10 +298,19 @@ impl Lease {
         }
     }
 
-    /// Waits until no program runs, at most until `deadline`; returns the lanes that still run one.
+    /// The lane of this process on whose thread the caller is, if the lease has an actor there.
+    #[must_use]
+    pub fn own_lane(&self) -> Option<LaneId> {
+        let directory = self.directory();
+        let is_own = |lane: &LaneId| directory.lane(*lane).is_some_and(|thread| thread.is_own());
+        self.records.iter().map(|record| record.lane()).find(is_own)
+    }
+
+    /// Waits until no program runs, at most until `deadline`; returns the lanes that still run one. The caller's own lane is not
+    /// waited for: its program ends when the caller's method has returned, and the lane is free then (LEASE-3).
     #[must_use]
     pub fn join(&self, deadline: Instant) -> Vec<LaneId> {
-        self.directory().leases.join(self.id, deadline)
+        self.directory().leases.join(self.id, self.own_lane(), deadline)
     }
 
     /// Returns the panics that ended programs of the lease, by lane.

@@ -87,17 +87,17 @@ impl LeaseManager {
         self.changed.notify_all();
     }
 
-    /// Waits until no program of the lease runs; returns the lanes that still run one at the deadline.
-    pub(crate) fn join(&self, lease: LeaseId, deadline: Instant) -> Vec<LaneId> {
+    /// Waits until no program of the lease runs, but for that of one lane; returns the other lanes that still run one at the deadline.
+    pub(crate) fn join(&self, lease: LeaseId, but: Option<LaneId>, deadline: Instant) -> Vec<LaneId> {
         let mut table = self.table.lock();
+        let mut is_late = false;
         loop {
-            let running = table.running(lease);
-            if running.is_empty() {
+            let mut running = table.running(lease);
+            running.retain(|lane| Some(*lane) != but);
+            if running.is_empty() || is_late {
                 return running;
             }
-            if self.changed.wait_until(&mut table, deadline).timed_out() {
-                return table.running(lease);
-            }
+            is_late = self.changed.wait_until(&mut table, deadline).timed_out();
         }
     }
 

@@ -162,6 +162,8 @@ pub struct Timeout {
     pub suspects: Vec<Suspect>,
     /// The option that sets the time limit.
     pub option: &'static str,
+    /// Whether the caller was a method on a thread of the graph, which runs no other task of the graph meanwhile.
+    pub on_own_thread: bool,
 }
 
 /// A lane at fault, and its activity when it was looked up.
@@ -250,8 +252,11 @@ impl fmt::Display for Timeout {
             )?,
             None => write!(f, "no room to submit after {:?}", self.waited)?,
         }
-        let suspects = lines(&self.suspects);
-        write!(f, "{suspects}\n  help: {} sets this time", self.option)
+        f.write_str(&lines(&self.suspects))?;
+        if self.on_own_thread {
+            f.write_str("\n  help: the caller is a method on a thread of this graph, which may wait for it: use the graph from outside")?;
+        }
+        write!(f, "\n  help: {} sets this time", self.option)
     }
 }
 

@@ -224,6 +224,7 @@ impl Engine {
             waited,
             suspects: self.suspects(),
             option,
+            on_own_thread: self.lease.own_lane().is_some(),
         }))
     }
 
