@@ -156,19 +156,18 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
     /// No piece could be begun. If no worker lives, and one has died of a piece, that death is the end of the piece: it says more than that
     /// none lives. Of several such pieces it is the one of which most have died.
     fn without_worker(&mut self, error: MapError) -> Result<Done<T, M>, MapError> {
-        let died_of = match &error {
-            MapError::Pool(PoolError::NoWorker) => self
-                .again
-                .take_highest(|piece| piece.death.is_some().then_some(piece.deaths)),
-            _ => None,
+        let MapError::Pool(PoolError::NoWorker) = error else {
+            return Err(error);
         };
-        let (meaning, death) = died_of
-            .and_then(|piece| Some((piece.meaning, piece.death?)))
-            .ok_or(error)?;
+        let deaths = |piece: &Piece<T, M>| piece.death.is_some().then_some(piece.deaths);
+        let died_of = self.again.take_highest(deaths);
+        let named = died_of.and_then(|piece| Some((piece.meaning, piece.death?)));
+        let (meaning, death) = named.ok_or(error)?;
+        let (outcomes, took) = (Err(death), Duration::ZERO);
         Ok(Done {
             meaning,
-            outcomes: Err(death),
-            took: Duration::ZERO,
+            outcomes,
+            took,
         })
     }
 
