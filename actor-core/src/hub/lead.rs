@@ -131,16 +131,13 @@ impl Lead {
         let lead = Arc::clone(self);
         // Relaxed: as in `LeadPlace::was_led_lately`.
         let seen = lead.taken.load(Ordering::Relaxed);
-        let until = Instant::now();
-        (
-            LeadPlace {
-                lead,
-                name,
-                seen,
-                until,
-            },
+        let place = LeadPlace {
+            lead,
             name,
-        )
+            seen,
+            until: Instant::now(),
+        };
+        (place, name)
     }
 
     /// Sets the number of processes that may wait for each other. The thread that leads looks for bytes for a while before it sleeps,
