@@ -71,7 +71,8 @@ impl ChannelOptions {
         self
     }
 
-    /// Sets the size in bytes of the largest payload, for channels between processes.
+    /// Sets the size in bytes of the largest payload, for channels between processes; fewer than 1000 count as 1000. A value takes up
+    /// to 64 bytes more than its contents.
     #[must_use]
     pub fn max_payload_bytes(mut self, bytes: u64) -> Self {
         self.max_payload_bytes = bytes;

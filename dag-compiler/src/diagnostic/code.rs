@@ -51,7 +51,7 @@ codes! {
         "tear the other graph down first, or spawn another actor",
     /// D0106: an actor is dead.
     ActorDead = "D0106":
-        "spawn it anew, or give it `.restart(Restart::OnFailure { max })`",
+        "spawn it anew; an actor with `.restart(Restart::OnFailure { max })` is started again up to `max` times",
     /// D0107: an actor of another runtime.
     ForeignActor = "D0107":
         "spawn all actors of a graph on the runtime that compiles it",
