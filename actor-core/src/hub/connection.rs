@@ -56,6 +56,8 @@ pub(super) struct BrokenLink {
     pub(super) connection: u64,
     /// The connections in a row that have broken before a frame arrived.
     pub(super) breaks: u32,
+    /// Whether so many have, and for so long, that another one is no better.
+    pub(super) is_futile: bool,
     pub(super) resume: Resume,
     /// The connection that the peer has made already.
     pub(super) next: Option<Connection>,

@@ -9,6 +9,7 @@ use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_cluster::session::{Outcome, Packet, Received, Session};
 use smallvec::SmallVec;
 
+use super::breaks::Breaks;
 use super::link_end::LinkEnd;
 use super::post::{Letter, PostError};
 use super::queue::{LetterQueue, NextLetter, is_long};
@@ -46,8 +47,8 @@ pub(super) struct LinkState {
     outbox_bytes: usize,
     /// The number of the present connection, or of the last one.
     connection: u64,
-    /// The connections that have broken since a frame arrived.
-    breaks: u32,
+    /// The connections that have broken in a row before a frame arrived.
+    breaks: Breaks,
     write_turn: WriteTurn,
     /// Letters and bytes that have arrived since the last frame to the peer.
     unacknowledged: (u64, usize),
@@ -77,7 +78,7 @@ impl LinkState {
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             connection: 0,
-            breaks: 0,
+            breaks: Breaks::default(),
             write_turn: WriteTurn::default(),
             unacknowledged: (0, 0),
             armed: None,
@@ -159,6 +160,7 @@ impl LinkState {
         };
         self.is_linked = true;
         self.connection += 1;
+        self.breaks.connected(now);
         self.transmit(packets);
         true
     }
@@ -182,13 +184,14 @@ impl LinkState {
 
     /// The connection has ended for this reason. Returns the connection's number if the link goes on, and waits for another
     /// one; the frames that were not written are sent again then, as far as they are not acknowledged.
-    pub(super) fn disconnect(&mut self, why: &LinkEnd) -> Option<u64> {
+    pub(super) fn disconnect(&mut self, now: Duration, why: &LinkEnd) -> Option<u64> {
         if !self.is_resumable || !self.is_open() || !why.is_of_connection() {
             return None;
         }
+        let awaits_nothing = self.window.is_empty() && !self.has_more();
         self.session.as_mut()?.disconnected();
         self.is_linked = false;
-        self.breaks += 1;
+        self.breaks.broken(now, awaits_nothing);
         self.unblock();
         self.breaking = None;
         self.outbox.clear();
@@ -202,9 +205,9 @@ impl LinkState {
         self.connection
     }
 
-    /// The connections that have broken since a frame arrived.
-    pub(super) fn breaks(&self) -> u32 {
-        self.breaks
+    /// The connections that have broken in a row before a frame arrived.
+    pub(super) fn breaks(&self) -> &Breaks {
+        &self.breaks
     }
 
     /// Whether the link waits for another connection.
@@ -272,7 +275,7 @@ impl LinkState {
         let Some(session) = self.session.as_mut().filter(|_| !is_cut) else {
             return Ok(Arrived::new());
         };
-        self.breaks = 0;
+        self.breaks.arrived();
         self.tap.note_received(frame.service, frame.bytes);
         let Received {
             settled,

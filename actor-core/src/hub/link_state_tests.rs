@@ -152,7 +152,7 @@ fn an_error_of_a_connection_that_has_ended_does_not_end_the_link() {
     state.set_resumable();
     let refused = || LinkEnd::from(std::io::Error::from(std::io::ErrorKind::StorageFull));
     assert!(!state.close(refused()), "the link's task ends the connection");
-    assert_eq!(state.disconnect(&refused()), Some(1));
+    assert_eq!(state.disconnect(Duration::ZERO, &refused()), Some(1));
     assert!(!state.close(refused()), "a thread is late to tell the same");
     assert!(state.is_broken() && state.closing().is_none());
     assert!(state.connect(Duration::ZERO), "the link goes on");

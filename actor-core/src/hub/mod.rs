@@ -29,6 +29,7 @@ mod wire;
 
 mod queue;
 
+mod breaks;
 mod link_state;
 mod peer_link;
 

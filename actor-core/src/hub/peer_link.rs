@@ -185,9 +185,10 @@ impl PeerLink {
     /// The connection has ended for this reason. Returns how the link goes on; `None` if it ends too.
     pub(super) fn disconnect(&self, why: &LinkEnd) -> Option<BrokenLink> {
         let mut parts = self.parts.lock();
+        let now = self.now();
         let LinkParts { state, connections } = &mut *parts;
-        let connection = state.disconnect(why)?;
-        let breaks = state.breaks();
+        let connection = state.disconnect(now, why)?;
+        let (breaks, is_futile) = (state.breaks().count(), state.breaks().is_futile(now));
         let (socket, next) = (connections.socket.take(), connections.next.take());
         let resume = connections.resume.clone();
         drop(parts);
@@ -198,6 +199,7 @@ impl PeerLink {
         Some(BrokenLink {
             connection,
             breaks,
+            is_futile,
             resume: resume?,
             next,
         })

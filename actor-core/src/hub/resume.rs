@@ -15,9 +15,6 @@ use super::peer_stream::PeerStream;
 use crate::boxed::boxed_task;
 use crate::platform::peer_socket::PeerEnd;
 
-/// The connections in a row that may break before a frame arrives.
-const BREAKS_MAX: u32 = 10;
-
 impl Hub {
     /// The connection of a link has ended. The link goes on over another one, or ends too.
     pub(super) fn connection_ended(&self, stream: &PeerStream, why: LinkEnd) {
@@ -34,9 +31,7 @@ impl Hub {
         }
         let (hub, waiting) = (self.myself.clone(), Arc::clone(link));
         match (broken.resume, self.reactor.get()) {
-            _ if broken.breaks > BREAKS_MAX => {
-                self.lost(link, "each new connection breaks before a frame arrives")
-            }
+            _ if broken.is_futile => self.lost(link, "each new connection breaks before a frame arrives"),
             (Resume::Dials(redial), Some(reactor)) => {
                 drop(reactor.spawn(boxed_task(dial_again(
                     hub,
