@@ -474,7 +474,8 @@ fn rft_07_a_job_is_told_that_its_head_has_ended() -> Result<()> {
         ),
         "{error}"
     );
-    assert!(job.submit(double::remote(4)).fetch().is_err());
+    let error = job.submit(double::remote(4)).fetch().unwrap_err().to_string();
+    assert!(error.contains("on process 1"), "{error}");
     Ok(())
 }
 

@@ -195,7 +195,7 @@ impl Remote {
     fn submit_to_head(&self, submitted: Submitted) -> Arc<Handle> {
         let function = submitted.request.function;
         let sent = self.sent_to_head(submitted);
-        sent.unwrap_or_else(|error| self.not_submitted(function, error))
+        sent.unwrap_or_else(|error| self.not_kept(function, ProcessId::HEAD, error))
     }
 
     fn sent_to_head(&self, submitted: Submitted) -> Result<Arc<Handle>, RemoteError> {
