@@ -476,6 +476,11 @@ fn rft_07_a_job_is_told_that_its_head_has_ended() -> Result<()> {
     );
     let error = job.submit(double::remote(4)).fetch().unwrap_err().to_string();
     assert!(error.contains("on process 1"), "{error}");
+    // The owner of what is put is the head, whatever the size.
+    for count in [1, 100_000] {
+        let error = job.put(vec![1_u64; count]).unwrap_err().to_string();
+        assert!(error.contains("the process that made the runtime"), "{error}");
+    }
     Ok(())
 }
 

@@ -144,6 +144,7 @@ impl Runtime {
 
 impl Remote {
     fn put<T: Wire>(&self, value: T) -> Result<Arc<Handle>, PutError> {
+        let owner = self.owner_of_puts()?;
         let outer = self.outer();
         let room = OuterCall::carried_bytes_max(outer.as_ref());
         let encoded = {
@@ -165,7 +166,7 @@ impl Remote {
         };
         let bytes = encoded.len_bytes();
         if bytes <= INLINE_BYTES_MAX {
-            if let Some(owner) = self.owner_of_puts() {
+            if let Some(owner) = owner {
                 let place = (PutPlace::Letter, encoded.to_vec().into());
                 return self.put_there(owner, handles, place).map(named);
             }
@@ -204,7 +205,7 @@ impl Remote {
             _ => WaitPermit::begin(CALL_TIMEOUT)?.wait_for(&mut self.stores.borrow(place, bytes))?,
         };
         let memory = memory.map_err(|_| PutError::Shutdown)??;
-        let owner = self.owner_of_puts();
+        let owner = self.owner_of_puts()?;
         let (sealed, facts) = filled(memory, encoded, self.stores.is_far())?;
         match (sealed, facts, owner) {
             (sealed, Some(facts), Some(owner)) => {
@@ -231,11 +232,17 @@ impl Remote {
     }
 
     /// The process that owns what this one puts, if it is another one: the process that made the runtime.
-    fn owner_of_puts(&self) -> Option<Peer> {
-        match self.me() {
-            ProcessId::HEAD => None,
-            _ => self.post.peer(ProcessId::HEAD),
+    ///
+    /// # Errors
+    /// [`PutError::Unreachable`]: it is dead.
+    fn owner_of_puts(&self) -> Result<Option<Peer>, PutError> {
+        if self.me() == ProcessId::HEAD {
+            return Ok(None);
         }
+        let owner = self.post.peer(ProcessId::HEAD);
+        owner.map(Some).ok_or_else(|| PutError::Unreachable {
+            reason: format!("it is dead: {}", self.post.ends().last_end(ProcessId::HEAD)),
+        })
     }
 
     /// Makes an object of this process.
