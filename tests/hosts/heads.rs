@@ -120,6 +120,8 @@ struct Head {
 struct Settings<'a> {
     log: Option<&'a str>,
     grace_ms: u64,
+    /// How long a member may be silent; as long as by default if it is `None`.
+    silence_ms: Option<u64>,
     /// Whether its files may have half a KiB and no more.
     is_short: bool,
 }
@@ -127,6 +129,7 @@ struct Settings<'a> {
 const LOGGED: Settings = Settings {
     log: Some("log"),
     grace_ms: 60_000,
+    silence_ms: None,
     is_short: false,
 };
 
@@ -154,6 +157,9 @@ impl Head {
             .stdout(Stdio::piped());
         if let Some(log) = settings.log {
             command.env("TEST_LOG", files.0.join(log));
+        }
+        if let Some(silence) = settings.silence_ms {
+            command.env("TEST_SILENCE_MS", silence.to_string());
         }
         let mut process = Started(command.spawn().unwrap());
         let mut said = BufReader::new(process.0.stdout.take().unwrap());
@@ -253,6 +259,9 @@ fn a_head() {
     let cookie = CookieSource::File(files.join("cookie"));
     let grace = Duration::from_millis(text("TEST_GRACE_MS").parse().unwrap());
     let mut options = HeadOptions::at(door, cookie).grace(grace);
+    if let Ok(silence) = std::env::var("TEST_SILENCE_MS") {
+        options = options.silence_timeout(Duration::from_millis(silence.parse().unwrap()));
+    }
     if let Ok(log) = std::env::var("TEST_LOG") {
         options = options.log(log);
     }
@@ -518,6 +527,28 @@ fn rft_07_a_worker_whose_head_does_not_come_back_ends_after_its_time_and_says_wh
     assert!(!guest.0.wait().unwrap().success());
     assert!(
         said.contains("its next life at") && said.contains("700ms"),
+        "{said}"
+    );
+}
+
+#[test]
+fn rft_07_a_worker_that_was_stopped_for_too_long_says_that_its_head_lives() {
+    let _beside = beside_others();
+    let files = Files::new();
+    let settings = Settings {
+        silence_ms: Some(1000),
+        ..LOGGED
+    };
+    let head = Head::start(&files, None, settings);
+    let mut guest = head.guest(&files, "b");
+    let job = head.job(&files, 1);
+    signal(guest.0.id(), Signal::STOP);
+    wait_until(&0, || job.processes().len());
+    signal(guest.0.id(), Signal::CONT);
+    let said = last_words(&mut guest);
+    assert!(!guest.0.wait().unwrap().success());
+    assert!(
+        said.contains("lives, counts this worker as dead") && !said.contains("has ended"),
         "{said}"
     );
 }

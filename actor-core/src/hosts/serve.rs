@@ -6,6 +6,7 @@ use std::num::NonZeroU16;
 use std::sync::{Arc, OnceLock, Weak};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
+use parking_lot::Mutex;
 use selvedge_cluster::handshake::{Cookie, CookieSource, Role};
 use selvedge_cluster::manager::{BindAddress, WorkerFlags, WorkerPlace};
 use selvedge_cluster::net::{Arrival, Listener};
@@ -120,6 +121,7 @@ fn start(reactor: &Handle, means: Means, entry: Entry) -> Result<WorkingHost, St
         means,
         to: met.dialled,
         listens_at: met.listens_at,
+        driver: Mutex::new(driver),
         terms: OnceLock::new(),
     });
     let outliving = Arc::clone(&way_back);

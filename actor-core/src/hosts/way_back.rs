@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use selvedge_cluster::handshake::Role;
-use selvedge_cluster::peer::ProcessId;
+use selvedge_cluster::peer::{Peer, ProcessId};
 
 use super::dialing::PlaceOfPeer;
 use super::guest::{Attempts, admitted};
@@ -28,8 +29,24 @@ pub(super) struct WayBack {
     pub(super) to: Option<String>,
     /// The place where other workers dial this one, unless it has announced that.
     pub(super) listens_at: Option<String>,
+    /// The life of the driver in which this worker is a member, or was.
+    pub(super) driver: Mutex<Peer>,
     /// The terms of a driver that has a log.
     pub(super) terms: OnceLock<RejoinTerms>,
+}
+
+/// The reason for which a worker is no member any more.
+enum NotBack {
+    /// The life of the driver that it knows goes on, and has declared it dead.
+    Buried,
+    /// The next life of the driver does not come, or does not let it in.
+    Refused(String),
+}
+
+impl From<String> for NotBack {
+    fn from(why: String) -> Self {
+        NotBack::Refused(why)
+    }
 }
 
 impl WayBack {
@@ -66,11 +83,16 @@ impl WayBack {
         let this = Arc::clone(self);
         let search = way.zip(self.hub.upgrade()).map(|((to, terms), hub)| {
             hub.spawn(Box::pin(async move {
-                if let Err(why) = this.rejoin(&terms, &to).await {
-                    refuse(&format!(
+                match this.rejoin(&terms, &to).await {
+                    Ok(()) => {}
+                    Err(NotBack::Buried) => refuse(&format!(
+                        "the driver at {to} lives, counts this worker as dead, and does not let it in again (was it, its host or the \
+network stopped for longer than the driver's silence timeout? help: start another worker)"
+                    )),
+                    Err(NotBack::Refused(why)) => refuse(&format!(
                         "the driver has ended, and its next life at {to} does not let this worker in within {:?}: {why}",
                         terms.within
-                    ));
+                    )),
                 }
             }))
         });
@@ -78,14 +100,17 @@ impl WayBack {
     }
 
     /// Dials until the next life of the driver lets this worker in under its old name.
-    async fn rejoin(&self, terms: &RejoinTerms, to: &str) -> Result<(), String> {
+    async fn rejoin(&self, terms: &RejoinTerms, to: &str) -> Result<(), NotBack> {
         let hub = || self.hub.upgrade().ok_or_else(|| "this worker ends".to_owned());
         let me = hub()?.me();
         let mut attempts = Attempts::within(terms.within);
         let link = admitted(&self.means, Some(me), to, &mut attempts).await?;
         let driver = link.welcome.me;
         if link.hello.role != Role::Head || driver.process != ProcessId::HEAD || link.welcome.you != me {
-            return Err(format!("{driver} listens there, and does not know this worker"));
+            return Err(match driver == *self.driver.lock() {
+                true => NotBack::Buried,
+                false => NotBack::Refused(format!("{driver} listens there, and does not know this worker")),
+            });
         }
         let way = PlaceOfPeer::of_driver(Role::Worker, me, driver, to.to_owned(), self.means.clone());
         let connection = of_link(link).map_err(|error| error.to_string())?;
@@ -95,8 +120,9 @@ impl WayBack {
         let is_new = hub()?.begin_with(driver, letter(false, &word, Bytes::new()));
         let adopted = hub()?.adopt(driver, connection, Resume::Dials(Arc::new(way)));
         if !(is_new && adopted.map_err(|error| error.to_string())?) {
-            return Err(format!("{driver} is dead already"));
+            return Err(NotBack::Refused(format!("{driver} is dead already")));
         }
+        *self.driver.lock() = driver;
         hub()?.ask_again();
         Ok(())
     }
