@@ -359,6 +359,27 @@ fn a_door_has_one_runtime_and_no_transport_of_the_users_own() {
 }
 
 #[test]
+fn errors_of_ports_and_files_say_which_and_why() {
+    let _guard = beside_others();
+    let door = door();
+    let taken = door.address().to_string();
+    let error = DialIn::listen(&taken).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+    assert!(error.to_string().contains(&taken), "{error}");
+    let (is_well, said) = ByHand::start(&door, &Invited::nowhere(), &[]).end();
+    assert!(!is_well && said.contains("No such file"), "{said}");
+    #[cfg(feature = "tls")]
+    {
+        let file = Invited::to(&Runtime::new(), &door);
+        let (is_well, said) = ByHand::start(&door, &file, &["--tls-input"]).end();
+        assert!(
+            !is_well && said.contains("no credentials behind the cookie"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn nothing_is_left_of_workers_that_dialled_in() {
     let _guard = alone();
     let runtime = Runtime::new();

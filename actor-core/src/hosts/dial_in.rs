@@ -83,8 +83,10 @@ impl DialIn {
         let address = found
             .next()
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))?;
+        let port = TcpPort::bind(address)
+            .map_err(|error| io::Error::new(error.kind(), format!("{address} cannot be taken: {error}")))?;
         Ok(DialIn {
-            door: Arc::new(Door::new(TcpPort::bind(address)?)),
+            door: Arc::new(Door::new(port)),
             count: NonZeroU16::MIN,
             wait: WAIT,
             terms: Terms::default(),

@@ -261,7 +261,14 @@ fn credentials(tls: &WorkerTls, input: &mut dyn std::io::Read) -> Result<(Creden
     let (credentials, any_name) = match tls {
         WorkerTls::Input => {
             let texts = CredentialTexts::read(input);
-            let texts = texts.map_err(|error| format!("the credentials of this worker: {error}"))?;
+            let texts = texts.map_err(|error| match error.kind() {
+                std::io::ErrorKind::UnexpectedEof => {
+                    "there are no credentials behind the cookie, as `--tls-input` wants them: \
+only the invitation of a door under `LinkTransport::tls` has some"
+                        .to_owned()
+                }
+                _ => format!("the credentials of this worker: {error}"),
+            })?;
             (texts.credentials(), true)
         }
         WorkerTls::Files(files) => {

@@ -57,7 +57,7 @@ pub enum CookieError {
         place: String,
     },
     /// The input cannot be read.
-    #[error("{place} cannot be read")]
+    #[error("{place} cannot be read: {error}")]
     Unreadable {
         /// The place of the text.
         place: String,
