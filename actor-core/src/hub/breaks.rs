@@ -25,7 +25,7 @@ pub(super) struct Breaks {
 }
 
 impl Breaks {
-    /// There is another connection.
+    /// Another connection was made.
     pub(super) fn connected(&mut self, now: Duration) {
         self.connected = now;
     }
