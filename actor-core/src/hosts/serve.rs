@@ -29,7 +29,7 @@ use crate::platform::peer_socket::of_link;
 use crate::remote::service::Remote;
 use crate::runtime::Runtime;
 use crate::worker::exit::{exit_now, refuse};
-use crate::worker::letters::{WORDS, WordOfDriver, WordsOfDriver, driver_timeout};
+use crate::worker::letters::{WORDS, WayOn, WordOfDriver, WordsOfDriver, driver_timeout};
 use crate::worker::protocol::{FromWorker, ToWorker, read_head};
 use crate::worker::serve::WorkerLanes;
 use crate::worker::writer::Writer;
@@ -116,7 +116,8 @@ fn start(reactor: &Handle, means: Means, entry: Entry) -> Result<WorkingHost, St
     let (me, driver) = (met.me, met.driver);
     let (hub, writer, remote) = hub_of(reactor, me, driver);
     let (sender, words) = unbounded();
-    let way_back = Arc::new(WayBack {
+    let way_back = Arc::new_cyclic(|this| WayBack {
+        this: Weak::clone(this),
         hub: Arc::downgrade(&hub),
         means,
         to: met.dialled,
@@ -124,11 +125,10 @@ fn start(reactor: &Handle, means: Means, entry: Entry) -> Result<WorkingHost, St
         driver: Mutex::new(driver),
         terms: OnceLock::new(),
     });
-    let outliving = Arc::clone(&way_back);
     let service = WordsOfDriver {
         hub: Arc::downgrade(&hub),
         words: sender,
-        outlive: Box::new(move || outliving.begin()),
+        way_on: Arc::clone(&way_back) as Arc<dyn WayOn>,
     };
     hub.register(WORDS, Arc::new(service));
     let lanes = WorkerLanes::with_hub(Arc::clone(&writer), Arc::clone(&hub), Runtime::of_worker(remote));
@@ -262,6 +262,16 @@ async fn hear_peer(arrival: Arrival, hub: &Hub, driver: Peer) {
     }
 }
 
+/// Ends a worker that does not outlive its driver, which it knows only from the driver's welcome.
+fn end_without(is_welcomed: bool) -> ! {
+    match is_welcomed {
+        true => exit_now(0),
+        false => {
+            refuse("the driver has ended before it had welcomed this worker (help: start the worker again)")
+        }
+    }
+}
+
 /// Acts on the words of the driver, which end this process.
 fn work(mut worker: WorkingHost) -> ! {
     let silence = driver_timeout();
@@ -269,7 +279,10 @@ fn work(mut worker: WorkingHost) -> ! {
     loop {
         let letter = match worker.words.recv_timeout(limit) {
             Ok(WordOfDriver::Letter(letter)) => letter,
-            Ok(WordOfDriver::Died) => {
+            Ok(WordOfDriver::Died { is_undecided }) => {
+                if is_undecided && !worker.way_back.begin() {
+                    end_without(worker.way_back.is_known());
+                }
                 worker.lanes.driver_died();
                 // Whoever looks for the next life of the driver ends this process before.
                 limit = worker.way_back.within().saturating_add(silence);
@@ -293,11 +306,8 @@ fn work(mut worker: WorkingHost) -> ! {
         limit = silence;
         match read_head(&letter.head) {
             Ok(message) => {
-                if let ToWorker::Welcome {
-                    rejoin: Some(terms), ..
-                } = &message
-                {
-                    worker.way_back.agree(terms.clone());
+                if let ToWorker::Welcome { rejoin, .. } = &message {
+                    worker.way_back.agree(rejoin.clone());
                 }
                 worker.lanes.handle(message, letter.body.to_bytes().into());
             }

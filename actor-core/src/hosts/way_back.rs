@@ -18,7 +18,7 @@ use crate::hub::connection::Resume;
 use crate::hub::post::Post;
 use crate::platform::peer_socket::of_link;
 use crate::worker::exit::refuse;
-use crate::worker::letters::letter;
+use crate::worker::letters::{WayOn, letter};
 use crate::worker::protocol::{FromWorker, RejoinTerms};
 
 /// The place where the driver listens in each of its lives, and what it is told.
@@ -31,8 +31,9 @@ pub(super) struct WayBack {
     pub(super) listens_at: Option<String>,
     /// The life of the driver in which this worker is a member, or was.
     pub(super) driver: Mutex<Peer>,
-    /// The terms of a driver that has a log.
-    pub(super) terms: OnceLock<RejoinTerms>,
+    /// The terms of the driver, if it has a log; unset until its welcome was read.
+    pub(super) terms: OnceLock<Option<RejoinTerms>>,
+    pub(super) this: Weak<WayBack>,
 }
 
 /// The reason for which a worker is no member any more.
@@ -50,20 +51,24 @@ impl From<String> for NotBack {
 }
 
 impl WayBack {
-    /// The driver says on which terms this worker outlives it.
-    pub(super) fn agree(&self, terms: RejoinTerms) {
+    /// The driver says on which terms this worker outlives it, if it does.
+    pub(super) fn agree(&self, terms: Option<RejoinTerms>) {
         // All lives of a driver have one cluster id; the first one says how long this worker waits for each.
         let _ = self.terms.set(terms);
     }
 
     /// Whether this worker outlives its driver.
     pub(super) fn is_there(&self) -> bool {
-        self.to.is_some() && self.terms.get().is_some()
+        self.to.is_some() && self.terms().is_some()
     }
 
     /// The time that the next life of the driver has.
     pub(super) fn within(&self) -> Duration {
-        self.terms.get().map(|terms| terms.within).unwrap_or_default()
+        self.terms().map(|terms| terms.within).unwrap_or_default()
+    }
+
+    fn terms(&self) -> Option<&RejoinTerms> {
+        self.terms.get()?.as_ref()
     }
 
     /// The first word of this worker to its driver, with the id of the cluster if it was a member before.
@@ -74,29 +79,6 @@ impl WayBack {
             listens_at: self.listens_at.clone(),
             cluster_id,
         }
-    }
-
-    /// The driver is dead: begins to look for its next life, and ends this process if that does not come. Returns `false` if there
-    /// is no way back.
-    pub(super) fn begin(self: &Arc<Self>) -> bool {
-        let way = self.to.clone().zip(self.terms.get().cloned());
-        let this = Arc::clone(self);
-        let search = way.zip(self.hub.upgrade()).map(|((to, terms), hub)| {
-            hub.spawn(Box::pin(async move {
-                match this.rejoin(&terms, &to).await {
-                    Ok(()) => {}
-                    Err(NotBack::Buried) => refuse(&format!(
-                        "the driver at {to} lives, counts this worker as dead, and does not let it in again (was it, its host or the \
-network stopped for longer than the driver's silence timeout? help: start another worker)"
-                    )),
-                    Err(NotBack::Refused(why)) => refuse(&format!(
-                        "the driver has ended, and its next life at {to} does not let this worker in within {:?}: {why}",
-                        terms.within
-                    )),
-                }
-            }))
-        });
-        search.unwrap_or(false)
     }
 
     /// Dials until the next life of the driver lets this worker in under its old name.
@@ -125,5 +107,33 @@ network stopped for longer than the driver's silence timeout? help: start anothe
         *self.driver.lock() = driver;
         hub()?.ask_again();
         Ok(())
+    }
+}
+
+impl WayOn for WayBack {
+    fn is_known(&self) -> bool {
+        self.terms.get().is_some()
+    }
+
+    /// Begins to look for the next life of the driver, which ends this process if that does not come.
+    fn begin(&self) -> bool {
+        let way = self.to.clone().zip(self.terms().cloned());
+        let found = way.zip(self.hub.upgrade()).zip(self.this.upgrade());
+        let search = found.map(|(((to, terms), hub), this)| {
+            hub.spawn(Box::pin(async move {
+                match this.rejoin(&terms, &to).await {
+                    Ok(()) => {}
+                    Err(NotBack::Buried) => refuse(&format!(
+                        "the driver at {to} lives, counts this worker as dead, and does not let it in again (was it, its host or the \
+network stopped for longer than the driver's silence timeout? help: start another worker)"
+                    )),
+                    Err(NotBack::Refused(why)) => refuse(&format!(
+                        "the driver has ended, and its next life at {to} does not let this worker in within {:?}: {why}",
+                        terms.within
+                    )),
+                }
+            }))
+        });
+        search.unwrap_or(false)
     }
 }

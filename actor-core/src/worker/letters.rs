@@ -222,15 +222,26 @@ fn bytes(letter: &Letter) -> usize {
 pub(crate) struct WordsOfDriver {
     pub(crate) hub: Weak<Hub>,
     pub(crate) words: Sender<WordOfDriver>,
-    /// Is told that the driver is dead. Returns whether the worker waits for the driver's next life.
-    pub(crate) outlive: Box<dyn Fn() -> bool + Send + Sync>,
+    pub(crate) way_on: Arc<dyn WayOn>,
+}
+
+/// The life of a worker after that of its driver.
+pub(crate) trait WayOn: Send + Sync {
+    /// Whether the main thread has read the driver's welcome, which says whether there is a way on.
+    fn is_known(&self) -> bool;
+
+    /// Begins to wait for the driver's next life. Returns `false` if there is no way on.
+    fn begin(&self) -> bool;
 }
 
 /// A word that the main thread of a worker gets of its driver, or about it.
 pub(crate) enum WordOfDriver {
     Letter(Letter),
     /// The driver is dead, and so is all that it has made here. Its next life may come.
-    Died,
+    Died {
+        /// Whether the main thread decides what follows, because the welcome may be among the words before this one.
+        is_undecided: bool,
+    },
 }
 
 impl Receiver for WordsOfDriver {
@@ -250,11 +261,65 @@ impl Receiver for WordsOfDriver {
         if peer.process != ProcessId::HEAD {
             return;
         }
+        let is_undecided = !self.way_on.is_known();
         // Queued before the words of the next life.
-        let _ = self.words.send(WordOfDriver::Died);
-        if !(self.outlive)() {
+        let _ = self.words.send(WordOfDriver::Died { is_undecided });
+        if !is_undecided && !self.way_on.begin() {
             // No process can use this worker any more.
             exit_now(0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use crossbeam_channel::unbounded;
+
+    use super::*;
+    use crate::testing::peer;
+
+    #[derive(Default)]
+    struct KnownWay {
+        is_known: AtomicBool,
+        has_begun: AtomicBool,
+    }
+
+    impl WayOn for KnownWay {
+        fn is_known(&self) -> bool {
+            self.is_known.load(Ordering::SeqCst)
+        }
+
+        fn begin(&self) -> bool {
+            self.has_begun.store(true, Ordering::SeqCst);
+            true
+        }
+    }
+
+    #[test]
+    fn a_death_before_the_welcome_was_read_is_decided_behind_the_words_that_came_before_it() {
+        let (words, queue) = unbounded();
+        let way_on = Arc::<KnownWay>::default();
+        let service = WordsOfDriver {
+            hub: Weak::new(),
+            words,
+            way_on: Arc::clone(&way_on) as Arc<dyn WayOn>,
+        };
+        service.received(peer(1), letter(false, b"welcome", ""));
+        for is_known in [false, true] {
+            way_on.is_known.store(is_known, Ordering::SeqCst);
+            service.died(peer(1), &[]);
+            assert_eq!(way_on.has_begun.load(Ordering::SeqCst), is_known);
+        }
+        let words: Vec<_> = queue.try_iter().collect();
+        let [
+            WordOfDriver::Letter(_),
+            WordOfDriver::Died { is_undecided: true },
+            WordOfDriver::Died { is_undecided: false },
+        ] = &words[..]
+        else {
+            panic!("{} words", words.len());
+        };
     }
 }
