@@ -116,8 +116,7 @@ fn start(reactor: &Handle, means: Means, entry: Entry) -> Result<WorkingHost, St
     let (me, driver) = (met.me, met.driver);
     let (hub, writer, remote) = hub_of(reactor, me, driver);
     let (sender, words) = unbounded();
-    let way_back = Arc::new_cyclic(|this| WayBack {
-        this: Weak::clone(this),
+    let way_back = Arc::new(WayBack {
         hub: Arc::downgrade(&hub),
         means,
         to: met.dialled,
@@ -280,7 +279,7 @@ fn work(mut worker: WorkingHost) -> ! {
         let letter = match worker.words.recv_timeout(limit) {
             Ok(WordOfDriver::Letter(letter)) => letter,
             Ok(WordOfDriver::Died { is_undecided }) => {
-                if is_undecided && !worker.way_back.begin() {
+                if is_undecided && !Arc::clone(&worker.way_back).begin() {
                     end_without(worker.way_back.is_known());
                 }
                 worker.lanes.driver_died();

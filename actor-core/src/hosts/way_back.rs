@@ -33,7 +33,6 @@ pub(super) struct WayBack {
     pub(super) driver: Mutex<Peer>,
     /// The terms of the driver, if it has a log; unset until its welcome was read.
     pub(super) terms: OnceLock<Option<RejoinTerms>>,
-    pub(super) this: Weak<WayBack>,
 }
 
 /// The reason for which a worker is no member any more.
@@ -116,12 +115,11 @@ impl WayOn for WayBack {
     }
 
     /// Begins to look for the next life of the driver, which ends this process if that does not come.
-    fn begin(&self) -> bool {
+    fn begin(self: Arc<Self>) -> bool {
         let way = self.to.clone().zip(self.terms().cloned());
-        let found = way.zip(self.hub.upgrade()).zip(self.this.upgrade());
-        let search = found.map(|(((to, terms), hub), this)| {
+        let search = way.zip(self.hub.upgrade()).map(|((to, terms), hub)| {
             hub.spawn(Box::pin(async move {
-                match this.rejoin(&terms, &to).await {
+                match self.rejoin(&terms, &to).await {
                     Ok(()) => {}
                     Err(NotBack::Buried) => refuse(&format!(
                         "the driver at {to} lives, counts this worker as dead, and does not let it in again (was it, its host or the \

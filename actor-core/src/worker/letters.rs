@@ -231,7 +231,7 @@ pub(crate) trait WayOn: Send + Sync {
     fn is_known(&self) -> bool;
 
     /// Begins to wait for the driver's next life. Returns `false` if there is no way on.
-    fn begin(&self) -> bool;
+    fn begin(self: Arc<Self>) -> bool;
 }
 
 /// A word that the main thread of a worker gets of its driver, or about it.
@@ -264,7 +264,7 @@ impl Receiver for WordsOfDriver {
         let is_undecided = !self.way_on.is_known();
         // Queued before the words of the next life.
         let _ = self.words.send(WordOfDriver::Died { is_undecided });
-        if !is_undecided && !self.way_on.begin() {
+        if !is_undecided && !Arc::clone(&self.way_on).begin() {
             // No process can use this worker any more.
             exit_now(0);
         }
@@ -291,7 +291,7 @@ mod tests {
             self.is_known.load(Ordering::SeqCst)
         }
 
-        fn begin(&self) -> bool {
+        fn begin(self: Arc<Self>) -> bool {
             self.has_begun.store(true, Ordering::SeqCst);
             true
         }
