@@ -39,6 +39,9 @@ pub enum Exit {
     Unknown,
 }
 
+/// The reason of the end of a worker, and of the actors in it, that was asked for.
+pub(crate) const WORKER_ENDED: &str = "its worker was ended";
+
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -13,7 +13,7 @@ use crate::control::messages::WorkerMessage;
 use crate::control::node::NodeRef;
 use crate::control::silence::Silence;
 use crate::control::worker_process::WorkerProcess;
-use crate::death::{Death, Exit};
+use crate::death::{Death, Exit, WORKER_ENDED};
 use crate::directory::Directory;
 use crate::platform::signal::is_forced;
 use crate::process_end::ProcessEnd;
@@ -123,7 +123,7 @@ impl Watch {
             // The worker has ended as it was told; only the program that led to it, such as `ssh`, was still there.
             _ if has_left && self.hosted.is_announced() && is_forced(&exit) => Exit::Unknown,
             _ if self.record.is_told_to_end() => match exit {
-                Exit::Code(0) => Exit::Ended("its worker was ended".to_owned()),
+                Exit::Code(0) => Exit::Ended(WORKER_ENDED.to_owned()),
                 Exit::Code(EXIT_STUCK) => late(),
                 exit if is_forced(&exit) => late(),
                 exit => exit,

@@ -14,7 +14,7 @@ use crate::control::messages::WorkerMessage;
 use crate::control::node::{Node, NodeRef};
 use crate::control::supervisor_message::SupervisorMessage;
 use crate::control::worker_start::WorkerArgs;
-use crate::death::Exit;
+use crate::death::{Exit, WORKER_ENDED};
 use crate::directory::Directory;
 use crate::home::keep::LaneKeep;
 use crate::spawn_error::SpawnError;
@@ -77,7 +77,7 @@ impl WorkerNode {
             });
             directory.tell_nodes(&records);
             if !directory.is_closed() {
-                directory.end_actors(&records, "its worker was ended");
+                directory.end_actors(&records, WORKER_ENDED);
                 directory.forget_dead(&records);
             }
             return self.over(killed);

@@ -13,6 +13,7 @@ use selvedge_cluster::peer;
 use crate::actor_record::ActorRecord;
 use crate::control::supervisor_message::SupervisorMessage;
 use crate::deadline::deadline_after;
+use crate::death::WORKER_ENDED;
 use crate::directory::Directory;
 use crate::home::Home;
 use crate::home::keep::{LaneHome, LaneKeep};
@@ -390,11 +391,7 @@ impl Worker {
         let deadline = deadline_after(grace);
         let record = &self.keep.record;
         let directory = &self.runtime.inner().directory;
-        end_for_good(
-            directory,
-            &directory.records_in(record.id()),
-            "its worker was ended",
-        );
+        end_for_good(directory, &directory.records_in(record.id()), WORKER_ENDED);
         record.end(deadline);
         directory
             .leases
