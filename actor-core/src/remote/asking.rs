@@ -1,5 +1,6 @@
 //! The caller's side: a call is sent to its process, or run in this one.
 
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -591,6 +592,11 @@ fn unencoded(error: &RemoteError) -> RemoteError {
 /// Reports the error of a cast where the function has run.
 pub(super) fn log(function: &FunctionEntry, process: ProcessId, outcome: Outcome) {
     if let Err(error) = outcome {
-        eprintln!("selvedge: `{}`, cast to {process}: {error}", function.path);
+        // Nobody may read it any more.
+        let _ = writeln!(
+            io::stderr(),
+            "selvedge: `{}`, cast to {process}: {error}",
+            function.path
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! The trace of a graph, in the formats that users get.
 
+use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 
 use crate::api::graph::Graph;
@@ -59,7 +60,8 @@ impl<In, Out> Graph<In, Out> {
             _ => self.trace_json(),
         };
         if let Err(error) = std::fs::write(&file, text) {
-            eprintln!("the trace could not be written to {file}: {error}");
+            // Nobody may read it any more.
+            let _ = writeln!(io::stderr(), "the trace could not be written to {file}: {error}");
         }
     }
 }
