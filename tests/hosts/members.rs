@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use selvedge::hosts::{ClusterManager, LocalManager, WorkerCommand, WorkerConfig};
+use selvedge::hosts::{ClusterManager, LocalManager, ProcessId, WorkerCommand, WorkerConfig};
 use selvedge::prelude::*;
 use selvedge::{EndError, RemoteError, Worker};
 
@@ -46,6 +46,32 @@ fn jclust_04_jclust_05_workers_are_added_listed_and_removed_at_run_time() {
     assert!(numbers(&third)[0] > *all.last().unwrap());
     let kept = [&kept[1..], &numbers(&third)].concat();
     assert_eq!(numbers(&runtime.workers()), kept);
+}
+
+#[remote]
+fn myself_there(process: u32) -> Result<u32> {
+    let there = ProcessId::new(process).unwrap();
+    let call = Runtime::current()?.call(myself::remote().on_process(there));
+    Ok(call.wait()?)
+}
+
+#[test]
+fn jclust_04_a_worker_that_was_added_is_known_to_all_others_and_knows_them() {
+    let _guard = beside_others();
+    let runtime = Runtime::new();
+    let mut workers = vec![runtime.worker("child").unwrap()];
+    for round in 0..16 {
+        workers.push(match round % 2 {
+            0 => runtime.add(local(1)).unwrap().remove(0),
+            _ => runtime.worker("child").unwrap(),
+        });
+        let (child, host, last) = (&workers[0], &workers[1], &workers[workers.len() - 1]);
+        for (from, to) in [(child, last), (host, last), (last, child), (last, host)] {
+            let number = to.process().number();
+            let call = runtime.call(myself_there::remote(number).on(from));
+            assert_eq!(call.wait().unwrap(), number);
+        }
+    }
 }
 
 #[test]
@@ -206,4 +232,17 @@ fn jmgr_09_a_worker_reads_the_cookie_from_its_input_and_does_not_run_without_it(
         let (said, is_well) = worker(&["--selvedge-worker"], input);
         assert!(!is_well && said.contains("cookie"), "{said}");
     }
+}
+
+#[test]
+fn a_worker_whose_last_line_nobody_can_read_ends_all_the_same() {
+    let _guard = beside_others();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ended = Command::new(std::env::current_exe().unwrap())
+        .args(["--selvedge-worker", "--cookie-file", "/nonexistent/cookie"])
+        .stderr(writer)
+        .status();
+    // The code of a worker that cannot start, which a panic does not have.
+    assert_eq!(ended.unwrap().code(), Some(70));
 }

@@ -26,8 +26,9 @@ use super::serve::{hear_peers, hub_of};
 use super::watched_tcp::WatchedTcp;
 use crate::hub::Hub;
 use crate::hub::connection::Resume;
+use crate::hub::membership::{MEMBERS, Membership};
 use crate::hub::notice::Notice;
-use crate::hub::post::{Letter, Post, Receiver};
+use crate::hub::post::{Letter, Receiver};
 use crate::hub::reactor::start_reactor_until;
 use crate::platform::peer_socket::of_link;
 use crate::remote::service::Remote;
@@ -282,8 +283,12 @@ fn joined(reactor: &Handle, admitted: Admitted, alive: Sender<Infallible>) -> io
         }),
     );
     let (all_known, knows_all) = bounded(1);
+    let membership = Membership {
+        hub: Arc::downgrade(&hub),
+        knows_all: Some(all_known),
+    };
+    hub.register(MEMBERS, Arc::new(membership));
     let hearing = Hearing {
-        all_known,
         hub: Arc::clone(&hub),
         remote: Arc::clone(&remote),
         writer: Arc::clone(&writer),
@@ -345,7 +350,6 @@ struct Hearing {
     writer: Arc<Writer>,
     means: Means,
     words: Queue<Letter>,
-    all_known: Sender<()>,
 }
 
 impl Hearing {
@@ -380,12 +384,7 @@ impl Hearing {
                 if let Notice::NotLinked(peer, why) = &notice {
                     self.remote.unreachable.note(*peer, why.clone());
                 }
-                // The head tells a job its own name behind those of all others.
-                let is_mine = matches!(&notice, Notice::Job(peer, _) if *peer == self.hub.me());
                 self.hub.notice(notice, None);
-                if is_mine {
-                    let _ = self.all_known.try_send(());
-                }
             }
         }
     }

@@ -30,7 +30,7 @@ use crate::remote::service::Remote;
 use crate::runtime::Runtime;
 use crate::worker::exit::{exit_now, refuse};
 use crate::worker::letters::{WORDS, WayOn, WordOfDriver, WordsOfDriver, driver_timeout};
-use crate::worker::protocol::{FromWorker, ToWorker, read_head};
+use crate::worker::protocol::FromWorker;
 use crate::worker::serve::WorkerLanes;
 use crate::worker::writer::Writer;
 
@@ -261,27 +261,14 @@ async fn hear_peer(arrival: Arrival, hub: &Hub, driver: Peer) {
     }
 }
 
-/// Ends a worker that does not outlive its driver, which it knows only from the driver's welcome.
-fn end_without(is_welcomed: bool) -> ! {
-    match is_welcomed {
-        true => exit_now(0),
-        false => {
-            refuse("the driver has ended before it had welcomed this worker (help: start the worker again)")
-        }
-    }
-}
-
 /// Acts on the words of the driver, which end this process.
 fn work(mut worker: WorkingHost) -> ! {
     let silence = driver_timeout();
     let mut limit = silence;
     loop {
-        let letter = match worker.words.recv_timeout(limit) {
-            Ok(WordOfDriver::Letter(letter)) => letter,
-            Ok(WordOfDriver::Died { is_undecided }) => {
-                if is_undecided && !Arc::clone(&worker.way_back).begin() {
-                    end_without(worker.way_back.is_known());
-                }
+        let (message, body) = match worker.words.recv_timeout(limit) {
+            Ok(WordOfDriver::Word(message, body)) => (message, body),
+            Ok(WordOfDriver::Died) => {
                 worker.lanes.driver_died();
                 // Whoever looks for the next life of the driver ends this process before.
                 limit = worker.way_back.within().saturating_add(silence);
@@ -303,13 +290,8 @@ fn work(mut worker: WorkingHost) -> ! {
             Err(RecvTimeoutError::Disconnected) => exit_now(0),
         };
         limit = silence;
-        match read_head(&letter.head) {
-            Ok(message) => {
-                if let ToWorker::Welcome { rejoin, .. } = &message {
-                    worker.way_back.agree(rejoin.clone());
-                }
-                worker.lanes.handle(message, letter.body.to_bytes().into());
-            }
+        match message {
+            Ok(message) => worker.lanes.handle(message, body.to_bytes().into()),
             Err(error) => refuse(&format!("the link to the driver broke: {error}")),
         }
     }

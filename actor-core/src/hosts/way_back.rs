@@ -17,7 +17,7 @@ use crate::hub::Hub;
 use crate::hub::connection::Resume;
 use crate::hub::post::Post;
 use crate::platform::peer_socket::of_link;
-use crate::worker::exit::refuse;
+use crate::worker::exit::{exit_now, refuse};
 use crate::worker::letters::{WayOn, letter};
 use crate::worker::protocol::{FromWorker, RejoinTerms};
 
@@ -31,7 +31,7 @@ pub(super) struct WayBack {
     pub(super) listens_at: Option<String>,
     /// The life of the driver in which this worker is a member, or was.
     pub(super) driver: Mutex<Peer>,
-    /// The terms of the driver, if it has a log; unset until its welcome was read.
+    /// The terms of the driver, if it has a log; unset until its welcome has come.
     pub(super) terms: OnceLock<Option<RejoinTerms>>,
 }
 
@@ -50,12 +50,6 @@ impl From<String> for NotBack {
 }
 
 impl WayBack {
-    /// The driver says on which terms this worker outlives it, if it does.
-    pub(super) fn agree(&self, terms: Option<RejoinTerms>) {
-        // All lives of a driver have one cluster id; the first one says how long this worker waits for each.
-        let _ = self.terms.set(terms);
-    }
-
     /// Whether this worker outlives its driver.
     pub(super) fn is_there(&self) -> bool {
         self.to.is_some() && self.terms().is_some()
@@ -110,28 +104,36 @@ impl WayBack {
 }
 
 impl WayOn for WayBack {
-    fn is_known(&self) -> bool {
-        self.terms.get().is_some()
+    fn agree(&self, terms: Option<RejoinTerms>) {
+        // All lives of a driver have one cluster id; the first one says how long this worker waits for each.
+        let _ = self.terms.set(terms);
     }
 
-    /// Begins to look for the next life of the driver, which ends this process if that does not come.
-    fn begin(self: Arc<Self>) -> bool {
-        let way = self.to.clone().zip(self.terms().cloned());
-        let search = way.zip(self.hub.upgrade()).map(|((to, terms), hub)| {
-            hub.spawn(Box::pin(async move {
-                match self.rejoin(&terms, &to).await {
-                    Ok(()) => {}
-                    Err(NotBack::Buried) => refuse(&format!(
-                        "the driver at {to} lives, counts this worker as dead, and does not let it in again (was it, its host or the \
-network stopped for longer than the driver's silence timeout? help: start another worker)"
-                    )),
-                    Err(NotBack::Refused(why)) => refuse(&format!(
-                        "the driver has ended, and its next life at {to} does not let this worker in within {:?}: {why}",
-                        terms.within
-                    )),
-                }
-            }))
-        });
-        search.unwrap_or(false)
+    /// Begins to look for the next life of the driver, and ends this process if that does not come.
+    fn begin(self: Arc<Self>) {
+        if self.terms.get().is_none() {
+            refuse("the driver has ended before it had welcomed this worker (help: start the worker again)")
+        }
+        let (to, terms) = (self.to.clone(), self.terms().cloned());
+        let (Some(to), Some(terms), Some(hub)) = (to, terms, self.hub.upgrade()) else {
+            // No process can use this worker any more.
+            exit_now(0)
+        };
+        let search = async move {
+            match self.rejoin(&terms, &to).await {
+                Ok(()) => {}
+                Err(NotBack::Buried) => refuse(&format!(
+                    "the driver at {to} lives, counts this worker as dead, and does not let it in again (was it, its host or the \
+                     network stopped for longer than the driver's silence timeout? help: start another worker)"
+                )),
+                Err(NotBack::Refused(why)) => refuse(&format!(
+                    "the driver has ended, and its next life at {to} does not let this worker in within {:?}: {why}",
+                    terms.within
+                )),
+            }
+        };
+        if !hub.spawn(Box::pin(search)) {
+            exit_now(0)
+        }
     }
 }

@@ -52,6 +52,21 @@ impl JoinsAs {
     }
 }
 
+/// A notice that a process has joined, for a member.
+pub(super) struct News {
+    pub(super) to: Peer,
+    pub(super) courier: Arc<dyn Courier>,
+    pub(super) notice: Notice,
+}
+
+/// The steps that follow when a process has joined.
+pub(super) struct Joined {
+    /// In the order in which it is told.
+    pub(super) all_news: Vec<News>,
+    /// The members that have asked for a link to the process while it was away.
+    pub(super) wanted: IdSet<Peer>,
+}
+
 struct Member {
     peer: Peer,
     joins_as: JoinsAs,
@@ -122,21 +137,26 @@ impl Broker {
         }
     }
 
-    /// Adds a worker. The worker and all others are told of each other, and linked if the topology wants that.
+    /// Adds a worker. Once the worker and all others have been told of each other, [`link_joined`](Self::link_joined) makes its links.
     pub(super) fn join(
         &mut self,
         peer: Peer,
         courier: Arc<dyn Courier>,
         station: Option<Station>,
         joins_as: JoinsAs,
-    ) {
+    ) -> Joined {
+        let mut all_news = Vec::new();
+        let mut tell = |to, courier: &Arc<dyn Courier>, notice| {
+            let courier = Arc::clone(courier);
+            all_news.push(News { to, courier, notice });
+        };
         for other in self.members.values() {
-            other.courier.tell(joins_as.notice(peer, courier.name()), None);
+            tell(other.peer, &other.courier, joins_as.notice(peer, courier.name()));
             let known = other.joins_as.notice(other.peer, other.courier.name());
-            courier.tell(known, None);
+            tell(peer, &courier, known);
         }
         if let Some(head) = self.only_head {
-            courier.tell(Notice::Job(head, None), None);
+            tell(peer, &courier, Notice::Job(head, None));
         }
         let tells_survivors = self.away.contains_key(&peer);
         #[cfg(test)]
@@ -147,7 +167,7 @@ impl Broker {
         let wanted = self.away.remove(&peer);
         // Last, so that whoever has heard its own name knows all others.
         if let Some(name) = courier.name() {
-            courier.tell(joins_as.notice(peer, Some(name)), None);
+            tell(peer, &courier, joins_as.notice(peer, Some(name)));
         }
         let linked = IdSet::new();
         let member = Member {
@@ -159,10 +179,17 @@ impl Broker {
             is_back: wanted.is_some(),
         };
         self.members.insert(peer.process, member);
-        if self.topology.is_eager() && joins_as == JoinsAs::Worker {
+        let wanted = wanted.into_iter().flatten().collect();
+        Joined { all_news, wanted }
+    }
+
+    /// Links a worker that has joined with others, if the topology wants that, and with those that have asked for it.
+    pub(super) fn link_joined(&mut self, peer: Peer, wanted: &IdSet<Peer>) {
+        let joins_as = self.members.get(&peer.process).map(|member| member.joins_as);
+        if self.topology.is_eager() && joins_as == Some(JoinsAs::Worker) {
             self.link_all(peer);
         }
-        for asker in wanted.iter().flatten() {
+        for asker in wanted {
             self.connect(*asker, peer);
         }
     }
@@ -310,6 +337,18 @@ impl Broker {
     }
 }
 
+#[cfg(test)]
+impl Broker {
+    /// Adds a worker, tells all by their couriers, and makes the links.
+    pub(super) fn join_and_tell(&mut self, peer: Peer, courier: Arc<dyn Courier>, station: Option<Station>) {
+        let joined = self.join(peer, courier, station, JoinsAs::Worker);
+        for news in joined.all_news {
+            news.courier.tell(news.notice, None);
+        }
+        self.link_joined(peer, &joined.wanted);
+    }
+}
+
 fn dial(peer: Peer, connect_at: String, keys: Option<Secret>) -> Notice {
     Notice::Dial {
         peer,
@@ -351,7 +390,7 @@ mod tests {
             listens_at: Some(format!("place {member}")),
             names: Names::default(),
         };
-        broker.join(member, Arc::clone(&told) as _, Some(station), JoinsAs::Worker);
+        broker.join_and_tell(member, Arc::clone(&told) as _, Some(station));
         told
     }
 
@@ -369,9 +408,9 @@ mod tests {
         let at_one = join(&mut broker, one);
         let living = vec![head, one, two, three];
         let told = [
+            Notice::Survivors { below: 6, living },
             Notice::Joined(peer(6), None),
             Notice::Job(head, None),
-            Notice::Survivors { below: 6, living },
         ];
         assert_eq!(at_one.take(), told, "process 5 has died with the last life");
         drop(new);

@@ -7,14 +7,15 @@ use parking_lot::Mutex;
 use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
 use tokio::runtime::Handle;
 
-use super::broker::{Broker, Courier, JoinsAs};
+use super::broker::{Broker, Courier, JoinsAs, News};
 use super::link_end::LinkEnd;
+use super::membership::letter;
 use super::notice::Notice;
 #[cfg(feature = "hosts")]
 use super::notice::Secret;
 use super::peer_link::PeerLink;
 use super::peer_table::PeerStatus;
-use super::post::PostError;
+use super::post::{Post, PostError};
 use super::settings::LinkSettings;
 use super::{Hub, Role};
 use crate::boxed::boxed_task;
@@ -76,9 +77,28 @@ impl Hub {
         if let Some(name) = courier.name() {
             self.names.note(name);
         }
-        driver.broker.lock().join(peer, courier, station, joins_as);
+        let joined = driver.broker.lock().join(peer, courier, station, joins_as);
         self.expect(peer);
+        for news in joined.all_news {
+            self.tell(driver, news);
+        }
+        driver.broker.lock().link_joined(peer, &joined.wanted);
         self.services.joined(peer);
+    }
+
+    /// Tells a member that a process has joined: before all letters that are sent to it from now on.
+    fn tell(&self, driver: &DriverRole, news: News) {
+        let News { to, courier, notice } = news;
+        let PeerStatus::Linked(link) = self.table.lock().find(to) else {
+            return;
+        };
+        {
+            let _nobody_links_meanwhile = driver.linking.lock();
+            if !link.is_made() {
+                return courier.tell(notice, None);
+            }
+        }
+        self.told(to, self.send(to, letter(&notice)));
     }
 
     /// Notes that this process is only a head, and takes no work. The members of its last life that are `away` may come back; its new ones have numbers from `first` on.

@@ -15,7 +15,7 @@
 //! - `posting`: the hub as services see it.
 //! - `services`, `peer_table`: receivers by number, links by peer.
 //! - `burial`: how the services of a process learn of a death.
-//! - `notice`, `broker`: who lives, and who is connected with whom, as the driver tells it.
+//! - `notice`, `broker`, `membership`: who lives, and who is connected with whom, as the driver tells it.
 //! - `driver`, `worker`: the two kinds of hub; `reactor`: the thread of a worker's links.
 //! - `start`: the place where the services of a process are registered.
 
@@ -58,6 +58,7 @@ mod services;
 mod burial;
 
 pub(crate) mod broker;
+pub(crate) mod membership;
 pub(crate) mod notice;
 
 mod driver;
@@ -244,7 +245,7 @@ impl Hub {
 
     /// Notes that a process, which may be this one, is a job: it takes no work.
     pub(crate) fn note_job(&self, job: Peer) {
-        self.table.lock().note_job(job.process);
+        self.table.lock().note_job(job);
     }
 
     /// Begins to read a link, and starts its task.

@@ -73,9 +73,11 @@ impl PeerTable {
         })
     }
 
-    /// Notes that a process is a job. Its number is never given to another one.
-    pub(super) fn note_job(&mut self, job: ProcessId) {
-        self.jobs.insert(job);
+    /// Notes that a process is a job, unless it is dead. Its number is never given to another one.
+    pub(super) fn note_job(&mut self, job: Peer) {
+        if !matches!(self.find(job), PeerStatus::Dead) {
+            self.jobs.insert(job.process);
+        }
     }
 
     /// Everybody knows that a process has died. A job is not started again.

@@ -7,6 +7,7 @@ use selvedge_cluster::peer::Peer;
 use tokio::runtime::Handle;
 
 use super::link_end::LinkEnd;
+use super::membership::Membership;
 use super::notice::Notice;
 use super::peer_table::PeerStatus;
 use super::reactor::start_reactor;
@@ -27,6 +28,7 @@ impl Hub {
     ) -> Arc<Self> {
         let hub = Self::new(me, Role::Worker(Box::new(ask)), settings);
         hub.expect(driver);
+        Membership::register(&hub);
         hub
     }
 

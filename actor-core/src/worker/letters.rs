@@ -1,7 +1,7 @@
 //! The words between a driver and a worker of another host: letters of the hub.
 //!
 //! On both sides the receiver of letters puts them into a queue, and the thread that acts on words takes them from there: the
-//! control thread of the driver, the main thread of the worker.
+//! control thread of the driver, the main thread of the worker. The terms on which the worker outlives the driver hold before.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -20,9 +20,8 @@ use tokio::time::timeout;
 use crate::body::Body;
 use crate::hub::Hub;
 use crate::hub::post::{Letter, Post, PostError, Receiver};
-use crate::worker::exit::exit_now;
 use crate::worker::link::{Link, Outgoing};
-use crate::worker::protocol::{FrameError, FromWorker, ToWorker, read_head};
+use crate::worker::protocol::{FrameError, FromWorker, RejoinTerms, ToWorker, read_head};
 
 /// The service of words.
 pub(crate) const WORDS: Service = Service(18);
@@ -227,96 +226,108 @@ pub(crate) struct WordsOfDriver {
 
 /// The life of a worker after that of its driver.
 pub(crate) trait WayOn: Send + Sync {
-    /// Whether the main thread has read the driver's welcome, which says whether there is a way on.
-    fn is_known(&self) -> bool;
+    /// The driver says on which terms this worker outlives it, if it does.
+    fn agree(&self, terms: Option<RejoinTerms>);
 
-    /// Begins to wait for the driver's next life. Returns `false` if there is no way on.
-    fn begin(self: Arc<Self>) -> bool;
+    /// Begins to wait for the driver's next life, or ends this process if there is no way on.
+    fn begin(self: Arc<Self>);
 }
 
 /// A word that the main thread of a worker gets of its driver, or about it.
 pub(crate) enum WordOfDriver {
-    Letter(Letter),
+    /// The message, or why it is none, and its body.
+    Word(Result<ToWorker, FrameError>, Body),
     /// The driver is dead, and so is all that it has made here. Its next life may come.
-    Died {
-        /// Whether the main thread decides what follows, because the welcome may be among the words before this one.
-        is_undecided: bool,
-    },
+    Died,
 }
 
 impl Receiver for WordsOfDriver {
     fn received(&self, from: Peer, letter: Letter) {
-        if from.process == ProcessId::HEAD {
-            // The main thread takes letters as long as the process lives.
-            let _ = self.words.send(WordOfDriver::Letter(letter));
-        } else if let Some(hub) = self.hub.upgrade() {
-            hub.cut(
-                from,
-                "it speaks like the driver, and is another process".to_owned(),
-            );
+        if from.process != ProcessId::HEAD {
+            let why = "it speaks like the driver, and is another process";
+            if let Some(hub) = self.hub.upgrade() {
+                hub.cut(from, why.to_owned());
+            }
+            return;
         }
+        let word = read_head(&letter.head);
+        if let Ok(ToWorker::Welcome { rejoin, .. }) = &word {
+            self.way_on.agree(rejoin.clone());
+        }
+        // The main thread takes words as long as the process lives.
+        let _ = self.words.send(WordOfDriver::Word(word, letter.body));
     }
 
     fn died(&self, peer: Peer, _: &[(u64, Outcome)]) {
-        if peer.process != ProcessId::HEAD {
-            return;
-        }
-        let is_undecided = !self.way_on.is_known();
-        // Queued before the words of the next life.
-        let _ = self.words.send(WordOfDriver::Died { is_undecided });
-        if !is_undecided && !Arc::clone(&self.way_on).begin() {
-            // No process can use this worker any more.
-            exit_now(0);
+        if peer.process == ProcessId::HEAD {
+            // Queued before the words of the next life.
+            let _ = self.words.send(WordOfDriver::Died);
+            Arc::clone(&self.way_on).begin();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-
     use crossbeam_channel::unbounded;
 
     use super::*;
     use crate::testing::peer;
+    use crate::worker::hello::Hello;
 
+    /// Notes whether a way was agreed on when it was to begin.
     #[derive(Default)]
-    struct KnownWay {
-        is_known: AtomicBool,
-        has_begun: AtomicBool,
+    struct NotedWay {
+        is_agreed: Mutex<bool>,
+        begun: Mutex<Vec<bool>>,
     }
 
-    impl WayOn for KnownWay {
-        fn is_known(&self) -> bool {
-            self.is_known.load(Ordering::SeqCst)
+    impl WayOn for NotedWay {
+        fn agree(&self, terms: Option<RejoinTerms>) {
+            *self.is_agreed.lock() = terms.is_some();
         }
 
-        fn begin(self: Arc<Self>) -> bool {
-            self.has_begun.store(true, Ordering::SeqCst);
-            true
+        fn begin(self: Arc<Self>) {
+            self.begun.lock().push(*self.is_agreed.lock());
+        }
+    }
+
+    fn word(message: &ToWorker) -> Letter {
+        letter(false, &postcard::to_stdvec(message).unwrap(), "")
+    }
+
+    fn welcome() -> ToWorker {
+        ToWorker::Welcome {
+            hello: Hello::mine(),
+            process: crate::id::ProcessId(2),
+            name: "w".to_owned(),
+            peer: peer(2),
+            driver: peer(1),
+            spin: None,
+            rejoin: Some(RejoinTerms {
+                cluster_id: "c".to_owned(),
+                within: Duration::from_secs(1),
+            }),
         }
     }
 
     #[test]
-    fn a_death_before_the_welcome_was_read_is_decided_behind_the_words_that_came_before_it() {
+    fn the_way_on_is_agreed_on_before_the_main_thread_reads_a_word() {
         let (words, queue) = unbounded();
-        let way_on = Arc::<KnownWay>::default();
+        let way_on = Arc::<NotedWay>::default();
         let service = WordsOfDriver {
             hub: Weak::new(),
             words,
             way_on: Arc::clone(&way_on) as Arc<dyn WayOn>,
         };
-        service.received(peer(1), letter(false, b"welcome", ""));
-        for is_known in [false, true] {
-            way_on.is_known.store(is_known, Ordering::SeqCst);
-            service.died(peer(1), &[]);
-            assert_eq!(way_on.has_begun.load(Ordering::SeqCst), is_known);
-        }
+        service.received(peer(1), word(&welcome()));
+        service.died(peer(3), &[]);
+        service.died(peer(1), &[]);
+        assert_eq!(*way_on.begun.lock(), [true]);
         let words: Vec<_> = queue.try_iter().collect();
         let [
-            WordOfDriver::Letter(_),
-            WordOfDriver::Died { is_undecided: true },
-            WordOfDriver::Died { is_undecided: false },
+            WordOfDriver::Word(Ok(ToWorker::Welcome { .. }), _),
+            WordOfDriver::Died,
         ] = &words[..]
         else {
             panic!("{} words", words.len());

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use super::*;
 use crate::hub::PeerStatus;
-use crate::hub::broker::{Broker, JoinsAs};
+use crate::hub::broker::Broker;
 use crate::hub::mutant::MemberMutant;
 use crate::hub::post::{Post, PostError};
 use crate::process_end::ProcessEnd;
@@ -299,7 +299,7 @@ impl MemberWorld {
         process.hub.ask_again();
         let inbox = Arc::clone(&process.inbox);
         let station = self.scenario.station(member);
-        self.broker.join(member, inbox, station, JoinsAs::Worker);
+        self.broker.join_and_tell(member, inbox, station);
         self.members.insert(member);
     }
 
@@ -324,7 +324,7 @@ impl MemberWorld {
         process.hub.table.lock().mutant = self.scenario.mutant;
         let station = self.scenario.station(me);
         let inbox = Arc::clone(&process.inbox);
-        self.broker.join(me, inbox, station, JoinsAs::Worker);
+        self.broker.join_and_tell(me, inbox, station);
         self.members.insert(me);
         self.processes.insert(me, process);
     }

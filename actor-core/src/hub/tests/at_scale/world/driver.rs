@@ -10,7 +10,7 @@ use super::network::{Down, Up};
 use super::worker::place;
 use super::{ScaleEvent, ScaleWorld};
 use crate::control::silence::{QUESTIONS, SilentQuestions};
-use crate::hub::broker::{Courier, JoinsAs};
+use crate::hub::broker::Courier;
 use crate::hub::notice::Notice;
 use crate::platform::peer_socket::PeerEnd;
 use crate::process_end::ProcessEnd;
@@ -62,7 +62,7 @@ impl ScaleWorld {
             names: Names::default(),
         };
         let courier = Arc::clone(&outbox) as Arc<dyn Courier>;
-        self.broker.join(peer, courier, Some(station), JoinsAs::Worker);
+        self.broker.join_and_tell(peer, courier, Some(station));
         let watched = WatchedWorker {
             outbox,
             unanswered: SilentQuestions::default(),
