@@ -9,6 +9,9 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::num::NonZeroU16;
 
+#[cfg(feature = "hosts")]
+use selvedge_cluster::manager::{WorkerFlagError, WorkerFlags};
+
 use crate::platform::restart::restart;
 use crate::worker::exit::exit_now;
 use crate::worker::{ENV_DEPTH, ENV_DRIVER, ENV_FD};
@@ -132,12 +135,15 @@ enum Flag {
 }
 
 /// The flags of a worker (`--selvedge-worker`, and those behind it), if the command line has them.
+///
+/// # Errors
+/// [`WorkerFlagError`]: the process was to be a worker, and its flags are wrong.
 #[cfg(feature = "hosts")]
-pub(crate) fn hosted_worker() -> Option<selvedge_cluster::manager::WorkerFlags> {
+pub(crate) fn hosted_worker() -> Result<Option<WorkerFlags>, WorkerFlagError> {
     let arguments = std::env::args_os()
         .skip(1)
         .map(|it| it.to_string_lossy().into_owned());
-    selvedge_cluster::manager::WorkerFlags::of(arguments.take_while(|argument| argument != "--"))
+    WorkerFlags::of(arguments.take_while(|argument| argument != "--"))
 }
 
 /// The number of workers that a text asks for: `Some(None)` for one a core.

@@ -235,6 +235,18 @@ fn jmgr_09_a_worker_reads_the_cookie_from_its_input_and_does_not_run_without_it(
 }
 
 #[test]
+fn a_wrong_flag_of_a_worker_ends_it_by_name() {
+    let _guard = beside_others();
+    let (said, is_well) = worker(&["--selvedge-worker", "--no-prot", "--dial", "127.0.0.1:1"], "");
+    assert!(
+        !is_well && said.contains("`--no-prot` is no flag of a worker"),
+        "{said}"
+    );
+    let (said, is_well) = worker(&["--selvedge-worker", "--dial"], "");
+    assert!(!is_well && said.contains("`--dial` needs HOST:PORT"), "{said}");
+}
+
+#[test]
 fn a_worker_whose_last_line_nobody_can_read_ends_all_the_same() {
     let _guard = beside_others();
     let (reader, writer) = std::io::pipe().unwrap();

@@ -76,6 +76,47 @@ fn cleans_up(begun: RemoteChannel<()>, file: PathBuf) -> Result<u32> {
 }
 
 #[remote]
+fn number() -> u64 {
+    7
+}
+
+#[test]
+fn the_answer_to_a_fetch_that_comes_while_the_owner_ends_is_its_death() {
+    let runtime = Runtime::new();
+    let owner = runtime.worker("owner").unwrap();
+    let value = owner.keep(number::remote());
+    value.ready().unwrap();
+    let begun = runtime.channel(1).unwrap();
+    let file = std::env::temp_dir().join(format!("selvedge-ending-{}", std::process::id()));
+    let call = runtime.call(lingers::remote(&begun, file.clone()).on(&owner));
+    begun.take().unwrap();
+    let ending = std::thread::spawn(move || owner.end(LONG));
+    crate::census::wait_until(&true, || file.exists());
+    let fetched = value.fetch();
+    assert!(
+        matches!(fetched, Err(FetchError::OwnerLost { .. })),
+        "{fetched:?}"
+    );
+    ending.join().unwrap().unwrap();
+    call.wait().unwrap();
+    std::fs::remove_file(file).unwrap();
+}
+
+/// Makes the file some time after it was interrupted, and ends some time later.
+#[remote]
+fn lingers(begun: RemoteChannel<()>, file: PathBuf) -> Result<()> {
+    begun.put(())?;
+    let token = cancellation();
+    while !token.is_cancelled() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    std::fs::write(&file, "ending")?;
+    std::thread::sleep(Duration::from_millis(300));
+    Ok(())
+}
+
+#[remote]
 fn never_ends(begun: RemoteChannel<()>) -> Result<()> {
     begun.put(())?;
     loop {

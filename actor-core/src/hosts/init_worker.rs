@@ -65,7 +65,7 @@ pub fn init_worker(
     cookie: Cookie,
     transport: impl Transport + 'static,
 ) -> Result<Infallible, InitWorkerError> {
-    if flags::hosted_worker().is_some() {
+    if !matches!(flags::hosted_worker(), Ok(None)) {
         return Err(InitWorkerError::HasFlag);
     }
     if is_any_made() {

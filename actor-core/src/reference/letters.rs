@@ -246,7 +246,7 @@ fn run_or_refuse<T: Send + 'static>(
 ) {
     let entrusted = (Arc::clone(table), value);
     let refuse = move |(table, _): (Arc<References>, T)| {
-        if !table.is_stopped() {
+        if !table.is_stopped() && !table.helpers().have_ended() {
             let text =
                 "the process where the value lives has no thread for this, or too much work: ask again later";
             let failure = Failure::from_error(text.to_owned());

@@ -47,6 +47,9 @@ pub(crate) trait Helpers: Send + Sync {
 
     /// Wakes a waker soon, on a thread that no function holds up.
     fn wake(&self, waker: Waker);
+
+    /// Whether all further errands are refused, because the process ends.
+    fn have_ended(&self) -> bool;
 }
 
 /// The references of this process: to objects of its own and to those of others.

@@ -197,6 +197,11 @@ impl<W: Work> Executor<W> {
         places.started()
     }
 
+    /// Whether [`stop`](Self::stop) was called.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.0.places.lock().is_stopped()
+    }
+
     /// Ends the threads after their present work, and refuses all other work.
     pub(crate) fn stop(&self) {
         let left = self.0.places.lock().stop();

@@ -55,4 +55,8 @@ impl Helpers for RemoteHelpers {
     fn wake(&self, waker: Waker) {
         self.background.wake(waker);
     }
+
+    fn have_ended(&self) -> bool {
+        self.executor.is_stopped()
+    }
 }

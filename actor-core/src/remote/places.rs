@@ -229,6 +229,11 @@ impl<W> ThreadPlaces<W> {
         self.active += 1;
     }
 
+    /// Whether [`stop`](Self::stop) was called.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
     /// Ends all threads after their present work; returns the work that will not be done.
     pub(crate) fn stop(&mut self) -> Vec<W> {
         self.is_stopped = true;

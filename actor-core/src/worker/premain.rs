@@ -13,8 +13,10 @@ use crate::{flags, platform};
 pub fn init() {
     initialised::set();
     #[cfg(feature = "hosts")]
-    if let Some(flags) = flags::hosted_worker() {
-        crate::hosts::serve::serve(&flags);
+    match flags::hosted_worker() {
+        Ok(None) => {}
+        Ok(Some(flags)) => crate::hosts::serve::serve(&flags),
+        Err(wrong) => refuse(&wrong.to_string()),
     }
     match platform::premain::link() {
         None => flags::take(),

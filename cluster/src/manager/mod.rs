@@ -51,7 +51,7 @@ pub use tunnel_entry::TunnelEntry;
 pub use user_name::UserName;
 pub use worker_command::{BIND_FLAG, WORKER_FLAG, WorkerCommand};
 pub use worker_config::WorkerConfig;
-pub use worker_flags::{COOKIE_FILE_FLAG, DIAL_FLAG, NO_PORT_FLAG, WorkerFlags};
+pub use worker_flags::{COOKIE_FILE_FLAG, DIAL_FLAG, NO_PORT_FLAG, WorkerFlagError, WorkerFlags};
 pub use worker_place::WorkerPlace;
 pub use worker_tls::{TlsFiles, WorkerLinks, WorkerTls};
 

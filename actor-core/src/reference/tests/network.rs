@@ -140,6 +140,10 @@ impl Helpers for TestNetwork {
         let waking = Waking::new(waker);
         self.run(Box::new(move || drop(waking)));
     }
+
+    fn have_ended(&self) -> bool {
+        false
+    }
 }
 
 impl TestNetwork {
