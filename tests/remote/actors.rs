@@ -103,7 +103,8 @@ fn an_async_function_is_refused_a_wait_for_a_method_and_awaits_it() -> Result<()
 
 #[remote]
 fn sleeps(begun: RemoteChannel<()>, time: Duration) -> Result<()> {
-    begun.put(())?;
+    // An interruption may come before the answer to this put.
+    let _ = begun.put(());
     std::thread::sleep(time);
     Ok(())
 }
