@@ -154,8 +154,9 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
     }
 
     /// Lets up to `n` of the actor's `async fn(&self, ..)` methods be in flight at a time, in place of the number that
-    /// `#[actor(concurrency = n)]` says; by default 1. A method with `&mut self` waits until none is in flight. An inline
-    /// actor runs one method after the other in any case. With 0 the actor is refused ([`SpawnError::Concurrency`]).
+    /// `#[actor(concurrency = n)]` says; by default 1. A method with `&mut self` waits until none is in flight. With 0 the actor is
+    /// refused ([`SpawnError::Concurrency`]). An inline actor runs one method after the other, and is refused with more than 1
+    /// ([`SpawnError::OptionWithoutEffect`]).
     pub fn concurrency(mut self, n: u32) -> Self {
         self.concurrency = Some(n);
         self
@@ -192,6 +193,13 @@ impl<'r, A: Actor, P> Spawn<'r, A, P> {
     pub(crate) fn inline_actor(self) -> Result<ActorRef, SpawnError> {
         let (runtime, restart) = (self.runtime, self.restart);
         self.check_env_unused()?;
+        if self.concurrency.is_some_and(|n| n > 1) {
+            return Err(SpawnError::OptionWithoutEffect {
+                actor: self.name,
+                option: "concurrency",
+                reason: "an inline actor runs one method after the other: spawn it `.in_thread()` or in a process, or leave it out",
+            });
+        }
         let blueprint = self.blueprint(false)?;
         check_restart_unused(&blueprint, restart)?;
         runtime.inner().spawn_inline(blueprint, restart)

@@ -70,7 +70,7 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
     /// `Result`s, a bad item fails alone; otherwise see [`Batching::retries`].
     ///
     /// # Errors
-    /// [`BatcherError`]: an option lets no item through, or the system cannot start the thread.
+    /// [`BatcherError`]: an option lets no item through or has no effect, or the system cannot start the thread.
     pub fn new(graph: Graph<Vec<I>, Vec<O>>, options: Batching) -> Result<Self, BatcherError> {
         Batcher::with_cost(graph, options, |_| 1)
     }
@@ -85,6 +85,7 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
         options: Batching,
         cost_of: impl Fn(&I) -> usize + Send + Sync + 'static,
     ) -> Result<Self, BatcherError> {
+        options.check_items()?;
         let inflight = options.max_inflight.unwrap_or(2);
         let work = move |shared: &Shared<I, O>| Dynamic::new(inflight, Arc::clone(shared.sleeper()).into());
         Batcher::start(graph, options, Box::new(cost_of), work)
@@ -93,13 +94,12 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
 
 impl<S: Sequence> Batcher<S, S::Output, S::Step, S::Answers> {
     /// Creates a batcher for continuous batching. The graph makes one step for all members at once.
-    /// [`Batching::max_delay`] has no effect: a step never waits for members.
     ///
     /// # Errors
     /// The errors of [`new`](Batcher::new).
     pub fn continuous(graph: Graph<S::Step, S::Answers>, options: Batching) -> Result<Self, BatcherError> {
+        options.check_sequences()?;
         let inflight = options.max_inflight.unwrap_or(1);
-        let options = options.max_delay(Duration::ZERO);
         let work = move |shared: &Shared<S, S::Output>| {
             Continuous::new(inflight, &shared.options, Arc::clone(shared.sleeper()).into())
         };

@@ -166,7 +166,7 @@ impl<S: Sequence> Continuous<S> {
             && let Some(waiting) = shared.take_one()
             && let Some(slot) = self.slots.take()
         {
-            let longest = now.saturating_add(shared.options.max_stay);
+            let longest = now.saturating_add(shared.options.stay());
             let entry = waiting.value;
             let member = Member {
                 sequence: entry.item,

@@ -125,7 +125,7 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
             items,
             limit: now.saturating_add(shared.options.timeout),
             error: None,
-            retries: Rc::new(Cell::new(shared.options.retries)),
+            retries: Rc::new(Cell::new(shared.options.retry_count())),
         })
     }
 
@@ -137,7 +137,7 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
         mut batch: Batch<I, O>,
         now: Moment,
     ) -> bool {
-        let input = if batch.items.len() > 1 && shared.options.retries > 0 {
+        let input = if batch.items.len() > 1 && shared.options.retry_count() > 0 {
             clones(shared, &mut batch)
         } else {
             std::mem::take(&mut batch.items)

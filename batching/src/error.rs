@@ -112,6 +112,14 @@ pub enum BatcherError {
         /// [`Batching::max_wait`](crate::Batching::max_wait).
         wait: Duration,
     },
+    /// An option has no effect in a batcher of this kind.
+    #[error("`Batching::{option}` would have no effect: {reason}")]
+    OptionWithoutEffect {
+        /// The name of the option, a method of [`Batching`](crate::Batching).
+        option: &'static str,
+        /// The reason, and the help.
+        reason: &'static str,
+    },
     /// No thread can have the name.
     #[error(
         "the name {name:?} has a zero byte, so no thread can have it: choose another for `Batching::named`"

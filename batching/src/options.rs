@@ -22,7 +22,7 @@ pub enum OnBroken {
 pub struct Batching {
     pub(crate) name: String,
     pub(crate) max_size: usize,
-    pub(crate) max_delay: Duration,
+    max_delay: Option<Duration>,
     pub(crate) max_cost: usize,
     pub(crate) step_goal: Option<Duration>,
     pub(crate) queue: usize,
@@ -30,9 +30,9 @@ pub struct Batching {
     pub(crate) max_inflight: Option<usize>,
     pub(crate) max_wait: Duration,
     pub(crate) timeout: Duration,
-    pub(crate) max_stay: Duration,
+    max_stay: Option<Duration>,
     pub(crate) ageing: Duration,
-    pub(crate) retries: u32,
+    retries: Option<u32>,
     pub(crate) on_broken: OnBroken,
 }
 
@@ -41,16 +41,16 @@ impl Default for Batching {
         Batching {
             name: "selvedge-batch".into(),
             max_size: 32,
-            max_delay: Duration::ZERO,
+            max_delay: None,
             max_cost: usize::MAX,
             step_goal: None,
             queue: 1024,
             max_inflight: None,
             max_wait: Duration::from_secs(30),
             timeout: Duration::from_secs(10),
-            max_stay: Duration::from_secs(600),
+            max_stay: None,
             ageing: Duration::from_secs(1),
-            retries: 32,
+            retries: None,
             on_broken: OnBroken::Fail,
         }
     }
@@ -76,9 +76,9 @@ impl Batching {
     }
 
     /// Sets the time that the oldest item waits for others; default 0, which takes the items that are there. It must be
-    /// shorter than [`max_wait`](Self::max_wait). Sequences never wait for others.
+    /// shorter than [`max_wait`](Self::max_wait). Sequences never wait for others, so their batcher refuses the option.
     pub fn max_delay(mut self, delay: Duration) -> Self {
-        self.max_delay = delay;
+        self.max_delay = Some(delay);
         self
     }
 
@@ -89,7 +89,7 @@ impl Batching {
         self
     }
 
-    /// Sets the time that a step should take while there are several sequences; default without a goal. The batcher
+    /// For sequences: sets the time that a step should take while there are several of them; default without a goal. The batcher
     /// cuts the cost of a step, below [`max_cost`](Self::max_cost), to the cost that recent steps have processed in
     /// this time, so that a long sequence delays the others no longer. A goal is not a guarantee: the first steps are
     /// trials, and each sequence gets at least 1.
@@ -126,9 +126,9 @@ impl Batching {
         self
     }
 
-    /// Sets the time that a sequence may stay, from its admission to a slot on; default 10 minutes.
+    /// For sequences: sets the time that one may stay, from its admission to a slot on; default 10 minutes.
     pub fn max_stay(mut self, stay: Duration) -> Self {
-        self.max_stay = stay;
+        self.max_stay = Some(stay);
         self
     }
 
@@ -143,9 +143,10 @@ impl Batching {
     /// Sets the maximum number of further executions that search the bad items of one batch; default 32. When a task
     /// fails, the batch is divided into halves that are executed again, until the bad item stands alone: `n` items with
     /// one bad item take 2 log2 n. When these executions are used up, the items that are still undivided are answered
-    /// with the error. With 0, no item is executed twice, and no item is cloned.
+    /// with the error. With 0, no item is executed twice, and no item is cloned. A step of sequences is never executed twice, so their batcher
+    /// refuses the option.
     pub fn retries(mut self, executions: u32) -> Self {
-        self.retries = executions;
+        self.retries = Some(executions);
         self
     }
 
@@ -153,6 +154,42 @@ impl Batching {
     pub fn on_broken(mut self, on_broken: OnBroken) -> Self {
         self.on_broken = on_broken;
         self
+    }
+
+    pub(crate) fn delay(&self) -> Duration {
+        self.max_delay.unwrap_or_default()
+    }
+
+    pub(crate) fn stay(&self) -> Duration {
+        self.max_stay.unwrap_or(Duration::from_secs(600))
+    }
+
+    pub(crate) fn retry_count(&self) -> u32 {
+        self.retries.unwrap_or(32)
+    }
+
+    /// Refuses options of sequences, for a batcher of items.
+    pub(crate) fn check_items(&self) -> Result<(), BatcherError> {
+        let options = [
+            ("step_goal", self.step_goal.is_some()),
+            ("max_stay", self.max_stay.is_some()),
+        ];
+        without_effect(
+            options,
+            "each item has one execution: use `Batcher::continuous`, or leave it out",
+        )
+    }
+
+    /// Refuses options of single items, for a batcher of sequences.
+    pub(crate) fn check_sequences(&self) -> Result<(), BatcherError> {
+        let options = [
+            ("max_delay", self.max_delay.is_some()),
+            ("retries", self.retries.is_some()),
+        ];
+        without_effect(
+            options,
+            "a step waits for no sequence, and is not executed twice: leave it out",
+        )
     }
 
     /// Refuses limits that would let no item through, and a name that no thread can have.
@@ -166,7 +203,7 @@ impl Batching {
         if let Some((option, _)) = limits.into_iter().find(|(_, limit)| *limit == 0) {
             return Err(BatcherError::Zero { option });
         }
-        let (delay, wait) = (self.max_delay, self.max_wait);
+        let (delay, wait) = (self.delay(), self.max_wait);
         if !delay.is_zero() && delay >= wait {
             return Err(BatcherError::DelayTooLong { delay, wait });
         }
@@ -175,6 +212,14 @@ impl Batching {
             return Err(BatcherError::Name { name });
         }
         Ok(())
+    }
+}
+
+/// Refuses the first option that was set.
+fn without_effect(options: [(&'static str, bool); 2], reason: &'static str) -> Result<(), BatcherError> {
+    match options.into_iter().find(|(_, is_set)| *is_set) {
+        Some((option, _)) => Err(BatcherError::OptionWithoutEffect { option, reason }),
+        None => Ok(()),
     }
 }
 

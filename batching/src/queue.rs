@@ -62,7 +62,7 @@ impl<T> Queue<T> {
             limit: options.queue,
             max_size: options.max_size,
             max_cost: options.max_cost,
-            max_delay: options.max_delay,
+            max_delay: options.delay(),
             ageing: i128::try_from(options.ageing.as_nanos()).unwrap_or(i128::MAX),
             waiting: BTreeMap::new(),
             arrivals: BTreeMap::new(),

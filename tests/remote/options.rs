@@ -157,6 +157,7 @@ fn options_for_a_worker_process_are_refused_by_an_actor_in_this_process() {
         ("env", spawn().env("A", "1").inline().map(drop)),
         ("env", spawn().env("A", "1").in_worker(&worker).map(drop)),
         ("env", spawn().env("A", "1").place(Placement::Thread).map(drop)),
+        ("concurrency", spawn().concurrency(2).inline().map(drop)),
         ("restart", spawn().restart(restart).in_thread().map(drop)),
         ("restart", spawn().restart(restart).inline().map(drop)),
         (
@@ -173,6 +174,8 @@ fn options_for_a_worker_process_are_refused_by_an_actor_in_this_process() {
         assert!(error.to_string().contains("process"), "{error}");
     }
     let idle = spawn().restart(Restart::Never).in_thread().unwrap();
+    assert_eq!(idle.call().rest(1).wait().unwrap(), 1);
+    let idle = spawn().concurrency(1).inline().unwrap();
     assert_eq!(idle.call().rest(1).wait().unwrap(), 1);
     let idle = spawn().restart(restart).env("A", "1").in_process().unwrap();
     assert_eq!(idle.call().rest(2).wait().unwrap(), 2);

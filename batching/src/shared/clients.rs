@@ -26,7 +26,7 @@ impl<I, O> Shared<I, O> {
     where
         Self: Withdraw + 'static,
     {
-        let limits = [self.options.max_wait, self.options.timeout, self.options.max_stay];
+        let limits = [self.options.max_wait, self.options.timeout, self.options.stay()];
         let most = limits.into_iter().fold(GRACE, Duration::saturating_add);
         let (ticket, promise) = ticket(most);
         let deadline = options

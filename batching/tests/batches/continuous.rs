@@ -123,7 +123,7 @@ impl Sequence for Text {
     }
 }
 
-fn graph(runtime: &Runtime, gate: &Gate) -> Graph<Vec<Part>, Vec<(u32, i64)>> {
+pub fn graph(runtime: &Runtime, gate: &Gate) -> Graph<Vec<Part>, Vec<(u32, i64)>> {
     graph_with(runtime, gate, Options::new())
 }
 

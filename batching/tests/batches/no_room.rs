@@ -7,7 +7,7 @@ use crate::continuous::{graph_with, occupy, start, text};
 use crate::doubling::{batcher, graph, one_by_one, spawn};
 use crate::gate::{Gate, LONG, until};
 use selvedge::ExecError;
-use selvedge::batching::{BatchError, Batcher, Batching, SubmitOptions};
+use selvedge::batching::{BatchError, Batcher, Batching, ContinuousBatcher, SubmitOptions};
 use selvedge::prelude::*;
 
 /// Longer than any answer takes that comes at all.
@@ -197,6 +197,31 @@ fn limits_under_which_every_batch_expires_and_impossible_names_are_refused() {
     );
     let name = refused(Batching::new().named("a\0b"));
     assert!(name.contains(r#""a\0b""#), "{name}");
+}
+
+#[test]
+fn options_of_the_other_kind_of_batcher_are_refused_by_name() {
+    let runtime = Runtime::new();
+    for (name, options) in [
+        ("step_goal", Batching::new().step_goal(LONG)),
+        ("max_stay", Batching::new().max_stay(LONG)),
+    ] {
+        let (_, graph) = graph(&runtime, &Gate::opened(), Placement::Thread);
+        let error = Batcher::new(graph, options).map(drop).unwrap_err().to_string();
+        assert!(
+            error.contains(name) && error.contains("Batcher::continuous"),
+            "{error}"
+        );
+    }
+    for (name, options) in [
+        ("max_delay", Batching::new().max_delay(Duration::ZERO)),
+        ("retries", Batching::new().retries(1)),
+    ] {
+        let steps = crate::continuous::graph(&runtime, &Gate::opened());
+        let error = ContinuousBatcher::<crate::continuous::Text>::continuous(steps, options).map(drop);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(name), "{error}");
+    }
 }
 
 #[test]

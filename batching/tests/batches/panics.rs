@@ -67,11 +67,14 @@ impl Model {
 
 /// Options for executions of exactly two items, one at a time, without a time limit.
 fn two_by_two() -> Batching {
+    one_at_a_time().max_size(2).max_delay(LONG)
+}
+
+/// Options for one execution at a time, without a time limit.
+fn one_at_a_time() -> Batching {
     Batching::new()
         .named(SERVER)
         .max_inflight(1)
-        .max_size(2)
-        .max_delay(LONG)
         .max_wait(LONG * 2)
         .timeout(LONG)
 }
@@ -163,7 +166,8 @@ fn sequences_that_are_left_are_dropped_one_by_one() {
     let graph = runtime
         .compile(|parts: Edge<Vec<i64>>| model.step(&parts))
         .unwrap();
-    let batcher: ContinuousBatcher<Endless> = Batcher::continuous(graph, two_by_two().max_size(3)).unwrap();
+    let batcher: ContinuousBatcher<Endless> =
+        Batcher::continuous(graph, one_at_a_time().max_size(3)).unwrap();
     let first = batcher.submit(Endless);
     gate.wait_entered(1);
     let others = [batcher.submit(Endless), batcher.submit(Endless)];
