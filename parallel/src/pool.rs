@@ -154,10 +154,7 @@ impl Pool {
             let number = match taken.next_timeout(left) {
                 Some(Ok(number)) => number,
                 Some(Err(RemoteChannelError::Timeout { waited, .. })) => {
-                    return Err(match self.living(&reaches).count() {
-                        0 => self.none_lives(),
-                        workers => PoolError::Busy { workers, waited },
-                    });
+                    return Err(self.none_free(waited, &reaches));
                 }
                 Some(Err(error)) => return Err(error.into()),
                 None => return Err(PoolError::NoWorker),
@@ -191,12 +188,18 @@ impl Pool {
         }
     }
 
-    /// Waits until a worker is free.
+    /// Waits until a worker is free, and at most `timeout`.
     ///
     /// # Errors
-    /// [`PoolError::Channel`].
+    /// [`PoolError`].
     pub fn ready_timeout(&self, timeout: Duration) -> Result<(), PoolError> {
-        Ok(self.free.ready_timeout(timeout)?)
+        let runtime = self.runtime()?;
+        match self.free.ready_timeout(timeout) {
+            Err(RemoteChannelError::Timeout { waited, .. }) => {
+                Err(self.none_free(waited, &|process| runtime.reaches(process)))
+            }
+            other => Ok(other?),
+        }
     }
 
     /// Whether a worker is free.
@@ -229,6 +232,14 @@ impl Pool {
         match self.free.is_ready() {
             Ok(_) => PoolError::NoWorker,
             Err(error) => error.into(),
+        }
+    }
+
+    /// The error of a pool of which no worker was free for this time.
+    fn none_free(&self, waited: Duration, reaches: &impl Fn(ProcessId) -> bool) -> PoolError {
+        match self.living(reaches).count() {
+            0 => self.none_lives(),
+            workers => PoolError::Busy { workers, waited },
         }
     }
 

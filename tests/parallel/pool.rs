@@ -19,8 +19,10 @@ fn jpar_17_workers_are_taken_and_come_back() {
     taken.sort_unstable();
     assert_eq!(taken[..], [workers[0].process(), workers[1].process()]);
     assert!(!pool.is_ready().unwrap());
-    let busy = pool.take_timeout(SOON).unwrap_err();
-    assert!(matches!(busy, PoolError::Busy { workers: 2, .. }), "{busy}");
+    for busy in [pool.take_timeout(SOON).map(drop), pool.ready_timeout(SOON)] {
+        let busy = busy.unwrap_err();
+        assert!(matches!(busy, PoolError::Busy { workers: 2, .. }), "{busy}");
+    }
     drop(one);
     pool.ready_timeout(LATE).unwrap();
     assert_eq!(pool.take().unwrap().process(), workers[0].process());
