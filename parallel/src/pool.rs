@@ -146,8 +146,7 @@ impl Pool {
         let mut unreached = Vec::new();
         loop {
             let mut taken = self.free.iter();
-            // One that lives is enough: they are counted for an error alone.
-            if self.living(&reaches).next().is_none() {
+            if !any_lives(&self.members.lock(), &reaches) {
                 return Err(self.none_lives());
             }
             let left = timeout.saturating_sub(started.elapsed());
@@ -167,6 +166,11 @@ impl Pool {
                 // Once more under the lock: whoever adds a worker that has come back finds it among the members until here.
                 found = is_there();
                 if found.is_none() {
+                    if !any_lives(&members, &reaches) {
+                        // Goes back with the drop, to the next one that waits: so each of them learns that none lives.
+                        drop(members);
+                        return Err(self.none_lives());
+                    }
                     let dead = members.remove(&number);
                     drop(members);
                     drop(dead);
@@ -194,10 +198,10 @@ impl Pool {
     /// [`PoolError`].
     pub fn ready_timeout(&self, timeout: Duration) -> Result<(), PoolError> {
         let runtime = self.runtime()?;
+        let reaches = |process| runtime.reaches(process);
         match self.free.ready_timeout(timeout) {
-            Err(RemoteChannelError::Timeout { waited, .. }) => {
-                Err(self.none_free(waited, &|process| runtime.reaches(process)))
-            }
+            Ok(()) if !any_lives(&self.members.lock(), &reaches) => Err(self.none_lives()),
+            Err(RemoteChannelError::Timeout { waited, .. }) => Err(self.none_free(waited, &reaches)),
             other => Ok(other?),
         }
     }
@@ -205,9 +209,19 @@ impl Pool {
     /// Whether a worker is free.
     ///
     /// # Errors
-    /// [`PoolError::Channel`].
+    /// [`PoolError`].
     pub fn is_ready(&self) -> Result<bool, PoolError> {
+        Ok(self.is_offered()? && self.is_alive(&self.runtime()?))
+    }
+
+    /// Whether the channel of free workers has one, which may be dead.
+    pub(crate) fn is_offered(&self) -> Result<bool, PoolError> {
         Ok(self.free.is_ready()?)
+    }
+
+    /// Whether a worker of the pool lives.
+    pub(crate) fn is_alive(&self, runtime: &Runtime) -> bool {
+        any_lives(&self.members.lock(), &|process| runtime.reaches(process))
     }
 
     /// The number of workers that live, whether they are free or not.
@@ -272,6 +286,12 @@ impl Pool {
 
 /// The number of workers of a pool at most.
 const MEMBERS_MAX: usize = 65_536;
+
+/// Whether one of these workers is reached: the first one is enough.
+fn any_lives(members: &IdMap<NonZeroU32, Option<Worker>>, reaches: &impl Fn(ProcessId) -> bool) -> bool {
+    let mut processes = members.keys().filter_map(|number| ProcessId::new(number.get()));
+    processes.any(reaches)
+}
 
 /// The numbers of the members as plain data.
 mod numbers {

@@ -268,7 +268,7 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
         }
         let ahead = self.taken.ahead();
         let is_first = self.calls.is_empty();
-        if !is_first && !self.pool.is_ready()? {
+        if !is_first && !self.pool.is_offered()? {
             return Ok(ahead);
         }
         let taken = match is_first {
@@ -310,7 +310,9 @@ impl<'a, T: Wire, M> Schedule<'a, T, M> {
     fn worker_ended(&mut self, busy: &Busy<T, M>, loss: Option<Loss>) -> Duration {
         let (took, lost) = self.taken.ended(busy.taken, busy.begun, loss.is_some());
         match (lost, loss) {
-            (Some(lost), Some(Loss::Died(_))) => lost.remove(),
+            (Some(lost), Some(Loss::Died(_))) if self.pool.is_alive(&self.runtime) => lost.remove(),
+            // The last one goes back, to the next one that waits for a worker, who learns so that none lives.
+            (Some(lost), Some(Loss::Died(_))) => drop(lost),
             (Some(lost), _) => self.aside.push(lost),
             (None, _) => {}
         }

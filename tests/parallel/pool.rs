@@ -1,8 +1,8 @@
 //! Pools: who is free, who is dead, and pools in other processes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use selvedge::parallel::{Pool, PoolError};
+use selvedge::parallel::{MapError, Pool, PoolError};
 use selvedge::prelude::*;
 
 use crate::{dies, pool_of, whereabouts};
@@ -91,6 +91,49 @@ fn jpar_17_dead_workers_are_skipped_and_a_pool_of_none_says_so() {
         "{none}"
     );
     assert!(matches!(runtime.pool_of(&[]), Err(PoolError::NoWorker)));
+}
+
+#[remote]
+fn naps(millis: u64) {
+    std::thread::sleep(Duration::from_millis(millis));
+}
+
+#[test]
+fn jpar_17_the_death_of_the_last_worker_ends_all_waits_for_one() {
+    let (runtime, workers, pool) = pool_of(1);
+    let nap = || {
+        let map = pool.map(remote_fn!(naps), [120_000]).deadline(LATE);
+        map.collect().unwrap_err()
+    };
+    std::thread::scope(|scope| {
+        let works = scope.spawn(nap);
+        while pool.is_ready().unwrap() {
+            std::thread::yield_now();
+        }
+        let takes: Vec<_> = (0..3)
+            .map(|_| scope.spawn(|| pool.take_timeout(LATE).unwrap_err()))
+            .collect();
+        let ready = scope.spawn(|| pool.ready_timeout(LATE).unwrap_err());
+        let maps = [scope.spawn(nap), scope.spawn(nap)];
+        // Who does not wait yet finds that no worker lives; so the length of the pause decides nothing.
+        std::thread::sleep(SOON);
+        assert!(runtime.call(dies::remote().on(&workers[0])).wait().is_err());
+        let started = Instant::now();
+        for error in takes.into_iter().chain([ready]).map(|wait| wait.join().unwrap()) {
+            assert!(matches!(error, PoolError::NoWorker), "{error}");
+        }
+        for error in maps.map(|map| map.join().unwrap()) {
+            assert!(matches!(error, MapError::Pool(PoolError::NoWorker)), "{error}");
+        }
+        assert!(started.elapsed() < LATE / 2, "the deaths woke them");
+        let error = works.join().unwrap();
+        assert!(matches!(error, MapError::Item { item: 0, .. }), "{error}");
+    });
+    assert!(!pool.is_ready().unwrap());
+    let another = runtime.worker("another").unwrap();
+    pool.add(&another).unwrap();
+    assert!(pool.is_ready().unwrap());
+    assert_eq!(pool.take().unwrap().process(), another.process());
 }
 
 #[test]
