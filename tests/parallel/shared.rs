@@ -568,9 +568,30 @@ fn jsa_20_a_file_is_an_array_in_four_modes() {
     nothing.release().unwrap();
     let relative = build().file("array", FileMode::Extend).unwrap_err();
     assert!(matches!(relative, SharedArrayError::RelativePath { .. }));
-    let directory = build().file(std::env::temp_dir(), FileMode::Extend).unwrap_err();
-    assert!(matches!(directory, SharedArrayError::File { .. }), "{directory}");
     std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn jsa_20_a_path_of_something_else_than_a_file_is_refused_without_a_wait() {
+    let runtime = Runtime::new();
+    let build = || SharedArray::<u32>::build(&runtime, [4]);
+    let pipe = fresh_file("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let folder = std::env::temp_dir().to_string_lossy().into_owned();
+    for path in [pipe.as_str(), folder.as_str(), "/dev/zero"] {
+        for mode in [
+            FileMode::Read,
+            FileMode::ReadWrite,
+            FileMode::Truncate,
+            FileMode::Extend,
+        ] {
+            let error = build().file(path, mode).unwrap_err();
+            assert!(matches!(error, SharedArrayError::NotAFile { .. }), "{error}");
+            assert!(error.to_string().starts_with(path), "{error}");
+        }
+    }
+    std::fs::remove_file(pipe).unwrap();
 }
 
 #[remote]

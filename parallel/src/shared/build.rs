@@ -79,7 +79,7 @@ impl<T: Element> SharedArrayBuilder<T> {
     ///
     /// # Errors
     /// [`SharedArrayError`]: the errors of [`zeroed`](Self::zeroed), [`RelativePath`](SharedArrayError::RelativePath),
-    /// [`File`](SharedArrayError::File), [`FileInUse`](SharedArrayError::FileInUse), [`FileTooShort`](SharedArrayError::FileTooShort).
+    /// [`NotAFile`](SharedArrayError::NotAFile), [`File`](SharedArrayError::File), [`FileInUse`](SharedArrayError::FileInUse), [`FileTooShort`](SharedArrayError::FileTooShort).
     pub fn file(self, path: impl AsRef<Path>, mode: FileMode) -> Result<SharedArray<T>, SharedArrayError> {
         self.made(|spec, slot| {
             let bytes = spec.len.checked_mul(size_of::<T>());

@@ -61,6 +61,12 @@ pub enum SharedArrayError {
         /// The path.
         path: PathBuf,
     },
+    /// The path names a folder, a pipe, a device or a socket.
+    #[error("{} is no regular file, whose bytes could be elements: name another path", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
     /// The file cannot be opened in this mode.
     #[error("{}: {source}", path.display())]
     File {

@@ -43,6 +43,10 @@ impl FileMode {
             path: path_of(),
             source,
         };
+        // To open a pipe would wait for its other end.
+        if path.metadata().is_ok_and(|found| !found.is_file()) {
+            return Err(SharedArrayError::NotAFile { path: path_of() });
+        }
         let mut options = File::options();
         options
             .read(true)
