@@ -328,3 +328,28 @@ fn a_shutdown_in_a_worker_ends_nothing() {
     }
     assert_eq!(runtime.shutdown(LONG), ShutdownReport::default());
 }
+
+/// Puts tensors and fetches them until that fails.
+fn put_and_fetch(runtime: &Runtime) -> Result<()> {
+    loop {
+        let tensor = Tensor::from_slice(&[1_u8; 50_000], &[50_000])?;
+        let _ = runtime.put(tensor)?.fetch()?;
+    }
+}
+
+#[test]
+fn who_puts_or_fetches_when_the_runtime_is_shut_down_learns_that_and_not_that_the_store_is_empty() {
+    for round in 0..30 {
+        let runtime = Runtime::new();
+        std::thread::scope(|scope| {
+            let users: Vec<_> = (0..3).map(|_| scope.spawn(|| put_and_fetch(&runtime))).collect();
+            // The rounds end at different places of the loops.
+            std::thread::sleep(Duration::from_micros(300 * (round % 10)));
+            let _ = runtime.shutdown(Duration::from_secs(20));
+            for user in users {
+                let error = user.join().unwrap().unwrap_err().to_string();
+                assert!(error.contains("the runtime was shut down"), "{error}");
+            }
+        });
+    }
+}

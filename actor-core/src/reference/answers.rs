@@ -72,6 +72,7 @@ impl Handle {
                 id,
                 failure: reported(report),
             },
+            Ok(Fetched::Unstored(_)) if self.is_stopped() => FetchError::Shutdown { id },
             Ok(Fetched::Unstored(error)) => FetchError::Stored { id, error },
             Ok(Fetched::Freed) | Err(NoAnswer::Taken) => FetchError::Freed { id },
             Ok(Fetched::OwnerLost) => FetchError::OwnerLost {

@@ -197,6 +197,8 @@ impl<T: Send + Sync + 'static> Ref<T> {
         let id = self.named();
         match answer {
             Ok(Ok(bytes)) => Ok(bytes),
+            // A store that has ended with the runtime has nothing any more.
+            Ok(Err(_)) if self.handle.is_stopped() => Err(FetchError::Shutdown { id }),
             Ok(Err(error)) => Err(FetchError::Stored { id, error }),
             Err(_) => Err(FetchError::Shutdown { id }),
         }

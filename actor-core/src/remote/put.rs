@@ -131,7 +131,14 @@ impl Runtime {
         if !self.is_open() {
             return Err(PutError::Shutdown);
         }
-        self.remote().put(value).map(Ref::of)
+        self.remote()
+            .put(value)
+            .map(Ref::of)
+            .map_err(|error| match error {
+                // The store has ended meanwhile, and has nothing any more.
+                PutError::Store(_) if !self.is_open() => PutError::Shutdown,
+                other => other,
+            })
     }
 
     /// The contents of this process's object store, and the hosts that have copies of its objects. The process that made the runtime has
