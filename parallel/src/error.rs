@@ -20,6 +20,14 @@ pub enum PoolError {
         /// The time that the wait lasted.
         waited: Duration,
     },
+    /// A worker was to be added that belongs to another runtime.
+    #[error(
+        "worker `{worker}` belongs to another runtime than the pool: make the pool by the runtime that has started it, or add a worker of this one"
+    )]
+    OtherRuntime {
+        /// The worker's name.
+        worker: String,
+    },
     /// The pool was passed to a thread that runs no remote function.
     #[error("a pool that comes from another process is used in a remote function: {0}")]
     NoRuntime(#[from] NoRuntime),

@@ -83,7 +83,8 @@ pub trait Parallel: sealed::Sealed {
     /// A pool of these workers.
     ///
     /// # Errors
-    /// [`PoolError::NoWorker`]: the list is empty. [`PoolError::Channel`]: the runtime was shut down.
+    /// [`PoolError::NoWorker`]: the list is empty. [`PoolError::OtherRuntime`]: a worker is not of this runtime.
+    /// [`PoolError::Channel`]: the runtime was shut down.
     fn pool_of(&self, workers: &[Worker]) -> Result<Pool, PoolError>;
 
     /// A global without a value yet.

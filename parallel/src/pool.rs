@@ -95,8 +95,16 @@ impl Pool {
     /// Adds a worker that is not in the pool. The pool keeps it alive.
     ///
     /// # Errors
-    /// [`PoolError::Channel`].
+    /// [`PoolError::Channel`]; [`PoolError::OtherRuntime`].
     pub fn add(&self, worker: &Worker) -> Result<(), PoolError> {
+        if self
+            .runtime
+            .as_ref()
+            .is_some_and(|runtime| !worker.same_runtime(runtime))
+        {
+            let worker = worker.name().to_owned();
+            return Err(PoolError::OtherRuntime { worker });
+        }
         self.insert(worker.process(), Some(worker.clone()))
     }
 

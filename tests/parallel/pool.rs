@@ -93,6 +93,24 @@ fn jpar_17_dead_workers_are_skipped_and_a_pool_of_none_says_so() {
     assert!(matches!(runtime.pool_of(&[]), Err(PoolError::NoWorker)));
 }
 
+#[test]
+fn a_pool_has_no_workers_of_another_runtime() {
+    let (runtime, workers, pool) = pool_of(1);
+    let others = Runtime::new();
+    let other = others.worker("other").unwrap();
+    let both = [workers[0].clone(), other.clone()];
+    for refused in [pool.add(&other), runtime.pool_of(&both).map(drop)] {
+        let error = refused.unwrap_err();
+        assert!(
+            matches!(&error, PoolError::OtherRuntime { worker } if worker == "other"),
+            "{error}"
+        );
+    }
+    assert_eq!(pool.workers().unwrap(), 1);
+    let found = pool.map(remote_fn!(always), [1, 2]).collect().unwrap();
+    assert_eq!(found, [1, 2]);
+}
+
 #[remote]
 fn naps(millis: u64) {
     std::thread::sleep(Duration::from_millis(millis));

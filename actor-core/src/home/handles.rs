@@ -349,6 +349,12 @@ impl Worker {
         &self.runtime
     }
 
+    /// Whether the worker belongs to `runtime`.
+    #[must_use]
+    pub fn same_runtime(&self, runtime: &Runtime) -> bool {
+        Arc::ptr_eq(&self.runtime.inner().directory, &runtime.inner().directory)
+    }
+
     /// The number of the worker's process among the processes of the runtime, from 2. A worker that is started again keeps it,
     /// and no other worker gets it.
     #[must_use]
