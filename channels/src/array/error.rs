@@ -51,6 +51,14 @@ pub enum ArrayError {
         /// The number of elements.
         len: usize,
     },
+    /// A range of elements ends before it starts.
+    #[error("the range {start}..{end} of elements ends before it starts: exchange its ends")]
+    Reversed {
+        /// The start of the range.
+        start: usize,
+        /// The end of the range.
+        end: usize,
+    },
     /// The memory cannot be had, or is not the array that was meant.
     #[error(transparent)]
     Memory(#[from] SegmentError),

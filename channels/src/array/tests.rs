@@ -42,6 +42,10 @@ fn jsa_01_every_mapping_shows_all_elements() {
     assert!(
         one.get(usize::MAX).is_err() && one.write(13, &[0.0; 2]).is_err() && one.fill(3..15, 0.0).is_err()
     );
+    let (start, end) = (5, 3);
+    for refused in [one.read(start..end).map(drop), one.fill(start..end, 0.0)] {
+        assert!(matches!(refused, Err(ArrayError::Reversed { start: 5, end: 3 })));
+    }
     assert!(matches!(
         ArrayView::<i64>::open(&slots[0]),
         Err(ArrayError::WrongType {

@@ -124,16 +124,18 @@ impl<T: Element> ArrayView<T> {
 
     /// Whether a range lies in the array.
     fn inside(&self, range: &Range<usize>) -> Result<(), ArrayError> {
-        match range.start <= range.end && range.end <= self.len {
-            true => Ok(()),
-            false => Err(self.memory.out_of_bounds(range.end)),
+        let Range { start, end } = *range;
+        match end <= self.len {
+            true if start <= end => Ok(()),
+            true => Err(ArrayError::Reversed { start, end }),
+            false => Err(self.memory.out_of_bounds(end)),
         }
     }
 
     /// Copies the elements of a range.
     ///
     /// # Errors
-    /// [`ArrayError::OutOfBounds`].
+    /// [`ArrayError::OutOfBounds`], [`ArrayError::Reversed`].
     pub fn read(&self, range: Range<usize>) -> Result<Vec<T>, ArrayError> {
         self.inside(&range)?;
         range.map(|index| self.get(index)).collect()
@@ -154,7 +156,7 @@ impl<T: Element> ArrayView<T> {
     /// Writes one value to the elements of a range.
     ///
     /// # Errors
-    /// [`ArrayError::OutOfBounds`], before anything is written; [`ArrayError::ReadOnly`].
+    /// [`ArrayError::OutOfBounds`] and [`ArrayError::Reversed`], before anything is written; [`ArrayError::ReadOnly`].
     pub fn fill(&self, range: Range<usize>, value: T) -> Result<(), ArrayError> {
         self.inside(&range)?;
         range.into_iter().try_for_each(|index| self.set(index, value))

@@ -102,7 +102,7 @@ impl<T: Element> SharedView<T> {
     /// Copies the elements of a range, in memory order.
     ///
     /// # Errors
-    /// As for [`get`](Self::get).
+    /// As for [`get`](Self::get), and [`ArrayError::Reversed`](selvedge_channels::array::ArrayError::Reversed).
     pub fn read(&self, range: Range<usize>) -> Result<Vec<T>, SharedArrayError> {
         Ok(self.view.read(range)?)
     }
@@ -118,7 +118,8 @@ impl<T: Element> SharedView<T> {
     /// Writes one value to the elements of a range, in memory order.
     ///
     /// # Errors
-    /// As for [`set`](Self::set), before anything is written.
+    /// As for [`set`](Self::set), and [`ArrayError::Reversed`](selvedge_channels::array::ArrayError::Reversed), before anything is
+    /// written.
     pub fn fill(&self, range: Range<usize>, value: T) -> Result<(), SharedArrayError> {
         Ok(self.view.fill(range, value)?)
     }
