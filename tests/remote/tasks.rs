@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use selvedge::prelude::*;
-use selvedge::{CallCancelled, CallState, FetchError, Lost, Resources, Worker};
+use selvedge::{CallCancelled, CallState, FetchError, Loss, Lost, Resources, Worker};
 
 use super::channels::kill;
 use super::gate::{Gate, wait_at};
@@ -300,8 +300,17 @@ fn a_call_for_one_worker_is_lost_with_it_and_goes_there_whatever_it_has_to_do() 
     kill_when_running(&runtime, &a);
     let error = here.fetch().unwrap_err();
     assert!(matches!(lost(&error), Lost::Pinned { .. }), "{error}");
-    let error = runtime.submit(one_of::remote(1).on(&a)).fetch().unwrap_err();
-    assert!(matches!(lost(&error), Lost::Pinned { .. }), "{error}");
+    let late = runtime.submit(one_of::remote(1).on(&a)).fetch().unwrap_err();
+    let ran = [&error, &late].map(|error| match lost(error) {
+        Lost::Pinned { loss, .. } => matches!(loss, Loss::Death { .. }),
+        other => panic!("{other}"),
+    });
+    assert_eq!(
+        ran,
+        [true, false],
+        "the worker was dead before it had the second one"
+    );
+    assert!(late.to_string().contains("died before it had the call"), "{late}");
     drop((gate, b));
 }
 

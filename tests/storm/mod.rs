@@ -450,7 +450,9 @@ impl<'a, S: Site> Storm<'a, S> {
                     Frail::Pinned(to),
                     Lost::Pinned {
                         process,
-                        loss: selvedge::Loss::Death { process: died, .. },
+                        loss:
+                            selvedge::Loss::Death { process: died, .. }
+                            | selvedge::Loss::DeathBefore { process: died, .. },
                     },
                 ) => process == died && process.number() == to && dead(to),
                 (Frail::NoRetries, Lost::RetriesSpent { attempts, deaths }) => (*attempts, *deaths) == (1, 1),

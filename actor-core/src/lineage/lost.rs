@@ -21,6 +21,14 @@ pub enum Loss {
         /// How it ended.
         end: Arc<ProcessEnd>,
     },
+    /// The worker had died before it had the call, which has not run.
+    #[error("{process} died before it had the call ({end})")]
+    DeathBefore {
+        /// The worker.
+        process: ProcessId,
+        /// How it ended.
+        end: Arc<ProcessEnd>,
+    },
     /// The call has ended, and the last copy of its value is gone.
     #[error("the last copy of the value is gone")]
     Value,

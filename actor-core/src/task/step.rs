@@ -349,7 +349,10 @@ impl Board {
         effects: &mut Vec<TaskEffect>,
     ) {
         let process = worker.process;
-        let loss = Loss::Death { process, end };
+        let loss = match ran {
+            Ran::Never => Loss::DeathBefore { process, end },
+            _ => Loss::Death { process, end },
+        };
         let Some(task) = self.tasks.get(&call) else { return };
         if task.new.pinned.is_some() {
             let content = self.lost(call, Lost::Pinned { process, loss });
