@@ -173,6 +173,43 @@ fn an_argument_that_is_not_decoded_is_told_with_the_side() {
     );
 }
 
+/// Whether this process decodes `Unwelcome`: a worker reads back what it encodes.
+static IS_WELCOME: AtomicBool = AtomicBool::new(false);
+
+/// A value that the caller does not decode.
+#[derive(Clone, Debug, Serialize)]
+struct Unwelcome(bool);
+
+impl<'de> Deserialize<'de> for Unwelcome {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        match bool::deserialize(deserializer)? {
+            panics if IS_WELCOME.load(Ordering::Relaxed) => Ok(Unwelcome(panics)),
+            true => panic!("nobody wants it"),
+            false => Err(serde::de::Error::custom("nobody reads it")),
+        }
+    }
+}
+
+#[remote]
+fn unwelcome(panics: bool) -> Unwelcome {
+    IS_WELCOME.store(true, Ordering::Relaxed);
+    Unwelcome(panics)
+}
+
+#[test]
+fn a_result_that_is_not_decoded_is_told_with_the_side() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    for (panics, why) in [(true, "nobody wants it"), (false, "nobody reads it")] {
+        let call = runtime.call(unwelcome::remote(panics).on(&worker));
+        let text = call.wait().unwrap_err().to_string();
+        assert!(
+            text.contains("the calling process cannot decode its result: ") && text.contains(why),
+            "{text}"
+        );
+    }
+}
+
 /// A value whose drop panics.
 #[derive(Clone, Serialize, Deserialize)]
 struct Bomb;

@@ -127,6 +127,13 @@ pub enum CallError {
 
 selvedge_channels::debug_is_report!(CallError);
 
+/// The failure of a result that has come as bytes.
+#[derive(thiserror::Error)]
+#[error("the calling process cannot decode its result: {0}")]
+struct Undecoded(#[source] Failure);
+
+selvedge_channels::debug_is_report!(Undecoded);
+
 impl CallError {
     /// The user's own error, if the method or function returned one of type `E`, and ran in this process or serde knows
     /// `E`.
@@ -338,7 +345,7 @@ impl<R: Payload> Call<R> {
             // User code runs here: `Deserialize`.
             Ok(returned) => match Failure::catch(|| returned.into::<R>(self.traits)) {
                 Ok(value) => return Ok(value),
-                Err(failure) => CallFault::Failed(failure),
+                Err(failure) => CallFault::Failed(Failure::from_error(Undecoded(failure))),
             },
             Err(fault) => fault,
         };

@@ -19,7 +19,9 @@ use crate::failure::Failure;
 #[non_exhaustive]
 pub enum SetError {
     /// The reference has a value already, or a failure in its place.
-    #[error("{id} was set already: a value is set only once")]
+    #[error(
+        "{id} has a value already, or a failure in its place, which `fetch` returns: a value is set only once"
+    )]
     AlreadySet {
         /// The reference.
         id: NamedRef,
