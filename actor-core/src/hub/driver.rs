@@ -89,8 +89,11 @@ impl Hub {
     /// Tells a member that a process has joined: before all letters that are sent to it from now on.
     fn tell(&self, driver: &DriverRole, news: News) {
         let News { to, courier, notice } = news;
-        let PeerStatus::Linked(link) = self.table.lock().find(to) else {
-            return;
+        let link = match self.table.lock().find(to) {
+            PeerStatus::Linked(link) => link,
+            PeerStatus::Dead => return,
+            // It joins at this moment, and has no link before.
+            PeerStatus::Unknown => return courier.tell(notice, None),
         };
         {
             let _nobody_links_meanwhile = driver.linking.lock();
