@@ -9,6 +9,11 @@ use crate::cell::state::ActorState;
 ///
 /// A type that is not `Send` stays on the thread that built it: no other lane of a graph borrows it, and an inline actor
 /// refuses calls of other threads ([`WrongThread`](crate::WrongThread)).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no actor",
+    label = "has no `#[actor]`",
+    note = "put `#[actor]` in front of the `impl` block with its methods"
+)]
 pub trait Actor: Sized + 'static {
     /// The arguments of the constructor `new`, as a tuple; [`NoConstructor`] if the type has none. They are kept to rebuild
     /// the actor after a panic or after the death of its worker.
