@@ -8,7 +8,7 @@ use crate::actors::{self, Gate, counter, until};
 use crate::census;
 use rustix::process::{Pid, Signal, kill_process};
 use selvedge::prelude::*;
-use selvedge::{Cause, FetchError, Phase};
+use selvedge::{Cause, Exit, FetchError, Phase};
 
 /// Asserts that the wait ended within a minute. Benchmarks measure shorter times.
 fn in_time(started: Instant) {
@@ -224,7 +224,7 @@ fn a_worker_that_stays_stopped_is_killed_and_every_wait_for_it_ends() -> Result<
     let ExecError::ActorDied(died) = executed.wait().expect_err("it is dead") else {
         panic!("another error")
     };
-    assert_eq!(died.death.exit, selvedge::Exit::Silent(Duration::from_secs(3)));
+    assert_eq!(died.death.exit, Exit::Silent(Duration::from_secs(3)));
     for pid in pids {
         assert_eq!(kill_process(pid, Signal::CONT), Err(rustix::io::Errno::SRCH));
     }
@@ -275,6 +275,11 @@ fn dag_54_a_stopped_worker_is_named_and_tear_down_ends() -> Result<()> {
     in_time(started);
     assert_eq!(report.stuck[0].actor, "a");
     drop(graph);
+    let died = until("it was killed", || a.actor().last_death());
+    assert!(
+        matches!(died.exit, Exit::Killed(_)),
+        "the tear-down has killed it: {died}"
+    );
     let again = runtime.compile(|x: Edge<i64>| b.echo(&x))?;
     assert_eq!(again.execute(3).wait()?, 3);
     Ok(())

@@ -14,12 +14,20 @@ pub(crate) fn kill_self() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
 }
 
+/// The signals that stop a process. None of them ends one.
+const STOPPING: [i32; 4] = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+
 /// The exit status of the process `pid`, encoded as by `wait(2)`. The system knows it before the process is entirely
 /// gone. 0 before that, and if this process may not see it; `None` if the system reports nothing.
 pub fn ending_status(pid: u32) -> Option<i32> {
-    // `proc_pid_stat(5)`: the last field.
     let fields = fields(&format!("/proc/{pid}/stat")).ok()??;
-    fields.split_whitespace().next_back()?.parse().ok()
+    // `proc_pid_stat(5)`: the last field. A stopped or traced process has the signal there that has stopped it.
+    let status = fields.split_whitespace().next_back()?.parse().ok()?;
+    Some(if is_halted(&fields) || STOPPING.contains(&status) {
+        0
+    } else {
+        status
+    })
 }
 
 /// The part of a process's or a thread's `stat` after the name, which may contain any bytes: the third field and those after
@@ -47,6 +55,11 @@ fn number(fields: &str, at: usize) -> Option<u64> {
 /// Whether a thread with these fields has ended and waits to be reaped.
 fn is_dead(fields: &str) -> bool {
     fields.starts_with(['Z', 'X'])
+}
+
+/// Whether a thread with these fields is stopped by a signal or by a tracer.
+fn is_halted(fields: &str) -> bool {
+    fields.starts_with(['T', 't'])
 }
 
 fn is_exiting(fields: &str) -> bool {
@@ -109,7 +122,7 @@ pub(crate) fn look(pid: u32) -> Look {
     }
     number(&fields, STARTED).map_or(Look::Unseen, |ticks| Look::Alive {
         started: ticks as u32,
-        is_stopped: fields.starts_with(['T', 't']),
+        is_stopped: is_halted(&fields),
         is_exiting: is_ending,
     })
 }
@@ -240,12 +253,13 @@ mod tests {
             let pid = Pid::from_child(&child);
             kill_process(pid, Signal::STOP).unwrap();
             waitpid(Some(pid), WaitOptions::UNTRACED).unwrap().unwrap();
-            let seen = is_stopped(child.id());
+            let (seen, status) = (is_stopped(child.id()), ending_status(child.id()));
             kill_process(pid, Signal::CONT).unwrap();
             drop(child.stdin.take());
             child.wait().unwrap();
             fs::remove_file(program).unwrap();
             assert!(seen, "{}", name.escape_ascii());
+            assert_eq!(status, Some(0), "the process has not begun to end");
         }
         fs::remove_dir(folder).unwrap();
     }
