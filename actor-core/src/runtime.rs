@@ -147,7 +147,8 @@ impl Runtime {
     }
 
     /// Sets the time limit for an actor's constructor, from now on; default one minute. A constructor that loads a
-    /// large model may need more.
+    /// large model may need more. If several actors of a worker start again together, they have the time of all of them; one
+    /// that is not built then stays dead.
     #[must_use]
     pub fn build_timeout(self, limit: Duration) -> Self {
         self.inner.directory.set_limits(|limits| limits.build = limit);

@@ -575,3 +575,55 @@ fn a_worker_that_kill_has_ended_was_not_ended_by_a_stranger() -> Result<()> {
     }
     Ok(())
 }
+
+/// An actor whose constructor does not return once its file is there.
+struct SlowAgain;
+
+#[actor]
+impl SlowAgain {
+    pub fn new(hang: String) -> Self {
+        while std::path::Path::new(&hang).exists() {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        SlowAgain
+    }
+    pub fn pid(&self) -> u32 {
+        std::process::id()
+    }
+}
+
+#[test]
+fn an_actor_that_is_not_built_again_in_time_is_dead() -> Result<()> {
+    let hang = std::env::temp_dir().join(format!("selvedge-slow-again-{}", std::process::id()));
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w")?;
+    let path = hang.display().to_string();
+    let slow = runtime
+        .spawn::<SlowAgain>("slow", (path,))
+        .restart(Restart::OnFailure { max: 5 });
+    let slow = slow.in_worker(&worker)?;
+    let other = runtime
+        .spawn::<Counter>("other", (1,))
+        .restart(Restart::OnFailure { max: 5 });
+    let other = other.in_worker(&worker)?;
+    // A revival in time is not ended later.
+    let runtime = runtime.build_timeout(Duration::from_millis(500));
+    kill(slow.call().pid().wait()?);
+    kill(until("it is built again", || slow.call().pid().wait().ok()));
+    until("it is built again", || slow.call().pid().wait().ok());
+    std::thread::sleep(Duration::from_millis(1200));
+    let pid = slow.call().pid().wait()?;
+    std::fs::write(&hang, "")?;
+    kill(pid);
+    let said = "it was not built again: actor `slow` was not built within 500ms";
+    until("its end", || {
+        let error = slow.call().pid().wait().err()?;
+        error.to_string().contains(said).then_some(())
+    });
+    assert!(!slow.actor().is_alive());
+    assert_eq!(other.call().total(()).wait()?, 1, "it was built in time");
+    let error = runtime.compile(|(): ()| slow.pid()).expect_err("it is dead");
+    assert!(error.to_string().contains("D0106"), "{error}");
+    std::fs::remove_file(&hang)?;
+    Ok(())
+}

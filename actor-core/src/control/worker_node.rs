@@ -108,6 +108,7 @@ impl WorkerNode {
             let error = match self.args.start(myself).await {
                 Ok(()) => {
                     restarting.iter().for_each(|record| revive(&directory, record));
+                    self.limit_revival(&restarting);
                     return true;
                 }
                 Err(error) => error,
@@ -121,6 +122,39 @@ impl WorkerNode {
             }
             pause = RESTART_PAUSE_MAX.min(pause * 2);
         }
+    }
+
+    /// Ends the actors that are not built in the new process in time. Those of a lane are built one after the other, so
+    /// the time is that of all of them.
+    fn limit_revival(&self, restarting: &[Arc<ActorRecord>]) {
+        let limit = self.args.directory.limits().build;
+        let all = u32::try_from(restarting.len())
+            .ok()
+            .and_then(|actors| limit.checked_mul(actors));
+        let end = all.and_then(|all| Instant::now().checked_add(all));
+        let (Some(end), Some(link)) = (end, self.args.record.link()) else {
+            return;
+        };
+        let (worker, link) = (Arc::downgrade(&self.args.record), Arc::downgrade(&link));
+        let directory = Arc::downgrade(&self.args.directory);
+        let restarting: Vec<Weak<ActorRecord>> = restarting.iter().map(Arc::downgrade).collect();
+        tokio::spawn(boxed_task(async move {
+            tokio::time::sleep_until(end.into()).await;
+            let now = worker.upgrade().and_then(|worker| worker.link());
+            let Some(directory) = directory.upgrade() else {
+                return;
+            };
+            // A process that has died meanwhile has ended this revival.
+            if now.is_none_or(|now| !std::ptr::eq(Arc::as_ptr(&now), link.as_ptr())) {
+                return;
+            }
+            let late = restarting.iter().filter_map(Weak::upgrade);
+            for record in late.filter(|record| record.liveness() == Liveness::Restarting) {
+                let actor = record.name().to_owned();
+                let exit = not_built_again(&SpawnError::Timeout { actor, limit });
+                directory.end_actors_by(std::slice::from_ref(&record), exit);
+            }
+        }));
     }
 
     /// Records that no process of the worker will run any more, and ends the node.
@@ -198,12 +232,16 @@ fn revive(directory: &Arc<Directory>, record: &Arc<ActorRecord>) {
                         false => Exit::Ended(format!("its constructor failed: {report}")),
                     }
                 }
-                error => Exit::Ended(format!("it was not built again: {error}")),
+                error => not_built_again(&error),
             };
             directory.end_actors_by(std::slice::from_ref(&revived), exit);
         }
     };
     record.home.build(&record.blueprint, Box::new(done));
+}
+
+fn not_built_again(why: &SpawnError) -> Exit {
+    Exit::Ended(format!("it was not built again: {why}"))
 }
 
 /// Removes an actor that was built in a new process although it had been ended meanwhile. Ends its lane if neither a
