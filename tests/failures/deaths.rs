@@ -627,3 +627,32 @@ fn an_actor_that_is_not_built_again_in_time_is_dead() -> Result<()> {
     std::fs::remove_file(&hang)?;
     Ok(())
 }
+
+#[test]
+fn a_graph_tells_of_the_deaths_of_its_own_processes_only() -> Result<()> {
+    let runtime = Runtime::new();
+    let spawned = ["a", "b"].map(|name| {
+        let actor = runtime.spawn::<Counter>(name, (1,));
+        actor.restart(Restart::OnFailure { max: 5 }).in_process()
+    });
+    let [a, b] = [&spawned[0], &spawned[1]].map(|actor| actor.as_ref().expect("an actor"));
+    let graph = runtime.compile(|x: Edge<i64>| b.inc(&a.inc(&x)))?;
+    let pid = a.actor().pid().expect("a process");
+    kill(pid);
+    let again = until("a restart", || a.actor().pid().filter(|again| *again != pid));
+    kill(again);
+    until("a second restart", || {
+        a.actor().pid().filter(|last| *last != again)
+    });
+    kill(b.actor().pid().expect("a process"));
+    let ExecError::ActorDied(died) = until("both deaths", || {
+        let error = graph.run(1).err()?;
+        error.to_string().contains("actor `b`").then_some(error)
+    }) else {
+        panic!("another error")
+    };
+    assert_eq!(died.death.pid, Some(pid));
+    assert_eq!(died.also.len(), 1, "{died}");
+    assert_eq!(died.also[0].actor, "b");
+    Ok(())
+}

@@ -73,9 +73,20 @@ impl Engine {
         }
     }
 
+    /// Whether a death that the graph knows of is the actor's. What dies later under the actor's name has been started again, and
+    /// is none of the graph's.
+    fn is_known_dead(&self, actor: &ActorIr) -> bool {
+        let failure = self.failure.lock();
+        let Some(ExecError::ActorDied(first)) = &*failure else {
+            return false;
+        };
+        let mut known = first.also.iter().chain([first.as_ref()]);
+        known.any(|known| known.death.actors.contains(&actor.id))
+    }
+
     /// The actor of the graph that a death concerns, with its lane: the one that computed, if several have died.
     fn culprit(&self, death: &Death) -> Option<(LaneId, ActorDied)> {
-        let mine = |actor: &&ActorIr| death.actors.contains(&actor.id);
+        let mine = |actor: &&ActorIr| death.actors.contains(&actor.id) && !self.is_known_dead(actor);
         let actor = self.plan.ir.actors.iter().filter(&mine).max_by_key(|actor| {
             let phase = self.control.progress(actor.lane).map(|progress| progress.phase);
             phase == Some(Phase::Computing)
