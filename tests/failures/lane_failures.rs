@@ -7,6 +7,7 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use crate::actors::{Gate, PLACEMENTS, REMOTE};
+use selvedge::CallError;
 use selvedge::collectives::{
     AbortHandle, Backend, Capabilities, Collective, CommError, Communicator, Contribution, Joining, PlanId,
 };
@@ -159,6 +160,46 @@ fn dag_54_a_lane_that_fails_by_itself_has_async_methods_dropped_and_watchers_tol
             let broken = matches!(error, ExecError::Broken { .. });
             assert!(broken && error.to_string().contains(said), "{what}: {error}");
         }
+    }
+    Ok(())
+}
+
+/// An actor whose methods overlap, and of which one never returns.
+struct Endless;
+
+#[actor(concurrency = 4)]
+impl Endless {
+    pub fn new() -> Self {
+        Endless
+    }
+    pub async fn for_ever(&self) -> u32 {
+        std::future::pending().await
+    }
+    pub fn here(&self) -> u32 {
+        7
+    }
+}
+
+#[test]
+fn a_call_that_awaits_when_its_lane_ends_is_answered_in_every_place() -> Result<()> {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w")?;
+    for lane in [runtime.lane("l"), worker.lane("l")] {
+        let endless = runtime.spawn::<Endless>("endless", ()).in_lane(&lane)?;
+        let mut calls = [(); 6].map(|()| endless.call().for_ever());
+        assert!(matches!(
+            calls[0].wait_timeout(Duration::from_millis(20)),
+            Err(CallError::Timeout { .. })
+        ));
+        lane.end(Duration::from_secs(30))?;
+        for mut call in calls {
+            let error = call
+                .wait_timeout(Duration::from_secs(60))
+                .expect_err("its actor is dead");
+            assert!(matches!(error, CallError::ActorDied { .. }), "{error}");
+            assert!(error.to_string().contains("its lane was ended"), "{error}");
+        }
+        assert!(endless.call().here().wait().is_err());
     }
     Ok(())
 }

@@ -86,15 +86,53 @@ pub(crate) struct WorkerLanes {
 /// The calls of a worker that are not answered.
 type OpenCalls = Arc<Mutex<IdMap<RequestId, Arc<CallCancel>>>>;
 
-/// A call that is not answered. The drop forgets it.
+/// A call that is not answered. The drop forgets it, and tells the driver that no actor answers: its lane has ended.
 struct OpenCall {
     request: RequestId,
     calls: OpenCalls,
+    writer: Arc<Writer>,
+    is_answered: bool,
+}
+
+impl OpenCall {
+    fn answer(mut self, result: Result<Returned, CallFault>) {
+        self.is_answered = true;
+        let (writer, request) = (Arc::clone(&self.writer), self.request);
+        drop(self);
+        returned(&writer, request, result);
+    }
 }
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
         self.calls.lock().remove(&self.request);
+        if !self.is_answered {
+            returned(&self.writer, self.request, Err(CallFault::NoActor));
+        }
+    }
+}
+
+/// An order to create an actor that is not answered. The drop answers that the lane has ended.
+struct OpenOrder {
+    request: RequestId,
+    lane: LaneId,
+    writer: Arc<Writer>,
+    is_answered: bool,
+}
+
+impl OpenOrder {
+    fn answer(mut self, result: Result<(), Failure>) {
+        self.is_answered = true;
+        created(&self.writer, self.request, result);
+    }
+}
+
+impl Drop for OpenOrder {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            let ended = Failure::Internal(format!("{} of the worker has ended", self.lane));
+            created(&self.writer, self.request, Err(ended));
+        }
     }
 }
 
@@ -262,10 +300,16 @@ impl WorkerLanes {
             build_limit: order.build_limit,
             checkpoints,
         };
-        let writer = Arc::clone(&self.writer);
-        let reply = Box::new(move |result| created(&writer, request, result));
-        lane.push(LaneMessage::Create(blueprint, reply))
-            .map_err(|_| Failure::Internal(format!("{} of the worker has ended", order.lane)))
+        let open = OpenOrder {
+            request,
+            lane: order.lane,
+            writer: Arc::clone(&self.writer),
+            is_answered: false,
+        };
+        let reply = Box::new(move |result| open.answer(result));
+        // A lane that has ended drops the order, which answers it.
+        drop(lane.push(LaneMessage::Create(blueprint, reply)));
+        Ok(())
     }
 
     /// Divides the body of an order into the constructor's arguments and the last checkpoint, and returns the arguments and the
@@ -331,15 +375,14 @@ impl WorkerLanes {
         let open = OpenCall {
             request,
             calls: Arc::clone(&self.calls),
+            writer,
+            is_answered: false,
         };
         let call = ActorCall {
             actor,
             method,
             arguments: Arguments::Bytes(body.into()),
-            reply: Box::new(move |result| {
-                drop(open);
-                returned(&writer, request, result);
-            }),
+            reply: Box::new(move |result| open.answer(result)),
             cancel,
         };
         match self.lanes.get(&lane) {
