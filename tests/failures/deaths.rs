@@ -656,3 +656,33 @@ fn a_graph_tells_of_the_deaths_of_its_own_processes_only() -> Result<()> {
     assert_eq!(died.also[0].actor, "b");
     Ok(())
 }
+
+#[test]
+fn a_graph_that_waits_for_a_restart_is_refused_when_the_runtime_ends() -> Result<()> {
+    let hang = std::env::temp_dir().join(format!("selvedge-slow-at-end-{}", std::process::id()));
+    let runtime = Runtime::new();
+    let path = hang.display().to_string();
+    let slow = runtime.spawn::<SlowAgain>("slow", (path,));
+    let slow = slow.restart(Restart::OnFailure { max: 5 }).in_process()?;
+    let pid = slow.call().pid().wait()?;
+    std::fs::write(&hang, "")?;
+    kill(pid);
+    until("the death", || slow.actor().last_death());
+    let (told, refused) = channel();
+    let compiling = runtime.clone();
+    std::thread::spawn(move || {
+        let graph = compiling.compile_with(
+            Options::new().compile_timeout(Duration::from_secs(300)),
+            |(): ()| slow.pid(),
+        );
+        told.send(graph.map(drop).map_err(|error| error.to_string()))
+    });
+    let early = refused.recv_timeout(Duration::from_millis(100));
+    assert!(early.is_err(), "it waits for the restart: {early:?}");
+    let _ = runtime.shutdown(Duration::from_millis(100));
+    let refused = refused.recv_timeout(Duration::from_secs(60))?;
+    std::fs::remove_file(&hang)?;
+    let error = refused.expect_err("the runtime has ended");
+    assert!(error.contains("the runtime is shut down"), "{error}");
+    Ok(())
+}

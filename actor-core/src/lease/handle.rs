@@ -90,9 +90,13 @@ fn living(directory: &Directory, records: &[Arc<ActorRecord>], deadline: Instant
             .iter()
             .find(|record| record.liveness() == Liveness::Restarting)
     };
-    if !directory.leases.wait(deadline, || restarting().is_none())
-        && let Some(record) = restarting()
-    {
+    // An actor of a runtime that was shut down restarts no more.
+    let is_decided = || restarting().is_none() || directory.is_closed();
+    let decided = directory.leases.wait(deadline, is_decided);
+    if directory.is_closed() {
+        return Err(LeaseError::Shutdown);
+    }
+    if !decided && let Some(record) = restarting() {
         return Err(LeaseError::Restarting {
             actor: record.name().to_owned(),
         });
@@ -214,7 +218,7 @@ impl Lease {
         let records: Vec<Arc<ActorRecord>> = self.records.iter().filter(there).cloned().collect();
         let directory = self.directory();
         directory.leases.wait(deadline, || {
-            records.iter().any(|record| record.liveness() != Liveness::Alive)
+            records.iter().any(|record| record.liveness() != Liveness::Alive) || directory.is_closed()
         });
         living(directory, &records, deadline)
             .err()
