@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::actors::{self, Counter, Gate, counter, until};
 use crate::census::{children_of, is_alive, wait_until};
 use selvedge::prelude::*;
-use selvedge::{Exit, Profile, Restart};
+use selvedge::{Exit, Profile, Restart, ShutdownReport};
 
 fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(pid as i32).expect("pid");
@@ -684,5 +684,20 @@ fn a_graph_that_waits_for_a_restart_is_refused_when_the_runtime_ends() -> Result
     std::fs::remove_file(&hang)?;
     let error = refused.expect_err("the runtime has ended");
     assert!(error.contains("the runtime is shut down"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn a_worker_that_a_stranger_kills_as_it_is_told_to_end_did_not_miss_its_grace() -> Result<()> {
+    for round in 0..20 {
+        let runtime = Runtime::new();
+        let workers = [runtime.worker("v")?, runtime.worker("w")?];
+        for worker in &workers {
+            kill(worker.pid().expect("a process"));
+        }
+        workers[0].end(Duration::from_secs(60))?;
+        let report = runtime.shutdown(Duration::from_secs(60));
+        assert_eq!(report, ShutdownReport::default(), "round {round}");
+    }
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::control::messages::WorkerMessage;
 use crate::control::node::NodeRef;
 use crate::control::silence::Silence;
 use crate::control::worker_process::WorkerProcess;
-use crate::death::{Death, Exit, WORKER_ENDED};
+use crate::death::{Death, Exit, WORKER_ENDED, late};
 use crate::directory::Directory;
 use crate::platform::signal::is_forced;
 use crate::process_end::ProcessEnd;
@@ -85,6 +85,7 @@ impl Watch {
                 soon()
             }
         };
+        let ended_before = self.process.ends_by(self.pid).is_some();
         // The process is dead, or of no use without its link.
         self.process.kill();
         let exit = match self.process.ends_by(self.pid) {
@@ -93,7 +94,7 @@ impl Watch {
             Some(exit) => timeout_at(until, self.process.reap()).await.unwrap_or(exit),
             None => self.process.reap().await,
         };
-        let exit = self.explained(exit, is_silent.then_some(limit), has_left);
+        let exit = self.explained(exit, is_silent.then_some(limit), has_left, ended_before);
         let outputs = [&self.stdout, &self.stderr].into_iter().flatten();
         outputs.for_each(|output| output.drain());
         let death = self.death(exit);
@@ -115,8 +116,14 @@ impl Watch {
     }
 
     /// How the process ended: the reason that it was killed for, if it was. `silent_for`: it gave no sign of life for this time.
-    /// `has_left`: it was told to end, and its link has ended.
-    fn explained(&self, exit: Exit, silent_for: Option<Duration>, has_left: bool) -> Exit {
+    /// `has_left`: it was told to end, and its link has ended. `ended_before`: it was seen to end before the watch killed it.
+    fn explained(
+        &self,
+        exit: Exit,
+        silent_for: Option<Duration>,
+        has_left: bool,
+        ended_before: bool,
+    ) -> Exit {
         match (self.killed.get(), silent_for) {
             (killed, _) if self.process.is_guest() => end_of_guest(killed, silent_for, has_left),
             (_, Some(limit)) => Exit::Silent(limit),
@@ -125,7 +132,11 @@ impl Watch {
             _ if self.record.is_told_to_end() => match exit {
                 Exit::Code(0) => Exit::Ended(WORKER_ENDED.to_owned()),
                 Exit::Code(EXIT_STUCK) => late(),
-                exit if is_forced(&exit) => late(),
+                exit if is_forced(&exit) => match self.killed.get() {
+                    Some(killed) => killed.clone(),
+                    None if ended_before => exit,
+                    None => late(),
+                },
                 exit => exit,
             },
             (Some(killed), _) if is_forced(&exit) => killed.clone(),
@@ -151,11 +162,6 @@ impl Watch {
                 .unwrap_or_default(),
         }
     }
-}
-
-/// The end of a worker that was told to end, and could not in time.
-fn late() -> Exit {
-    Exit::Killed("it was told to end, and a method or function in it did not return in time".to_owned())
 }
 
 /// How a guest has ended, of which only the link is seen. `has_left`: it was told to end, and its link has ended.

@@ -202,7 +202,7 @@ impl WorkerNode {
                 record.quit();
                 tokio::time::sleep(pause).await;
             }
-            record.kill();
+            record.kill_late();
         }));
         ControlFlow::Continue(())
     }
