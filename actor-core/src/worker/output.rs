@@ -309,7 +309,11 @@ impl Splitter {
     }
 }
 
-/// Whether a line is part of a backtrace as the standard library prints it, from its heading to the note after it.
+/// The line that the standard library prints behind a panic's message in place of a backtrace.
+const NO_BACKTRACE: &str = "note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace";
+
+/// Whether a line is part of a backtrace as the standard library prints it, from its heading to the note after it, or stands in its
+/// place.
 fn is_backtrace(line: &str, inside: &mut bool) -> bool {
     let is_head = line == "stack backtrace:";
     let rest = line.trim_start();
@@ -317,7 +321,7 @@ fn is_backtrace(line: &str, inside: &mut bool) -> bool {
         && (rest.starts_with("at ") || rest.starts_with(|c: char| c.is_ascii_digit()));
     let is_part = is_head || *inside && (is_frame || line.starts_with("note: Some details are omitted"));
     *inside = is_part;
-    is_part
+    is_part || line == NO_BACKTRACE
 }
 
 #[cfg(test)]
@@ -365,6 +369,15 @@ mod tests {
             2 + 1 + 6 * STDERR_LINES_MAX + 2,
             "all is printed"
         );
+    }
+
+    #[test]
+    fn the_note_that_there_is_no_backtrace_is_not_among_the_last_words() {
+        let mut splitter = Splitter::default();
+        splitter.push(b"no way\n");
+        splitter.push(format!("{NO_BACKTRACE}\n").as_bytes());
+        assert_eq!(splitter.tail, ["no way"]);
+        assert_eq!(splitter.take_lines().count(), 2, "all is printed");
     }
 
     #[test]
