@@ -204,9 +204,10 @@ impl Books {
         self.handles.keep();
     }
 
-    /// The oldest unfinished execution that still has handles.
-    pub(crate) fn oldest_wanted(&self) -> Option<u64> {
-        (self.finished..self.submitted).find(|execution| self.is_wanted(execution))
+    /// The oldest unfinished execution, whose end gives the next slot, and whether it still has handles.
+    pub(crate) fn oldest_unfinished(&self) -> Option<(u64, bool)> {
+        let oldest = (self.finished..self.submitted).next()?;
+        Some((oldest, self.is_wanted(&oldest)))
     }
 }
 

@@ -98,7 +98,7 @@ impl Engine {
         limit: &TimeLimit,
         input: &mut dyn Submission,
     ) -> Result<u64, ExecError> {
-        let mut displaced = false;
+        let mut displaced = None;
         let outcome = self.wait_for(limit, |driver: &mut Driver| {
             match self.enter_and_book(driver, &mut *input) {
                 Ok(number) => Some(Ok(number)),
@@ -149,7 +149,7 @@ impl Engine {
         driver: &mut Driver,
         no_room: NoRoom,
         on_full: OnFull,
-        displaced: &mut bool,
+        displaced: &mut Option<u64>,
     ) -> Option<ExecError> {
         match (no_room, on_full) {
             (NoRoom::Buffered(buffered), _) => Some(ExecError::ResultsBuffered {
@@ -163,9 +163,14 @@ impl Engine {
             (NoRoom::Unread(_), OnFull::Fail) => Some(ExecError::InputsUnread {
                 behind: suspects(&self.plan, &self.control, &IdMap::new(), &self.recipe.actors).into(),
             }),
-            (NoRoom::Inflight(_) | NoRoom::Unread(_), OnFull::DropOldest) if !*displaced => {
-                *displaced = true;
-                if let Some(oldest) = driver.books.oldest_wanted() {
+            (NoRoom::Inflight(_) | NoRoom::Unread(_), OnFull::DropOldest) => {
+                let oldest = driver.books.oldest_unfinished();
+                // One that nobody wants ends already. Of another one the slot was taken by somebody else, or a lane has yet to read
+                // its inputs.
+                if let Some((oldest, true)) = oldest
+                    && displaced.is_none_or(|last| last < oldest && matches!(no_room, NoRoom::Inflight(_)))
+                {
+                    *displaced = Some(oldest);
                     self.cancel(oldest);
                 }
                 None
