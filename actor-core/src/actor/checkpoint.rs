@@ -33,7 +33,8 @@ pub trait Checkpoint: Sized + 'static {
     /// Takes over a state that was saved, in an actor that its constructor has just built.
     ///
     /// # Errors
-    /// Any error; the actor then stays dead ([`Exit::NotRestored`](crate::Exit::NotRestored)).
+    /// Any error. In its next process, the actor then stays dead ([`Exit::NotRestored`](crate::Exit::NotRestored)); after a panic, in the same
+    /// process, each later method tries again.
     fn restore(&mut self, state: Self::State) -> Result<(), BoxError>;
 }
 
