@@ -137,6 +137,8 @@ mod tests {
 
     #[test]
     fn all_who_look_at_once_find_one_memory_and_no_name_is_left() {
+        // Else another test may look at the same time, and have a segment of its own attached until it has found the chosen one.
+        crate::wait::spin_permit::prepare();
         std::thread::scope(|scope| {
             for _ in 0..16 {
                 scope.spawn(|| core_permits().unwrap());
