@@ -42,10 +42,8 @@ pub enum Exit {
 /// The reason of the end of a worker, and of the actors in it, that was asked for.
 pub(crate) const WORKER_ENDED: &str = "its worker was ended";
 
-/// The end of a worker that was told to end, and could not in time.
-pub(crate) fn late() -> Exit {
-    Exit::Killed("it was told to end, and a method or function in it did not return in time".to_owned())
-}
+/// The reason for which a worker is killed that was told to end, and could not in time.
+pub(crate) const LATE: &str = "it was told to end, and a method or function in it did not return in time";
 
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

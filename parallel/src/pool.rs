@@ -208,7 +208,7 @@ impl Pool {
         let runtime = self.runtime()?;
         let reaches = |process| runtime.reaches(process);
         match self.free.ready_timeout(timeout) {
-            Ok(()) if !any_lives(&self.members.lock(), &reaches) => Err(self.none_lives()),
+            Ok(()) if !self.is_alive(&runtime) => Err(self.none_lives()),
             Err(RemoteChannelError::Timeout { waited, .. }) => Err(self.none_free(waited, &reaches)),
             other => Ok(other?),
         }

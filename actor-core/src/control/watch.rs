@@ -13,7 +13,7 @@ use crate::control::messages::WorkerMessage;
 use crate::control::node::NodeRef;
 use crate::control::silence::Silence;
 use crate::control::worker_process::WorkerProcess;
-use crate::death::{Death, Exit, WORKER_ENDED, late};
+use crate::death::{Death, Exit, LATE, WORKER_ENDED};
 use crate::directory::Directory;
 use crate::platform::signal::is_forced;
 use crate::process_end::ProcessEnd;
@@ -131,11 +131,11 @@ impl Watch {
             _ if has_left && self.hosted.is_announced() && is_forced(&exit) => Exit::Unknown,
             _ if self.record.is_told_to_end() => match exit {
                 Exit::Code(0) => Exit::Ended(WORKER_ENDED.to_owned()),
-                Exit::Code(EXIT_STUCK) => late(),
+                Exit::Code(EXIT_STUCK) => Exit::Killed(LATE.to_owned()),
                 exit if is_forced(&exit) => match self.killed.get() {
                     Some(killed) => killed.clone(),
                     None if ended_before => exit,
-                    None => late(),
+                    None => Exit::Killed(LATE.to_owned()),
                 },
                 exit => exit,
             },

@@ -14,7 +14,7 @@ use crate::control::messages::WorkerMessage;
 use crate::control::node::{Node, NodeRef};
 use crate::control::supervisor_message::SupervisorMessage;
 use crate::control::worker_start::WorkerArgs;
-use crate::death::{Exit, WORKER_ENDED};
+use crate::death::{Exit, LATE, WORKER_ENDED};
 use crate::directory::Directory;
 use crate::home::keep::LaneKeep;
 use crate::spawn_error::SpawnError;
@@ -202,7 +202,7 @@ impl WorkerNode {
                 record.quit();
                 tokio::time::sleep(pause).await;
             }
-            record.kill_late();
+            record.kill_because(LATE);
         }));
         ControlFlow::Continue(())
     }

@@ -26,7 +26,7 @@ use super::serve::{hear_peers, hub_of};
 use super::watched_tcp::WatchedTcp;
 use crate::hub::Hub;
 use crate::hub::connection::Resume;
-use crate::hub::membership::{MEMBERS, Membership};
+use crate::hub::membership::Membership;
 use crate::hub::notice::Notice;
 use crate::hub::post::{Letter, Receiver};
 use crate::hub::reactor::start_reactor_until;
@@ -283,11 +283,7 @@ fn joined(reactor: &Handle, admitted: Admitted, alive: Sender<Infallible>) -> io
         }),
     );
     let (all_known, knows_all) = bounded(1);
-    let membership = Membership {
-        hub: Arc::downgrade(&hub),
-        knows_all: Some(all_known),
-    };
-    hub.register(MEMBERS, Arc::new(membership));
+    Membership::register(&hub, Some(all_known));
     let hearing = Hearing {
         hub: Arc::clone(&hub),
         remote: Arc::clone(&remote),

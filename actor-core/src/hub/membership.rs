@@ -16,7 +16,7 @@ use super::notice::Notice;
 use super::post::{Letter, Post, Receiver};
 
 /// The service of membership.
-pub(crate) const MEMBERS: Service = Service(23);
+const MEMBERS: Service = Service(23);
 
 /// The letter with a notice.
 pub(super) fn letter(notice: &Notice) -> Letter {
@@ -25,16 +25,17 @@ pub(super) fn letter(notice: &Notice) -> Letter {
 
 /// The service of membership in a worker or a job.
 pub(crate) struct Membership {
-    pub(crate) hub: Weak<Hub>,
+    hub: Weak<Hub>,
     /// Told once this process hears its own name, which the driver sends behind those of all others.
-    pub(crate) knows_all: Option<Sender<()>>,
+    knows_all: Option<Sender<()>>,
 }
 
 impl Membership {
-    pub(super) fn register(hub: &Arc<Hub>) {
+    /// Registers the service with a hub, in the place of that which the hub has.
+    pub(crate) fn register(hub: &Arc<Hub>, knows_all: Option<Sender<()>>) {
         let membership = Membership {
             hub: Arc::downgrade(hub),
-            knows_all: None,
+            knows_all,
         };
         hub.register(MEMBERS, Arc::new(membership));
     }

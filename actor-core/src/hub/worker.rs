@@ -28,7 +28,7 @@ impl Hub {
     ) -> Arc<Self> {
         let hub = Self::new(me, Role::Worker(Box::new(ask)), settings);
         hub.expect(driver);
-        Membership::register(&hub);
+        Membership::register(&hub, None);
         hub
     }
 

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::control::messages::WorkerMessage;
 use crate::control::node::NodeRef;
 use crate::control::worker_process::ProcessHandle;
-use crate::death::{Exit, late};
+use crate::death::Exit;
 #[cfg(feature = "hosts")]
 use crate::hosts::host_key::Machine;
 use crate::hub::broker::Courier;
@@ -260,14 +260,6 @@ impl WorkerRecord {
         let current = self.current.lock().clone();
         if let Some(running) = current {
             running.kill_as(Exit::Killed(why.to_owned()));
-        }
-    }
-
-    /// Ends the process, if there is one, as [`kill`](Self::kill) does; its exit tells that it did not end in time.
-    pub(crate) fn kill_late(&self) {
-        let current = self.current.lock().clone();
-        if let Some(running) = current {
-            running.kill_as(late());
         }
     }
 

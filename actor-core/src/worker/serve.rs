@@ -385,9 +385,9 @@ impl WorkerLanes {
             reply: Box::new(move |result| open.answer(result)),
             cancel,
         };
-        match self.lanes.get(&lane) {
-            Some(lane) => lane.call(call),
-            None => (call.reply)(Err(CallFault::NoActor)),
+        // A call whose lane has ended is answered by its drop.
+        if let Some(lane) = self.lanes.get(&lane) {
+            lane.call(call);
         }
     }
 
