@@ -59,30 +59,29 @@ impl PartMemory for Vec<u8> {
 #[derive(Debug)]
 pub struct Decoder<P = Vec<u8>> {
     limits: FrameLimits,
-    /// The section that is being read.
-    section: Section<P>,
-    /// The bytes of the header or the table so far.
-    bytes: SmallVec<[u8; HEADER_BYTES]>,
-    /// The frame so far.
-    frame: Option<Frame<P>>,
+    /// The bytes before the parts of the next frame, if they have come in pieces.
+    prefix: SmallVec<[u8; PREFIX_BYTES]>,
+    /// The frame whose parts are being read.
+    begun: Option<OpenFrame<P>>,
     /// The error that ended the stream.
     failed: Option<FrameError>,
 }
 
+/// The bytes before the parts of most frames: header, head, and the length of one part.
+const PREFIX_BYTES: usize = HEADER_BYTES + 24 + 8;
+
 /// The lengths of parts, the last part first. Most frames have one.
 type Lengths = SmallVec<[u64; 2]>;
 
-/// The part of a frame that is being read, with its length where the header has told it.
+/// A frame whose parts are being read.
 #[derive(Debug)]
-enum Section<P> {
-    Header,
-    /// With the bytes of the head so far.
-    Head(Header, Head),
-    Table(Header),
-    /// Lengths of the parts that have not begun.
-    Parts(Lengths),
-    /// The part that is being read, the number of bytes that it lacks, and the lengths of those behind it.
-    Part(P, usize, Lengths),
+struct OpenFrame<P> {
+    /// The frame so far. Its last part is being read.
+    frame: Frame<P>,
+    /// The number of bytes that the last part lacks.
+    missing: usize,
+    /// The lengths of the parts that have not begun.
+    lengths: Lengths,
 }
 
 impl<P: PartMemory> Decoder<P> {
@@ -90,9 +89,8 @@ impl<P: PartMemory> Decoder<P> {
     pub fn new(limits: FrameLimits) -> Self {
         Decoder {
             limits,
-            section: Section::Header,
-            bytes: SmallVec::new(),
-            frame: None,
+            prefix: SmallVec::new(),
+            begun: None,
             failed: None,
         }
     }
@@ -120,6 +118,9 @@ impl<P: PartMemory> Decoder<P> {
         if let Some(failed) = self.failed {
             return Err(failed);
         }
+        if input.is_empty() && self.begun.is_none() {
+            return Ok(None);
+        }
         let result = self.advance(input, place);
         self.failed = result.as_ref().err().copied();
         result
@@ -128,40 +129,30 @@ impl<P: PartMemory> Decoder<P> {
     /// The memory of the part that is being read, and the number of bytes that it lacks. Whoever has these bytes may put
     /// them there, and report them to [`filled`](Self::filled), instead of passing them to [`decode`](Self::decode).
     pub fn part(&mut self) -> Option<(&mut P, usize)> {
-        match &mut self.section {
-            Section::Part(part, missing, _) => Some((part, *missing)),
-            _ => None,
-        }
+        let begun = self.begun.as_mut()?;
+        Some((begun.frame.parts.last_mut()?, begun.missing))
     }
 
     /// Notes that so many bytes were put into the [`part`](Self::part).
     pub fn filled(&mut self, bytes: usize) {
-        if let Section::Part(_, missing, _) = &mut self.section {
-            *missing = missing.saturating_sub(bytes);
+        if let Some(begun) = &mut self.begun {
+            begun.missing = begun.missing.saturating_sub(bytes);
         }
     }
 
     /// Ends the decoding. Returns the memory of the part that was being read.
     pub fn into_part(self) -> Option<P> {
-        match self.section {
-            Section::Part(part, ..) => Some(part),
-            _ => None,
-        }
+        self.begun?.frame.parts.pop()
     }
 
     /// The number of bytes of memory that the unfinished frame takes.
     pub fn held_bytes(&self) -> usize {
-        let frame = self.frame.as_ref().map_or(0, |frame| {
-            let parts: usize = frame.parts.iter().map(P::held_bytes).sum();
-            held(&frame.head) + parts + held(&frame.parts)
+        let begun = self.begun.as_ref().map_or(0, |begun| {
+            let Frame { head, parts, .. } = &begun.frame;
+            let bytes: usize = parts.iter().map(P::held_bytes).sum();
+            bytes + held(head) + held(parts) + held(&begun.lengths)
         });
-        let parts = match &self.section {
-            Section::Parts(lengths) => held(lengths),
-            Section::Part(part, _, lengths) => part.held_bytes() + held(lengths),
-            Section::Head(_, head) => held(head),
-            Section::Header | Section::Table(_) => 0,
-        };
-        held(&self.bytes) + frame + parts
+        held(&self.prefix) + begun
     }
 
     fn advance(
@@ -169,85 +160,103 @@ impl<P: PartMemory> Decoder<P> {
         input: &mut &[u8],
         mut place: impl FnMut(&Frame<P>, usize) -> Result<P, FrameError>,
     ) -> Result<Option<Frame<P>>, FrameError> {
+        let mut begun = match self.begun.take() {
+            Some(begun) => begun,
+            None => match self.begin(input)? {
+                Some(begun) => begun,
+                None => return Ok(None),
+            },
+        };
         loop {
-            if !self.fill(input) {
+            if let Some(part) = begun.frame.parts.last_mut() {
+                let taken = take(input, begun.missing);
+                part.put(taken);
+                begun.missing -= taken.len();
+            }
+            if begun.missing > 0 {
+                self.begun = Some(begun);
                 return Ok(None);
             }
-            self.section = match std::mem::replace(&mut self.section, Section::Header) {
-                Section::Header => Section::Head(self.header()?, Head::new()),
-                Section::Head(header, head) => {
-                    if let Some(frame) = &mut self.frame {
-                        frame.head = head;
-                    }
-                    Section::Table(header)
-                }
-                Section::Table(header) => {
-                    let lengths = table(&header, &self.bytes)?;
-                    self.bytes.clear();
-                    Section::Parts(lengths)
-                }
-                Section::Part(part, _, lengths) => {
-                    if let Some(frame) = &mut self.frame {
-                        frame.parts.push(part);
-                    }
-                    Section::Parts(lengths)
-                }
-                Section::Parts(mut lengths) => match (lengths.pop(), &self.frame) {
-                    (Some(length), Some(frame)) => {
-                        let bytes = usize::try_from(length).unwrap_or(usize::MAX);
-                        Section::Part(place(frame, bytes)?, bytes, lengths)
-                    }
-                    _ => return Ok(self.frame.take()),
-                },
+            let Some(length) = begun.lengths.pop() else {
+                return Ok(Some(begun.frame));
             };
+            begun.missing = usize::try_from(length).unwrap_or(usize::MAX);
+            let part = place(&begun.frame, begun.missing)?;
+            begun.frame.parts.push(part);
         }
     }
 
-    /// Reads the header, with which a frame begins.
-    fn header(&mut self) -> Result<Header, FrameError> {
-        let whole = self.bytes.first_chunk().copied().unwrap_or([0; HEADER_BYTES]);
-        self.bytes.clear();
-        let header = Header::decode(&whole, &self.limits)?;
-        self.frame = Some(Frame {
-            service: header.service,
-            class: header.class,
-            sequence: header.sequence,
-            acknowledged: header.acknowledged,
-            head: Head::new(),
-            parts: Parts::new(),
-        });
-        Ok(header)
-    }
-
-    /// Takes bytes of the section that is being read. Returns whether the section is complete.
-    fn fill(&mut self, input: &mut &[u8]) -> bool {
-        match &mut self.section {
-            Section::Header => gather(&mut self.bytes, HEADER_BYTES, input),
-            Section::Head(header, head) => gather(head, header.head_bytes as usize, input),
-            Section::Table(header) => gather(&mut self.bytes, 8 * header.parts as usize, input),
-            Section::Parts(_) => true,
-            Section::Part(part, missing, _) => {
-                let taken = take(input, *missing);
-                part.put(taken);
-                *missing -= taken.len();
-                *missing == 0
+    /// Reads the bytes before the parts. Returns the frame without its parts once they are there.
+    fn begin(&mut self, input: &mut &[u8]) -> Result<Option<OpenFrame<P>>, FrameError> {
+        if self.prefix.is_empty()
+            && let Some((header, rest)) = header_of(input, &self.limits)?
+            && let Some((prefix, rest)) = rest.split_at_checked(header.prefix_bytes())
+        {
+            // Mostly they are there as a whole.
+            *input = rest;
+            return frame_of(&header, prefix).map(Some);
+        }
+        loop {
+            let header = header_of(&self.prefix, &self.limits)?;
+            let length = header
+                .as_ref()
+                .map_or(HEADER_BYTES, |(header, _)| HEADER_BYTES + header.prefix_bytes());
+            if let (Some((header, prefix)), true) = (header, self.prefix.len() == length) {
+                let begun = frame_of(&header, prefix);
+                self.prefix = SmallVec::new();
+                return begun.map(Some);
             }
+            let taken = take(input, length - self.prefix.len());
+            if taken.is_empty() {
+                return Ok(None);
+            }
+            self.prefix.extend_from_slice(taken);
         }
     }
 }
 
-/// Takes bytes until there are `length`; returns whether there are.
-fn gather<A: Array<Item = u8>>(bytes: &mut SmallVec<A>, length: usize, input: &mut &[u8]) -> bool {
-    let taken = take(input, length - bytes.len());
-    match bytes.is_empty() {
-        // Mostly the section is there as a whole.
-        true => *bytes = SmallVec::from_slice(taken),
-        false => bytes.extend_from_slice(taken),
+/// The header with which the bytes begin, held against the limits, and the bytes behind it; `None` if some of it is missing.
+#[inline]
+fn header_of<'a>(bytes: &'a [u8], limits: &FrameLimits) -> Result<Option<(Header, &'a [u8])>, FrameError> {
+    match bytes.split_first_chunk() {
+        Some((header, rest)) => Ok(Some((Header::decode(header, limits)?, rest))),
+        None => Ok(None),
     }
-    bytes.len() == length
+}
+
+/// The frame that begins with this header. `prefix` is its head and its table of lengths.
+fn frame_of<P>(header: &Header, prefix: &[u8]) -> Result<OpenFrame<P>, FrameError> {
+    let (head, table) = prefix
+        .split_at_checked(header.head_bytes as usize)
+        .unwrap_or((prefix, &[]));
+    let mut lengths = Lengths::new();
+    let mut sum = Some(0_u64);
+    for length in table.chunks_exact(8).rev().map(word) {
+        sum = sum.and_then(|sum| sum.checked_add(length));
+        lengths.push(length);
+    }
+    if sum != Some(header.body_bytes) {
+        return Err(FrameError::Parts {
+            body: header.body_bytes,
+        });
+    }
+    let frame = Frame {
+        service: header.service,
+        class: header.class,
+        sequence: header.sequence,
+        acknowledged: header.acknowledged,
+        head: Head::from_slice(head),
+        parts: Parts::new(),
+    };
+    Ok(OpenFrame {
+        frame,
+        missing: 0,
+        lengths,
+    })
 }
 
 /// Takes up to `most` bytes from the front of `input`.
+#[inline]
 fn take<'a>(input: &mut &'a [u8], most: usize) -> &'a [u8] {
     let (taken, rest) = input.split_at_checked(most).unwrap_or((input, &[]));
     *input = rest;
@@ -260,17 +269,4 @@ fn held<A: Array>(vector: &SmallVec<A>) -> usize {
         true => vector.capacity() * size_of::<A::Item>(),
         false => 0,
     }
-}
-
-/// The lengths of the parts.
-fn table(header: &Header, bytes: &[u8]) -> Result<Lengths, FrameError> {
-    let mut lengths: Lengths = bytes.chunks_exact(8).map(word).collect();
-    let add = |sum: u64, length: &u64| sum.checked_add(*length);
-    if lengths.iter().try_fold(0, add) != Some(header.body_bytes) {
-        return Err(FrameError::Parts {
-            body: header.body_bytes,
-        });
-    }
-    lengths.reverse();
-    Ok(lengths)
 }

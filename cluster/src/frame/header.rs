@@ -37,6 +37,7 @@ pub enum Class {
 }
 
 impl Class {
+    #[inline]
     fn number(self) -> u8 {
         match self {
             Class::Ordered => 0,
@@ -46,6 +47,7 @@ impl Class {
         }
     }
 
+    #[inline]
     fn of(number: u8) -> Result<Self, FrameError> {
         match number {
             0 => Ok(Class::Ordered),
@@ -78,6 +80,7 @@ pub struct Header {
 
 impl Header {
     /// The bytes of the header.
+    #[inline]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let [m0, m1, m2, m3] = MAGIC;
         let [s0, s1] = self.service.0.to_le_bytes();
@@ -93,10 +96,17 @@ impl Header {
         bytes
     }
 
+    /// The number of bytes between the header and the parts: those of the head and of the table of lengths.
+    #[inline]
+    pub(super) fn prefix_bytes(&self) -> usize {
+        self.head_bytes as usize + 8 * self.parts as usize
+    }
+
     /// Reads a header and holds it against the limits.
     ///
     /// # Errors
     /// Any [`FrameError`] but [`FrameError::Parts`].
+    #[inline]
     pub fn decode(bytes: &[u8; HEADER_BYTES], limits: &FrameLimits) -> Result<Self, FrameError> {
         let [m0, m1, m2, m3, version, class, s0, s1, rest @ ..] = bytes;
         let found = [*m0, *m1, *m2, *m3];
@@ -125,6 +135,7 @@ impl Header {
     }
 
     /// Holds the lengths against the limits.
+    #[inline]
     pub(super) fn check(&self, limits: &FrameLimits) -> Result<(), FrameError> {
         if self.head_bytes > limits.head_bytes_max {
             return Err(FrameError::HeadTooLong {
@@ -149,6 +160,7 @@ impl Header {
 }
 
 /// The little-endian number in up to eight bytes.
+#[inline]
 pub(super) fn word(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
         Some(whole) => u64::from_le_bytes(*whole),

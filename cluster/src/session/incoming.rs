@@ -93,7 +93,9 @@ impl<M> Incoming<M> {
         }
         self.delivered = sequence;
         let mut messages = smallvec![message];
-        while let Some((message, bytes)) = self.early.remove(&self.delivered.saturating_add(1)) {
+        while !self.early.is_empty()
+            && let Some((message, bytes)) = self.early.remove(&self.delivered.saturating_add(1))
+        {
             self.delivered += 1;
             self.early_bytes -= bytes;
             messages.push(message);
