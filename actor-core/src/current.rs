@@ -6,11 +6,10 @@
 //! other never use up all places.
 
 use std::any::Any;
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use selvedge_channels::Scope;
+use selvedge_channels::{Scope, ScopePlace};
 
 use crate::task::outer::OuterCall;
 
@@ -78,7 +77,7 @@ struct ThreadSurroundings {
 }
 
 thread_local! {
-    static HERE: RefCell<Option<ThreadSurroundings>> = const { RefCell::new(None) };
+    static HERE: ScopePlace<ThreadSurroundings> = const { ScopePlace::new() };
 }
 
 /// Runs `act` with `current` noted for this thread.
@@ -93,7 +92,7 @@ pub(crate) fn within_current<R>(current: &Arc<Current>, act: impl FnOnce() -> R)
 
 /// The surroundings of the code on this thread.
 pub(crate) fn current() -> Option<Arc<Current>> {
-    HERE.with_borrow(|here| here.as_ref().map(|here| Arc::clone(&here.current)))
+    ScopePlace::look(&HERE, |here| here.as_ref().map(|here| Arc::clone(&here.current)))
 }
 
 /// A place that this thread's function has given back, if a function runs here that had one. The drop takes it again.
@@ -110,7 +109,7 @@ impl Drop for GivenPlace {
 
 /// Notes whether the function of this thread has given its place back.
 fn note_given(has_given: bool) {
-    HERE.with_borrow_mut(|here| {
+    ScopePlace::look(&HERE, |here| {
         if let Some(here) = here {
             here.has_given = has_given;
         }
@@ -123,7 +122,7 @@ fn note_given(has_given: bool) {
 /// [`NoBlocking`].
 pub(crate) fn give_place() -> Result<GivenPlace, NoBlocking> {
     let has_place = |here: &&ThreadSurroundings| !here.has_given;
-    let current = HERE.with_borrow(|here| {
+    let current = ScopePlace::look(&HERE, |here| {
         let here = here.as_ref().filter(has_place)?;
         Some(Arc::clone(&here.current))
     });

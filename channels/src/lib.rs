@@ -91,7 +91,7 @@ pub use payload::{DlPack, DlPackError, dlpack};
 #[cfg(not(loom))]
 #[doc(hidden)] // for the crates above this one
 pub use payload::{
-    Scope, byte_count, check_shape, element_count, from_packed, is_trial, note_record, to_packed,
+    Scope, ScopePlace, byte_count, check_shape, element_count, from_packed, is_trial, note_record, to_packed,
 };
 #[cfg(not(loom))]
 pub use port::outlet::{AnyOutlet, Outlet, Routes};

@@ -4,11 +4,10 @@
 //! head of the frame: so they are counted on arrival, whether or not the value is ever decoded. A short value that was
 //! fetched by way of a reference travels along with it, behind the index.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use selvedge_channels::{Scope, is_trial, note_record};
+use selvedge_channels::{Scope, ScopePlace, is_trial, note_record};
 use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -60,7 +59,7 @@ impl Departure {
 }
 
 thread_local! {
-    static TRANSIT: RefCell<Option<Transit>> = const { RefCell::new(None) };
+    static TRANSIT: ScopePlace<Transit> = const { ScopePlace::new() };
 }
 
 /// Encodes something for another process. Returns the references in it as well, in the order of their indices.
@@ -86,7 +85,7 @@ pub(crate) fn leaving_with<R>(room: usize, encode: impl FnOnce() -> R) -> (R, Ve
 
 /// Puts these references beside the value that this thread encodes, which holds their indices already.
 pub(super) fn beside(references: &[Arc<Handle>]) {
-    TRANSIT.with_borrow_mut(|transit| {
+    ScopePlace::look(&TRANSIT, |transit| {
         if let Some(Transit::Leaving(departure)) = transit {
             departure.handles.extend(references.iter().cloned());
             departure.is_carried.resize(departure.handles.len(), false);
@@ -104,7 +103,7 @@ pub(crate) fn arriving<R>(handles: Vec<Arc<Handle>>, decode: impl FnOnce() -> R)
 
 /// Writes the index of a reference, and its value if that travels along.
 pub(crate) fn serialize<S: Serializer>(handle: &Arc<Handle>, serializer: S) -> Result<S::Ok, S::Error> {
-    let passed = TRANSIT.with_borrow_mut(|transit| match transit {
+    let passed = ScopePlace::look(&TRANSIT, |transit| match transit {
         Some(Transit::Leaving(departure)) => departure.index(handle),
         _ => None,
     });
@@ -129,7 +128,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
         return Ok(Handle::made_up());
     }
     let place = index as usize;
-    let handle = TRANSIT.with_borrow_mut(|transit| {
+    let handle = ScopePlace::look(&TRANSIT, |transit| {
         let handle = match transit {
             Some(Transit::Arriving(handles)) => handles.get(place),
             Some(Transit::Leaving(departure)) => {

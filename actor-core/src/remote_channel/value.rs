@@ -3,10 +3,9 @@
 //! The drop of a value may be user code, and values are dropped where no user code may run: under the lock of a queue, and
 //! on the thread that reads links. There, [`deferring`] collects them.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
-use selvedge_channels::{Scope, Traits, Wire, dispose};
+use selvedge_channels::{Scope, ScopePlace, Traits, Wire, dispose};
 
 use crate::body::Body;
 use crate::failure::Failure;
@@ -36,7 +35,7 @@ pub(super) struct EncodedValue {
 }
 
 thread_local! {
-    static SPENT: RefCell<Option<Vec<ValueForm>>> = const { RefCell::new(None) };
+    static SPENT: ScopePlace<Vec<ValueForm>> = const { ScopePlace::new() };
 }
 
 /// Runs `work`; returns the values that it has dropped as well, still to be dropped.
@@ -51,7 +50,7 @@ impl Drop for ChannelValue {
         let Some(form) = self.0.take().filter(ValueForm::may_run_user_code) else {
             return;
         };
-        let here = SPENT.with_borrow_mut(|spent| match spent {
+        let here = ScopePlace::look(&SPENT, |spent| match spent {
             Some(spent) => {
                 spent.push(form);
                 None

@@ -4,7 +4,7 @@
 //! the tensor cannot be serialised, since the number alone has no meaning. The table is removed at the end of the
 //! encoding, also after an error or a panic.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use serde::de::Error as _;
 use serde::ser::Error as _;
@@ -15,7 +15,7 @@ use super::error::DeviceError;
 use super::gpu::Gpu;
 use super::tensor::DeviceTensor;
 use crate::error::{ChannelError, DecodeError};
-use crate::payload::{Scope, Wire, decode, encode_as, note, way_of};
+use crate::payload::{Scope, ScopePlace, Wire, decode, encode_as, note, way_of};
 
 /// The tensors that may be taken out of a value.
 #[derive(Default)]
@@ -41,8 +41,8 @@ struct Taken {
 type Offered = Vec<Option<DeviceTensor>>;
 
 thread_local! {
-    static TAKEN: RefCell<Option<Taken>> = const { RefCell::new(None) };
-    static OFFERED: RefCell<Option<Offered>> = const { RefCell::new(None) };
+    static TAKEN: ScopePlace<Taken> = const { ScopePlace::new() };
+    static OFFERED: ScopePlace<Offered> = const { ScopePlace::new() };
     /// Set when a tensor was serialised without a table. The flag is needed because encoders drop the cause of an
     /// error.
     static STOWED: Cell<bool> = const { Cell::new(false) };
@@ -89,7 +89,7 @@ pub(super) fn put_together<T: Wire>(bytes: &[u8], tensors: Vec<DeviceTensor>) ->
 }
 
 fn put(tensor: &DeviceTensor) -> Result<u32, &'static str> {
-    TAKEN.with_borrow_mut(|taken| {
+    ScopePlace::look(&TAKEN, |taken| {
         let Some(Taken { of, tensors, refused }) = taken else {
             STOWED.set(true);
             return Err("a tensor of a device travels to other processes over a channel of tensors alone");
@@ -110,7 +110,7 @@ fn put(tensor: &DeviceTensor) -> Result<u32, &'static str> {
 }
 
 fn get(number: u32) -> Result<DeviceTensor, &'static str> {
-    OFFERED.with_borrow_mut(|offered| {
+    ScopePlace::look(&OFFERED, |offered| {
         let Some(tensors) = offered else {
             return Err("a tensor of a device comes from other processes over a channel of tensors alone");
         };

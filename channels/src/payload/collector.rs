@@ -6,12 +6,11 @@
 //! that call panics.
 
 use std::any::{Any, TypeId};
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::thread::LocalKey;
 
 use super::bytes64::Bytes64;
+use super::scope::{Scope, ScopePlace};
 
 /// The parts of the value that is being encoded.
 #[derive(Default)]
@@ -53,38 +52,8 @@ pub(super) enum Met {
 }
 
 thread_local! {
-    static OUT: RefCell<Option<Outgoing>> = const { RefCell::new(None) };
-    static IN: RefCell<Option<Incoming>> = const { RefCell::new(None) };
-}
-
-/// A scope with something of this thread, such as the parts of one value. When it is closed, or dropped because the code
-/// in it panics, what the enclosing scope holds is restored.
-pub struct Scope<T: 'static> {
-    place: &'static LocalKey<RefCell<Option<T>>>,
-    before: Option<T>,
-}
-
-impl<T> Scope<T> {
-    /// Begins a scope, with `parts` in `place`.
-    #[inline]
-    pub fn open(place: &'static LocalKey<RefCell<Option<T>>>, parts: T) -> Self {
-        let before = place.replace(Some(parts));
-        Scope { place, before }
-    }
-
-    /// Ends the scope. Returns the parts it holds.
-    #[inline]
-    pub fn close(mut self) -> Option<T> {
-        let parts = self.place.replace(self.before.take());
-        std::mem::forget(self);
-        parts
-    }
-}
-
-impl<T> Drop for Scope<T> {
-    fn drop(&mut self) {
-        drop(self.place.replace(self.before.take()));
-    }
+    static OUT: ScopePlace<Outgoing> = const { ScopePlace::new() };
+    static IN: ScopePlace<Incoming> = const { ScopePlace::new() };
 }
 
 /// The encoding of one value, to whose parts tensors add theirs.
@@ -116,8 +85,7 @@ impl Collecting {
 
 /// Adds a part to the value being encoded. Returns its index, or `None` outside a scope.
 pub(super) fn push(part: Arc<Bytes64>) -> Option<u32> {
-    OUT.with(|out| {
-        let mut out = out.borrow_mut();
+    ScopePlace::look(&OUT, |out| {
         let out = out.as_mut()?;
         let at = address(&part);
         let known = out.before.range((at, 0)..=(at, u32::MAX)).next().copied();
@@ -149,15 +117,14 @@ impl Providing {
 
 /// Takes a part of the value being decoded. Each can be taken once, so a malicious head cannot multiply memory.
 pub(super) fn take(index: u32) -> Option<Arc<Bytes64>> {
-    IN.with(|incoming| {
-        let mut incoming = incoming.borrow_mut();
+    ScopePlace::look(&IN, |incoming| {
         incoming.as_mut()?.parts.get_mut(index as usize)?.take()
     })
 }
 
 /// Says how a handle on a shared value is to be written; `None` outside a scope.
 pub(super) fn meet(value: &AnyShared) -> Option<Met> {
-    OUT.with_borrow_mut(|out| {
+    ScopePlace::look(&OUT, |out| {
         let shared = out.as_mut()?.shared.get_or_insert_default();
         if let Some((number, _)) = shared.numbers.get(&identity(value)) {
             return Some(Met::Again(*number));
@@ -170,7 +137,7 @@ pub(super) fn meet(value: &AnyShared) -> Option<Met> {
 
 /// A shared value was written to its end: further handles write its number only.
 pub(super) fn note_written(number: u32, value: AnyShared) {
-    let before = OUT.with_borrow_mut(|out| {
+    let before = ScopePlace::look(&OUT, |out| {
         let shared = out.as_mut()?.shared.as_mut()?;
         shared.numbers.insert(identity(&value), (number, value))
     });
@@ -184,12 +151,14 @@ fn identity(value: &AnyShared) -> (usize, TypeId) {
 
 /// A shared value was read to its end. A type that reads a value a second time, as `untagged` does, means the last.
 pub(super) fn note_read(number: u32, value: AnyShared) {
-    let before = IN.with_borrow_mut(|incoming| incoming.as_mut()?.shared.insert(number, value));
+    let before = ScopePlace::look(&IN, |incoming| incoming.as_mut()?.shared.insert(number, value));
     // User code, which may open a scope.
     drop(before);
 }
 
 /// The shared value with a number, if it was read.
 pub(super) fn read_before(number: u32) -> Option<AnyShared> {
-    IN.with_borrow(|incoming| incoming.as_ref()?.shared.get(&number).map(Arc::clone))
+    ScopePlace::look(&IN, |incoming| {
+        incoming.as_ref()?.shared.get(&number).map(Arc::clone)
+    })
 }

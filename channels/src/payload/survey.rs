@@ -4,26 +4,28 @@
 //! The cost is that of visiting the value's other fields.
 
 use std::any::TypeId;
-use std::cell::RefCell;
 
 use super::Wire;
 use super::codec::ByteSink;
-use super::collector::{Collecting, Scope};
+use super::collector::Collecting;
 use super::element::vec_dtype_of;
 use super::encode::write_head;
 use super::layout::TensorLayout;
+use super::scope::{Scope, ScopePlace};
 use crate::error::EncodeError;
 
 /// The layout of a tensor, and the number of its device if it is on one.
 pub(crate) type Seen = (TensorLayout, Option<u32>);
 
 thread_local! {
-    static TABLE: RefCell<Option<Vec<Seen>>> = const { RefCell::new(None) };
+    static TABLE: ScopePlace<Vec<Seen>> = const { ScopePlace::new() };
 }
 
 /// Adds a tensor to the table of the running survey. Returns `false` if none is running; the tensor is then serialised.
 pub(crate) fn note(seen: impl FnOnce() -> Option<Seen>) -> bool {
-    TABLE.with_borrow_mut(|table| table.as_mut().map(|table| table.extend(seen())).is_some())
+    ScopePlace::look(&TABLE, |table| {
+        table.as_mut().map(|table| table.extend(seen())).is_some()
+    })
 }
 
 /// A sink that discards all bytes.
