@@ -24,13 +24,23 @@ use crate::failure::Failure;
 #[derive(Clone, Debug)]
 pub struct Body(Segments);
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Segments {
     /// A few bytes, without memory of their own.
     Short(ShortBytes),
     One(Bytes),
     /// None of them is empty.
     Many(VecDeque<Bytes>),
+}
+
+impl Clone for Segments {
+    fn clone(&self) -> Self {
+        match self {
+            Segments::Short(short) => Segments::Short(ShortBytes::from_slice(short)),
+            Segments::One(one) => Segments::One(one.clone()),
+            Segments::Many(many) => Segments::Many(many.clone()),
+        }
+    }
 }
 
 impl Body {

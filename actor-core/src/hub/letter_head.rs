@@ -3,17 +3,16 @@
 use postcard::ser_flavors::Flavor;
 use selvedge_cluster::frame::Head;
 use serde::Serialize;
-use smallvec::SmallVec;
 
 /// Encodes a head, mostly without memory of its own. Heads are plain data, which always encodes.
 pub(super) fn encoded(head: &impl Serialize) -> Head {
-    postcard::serialize_with_flavor(head, HeadRoom(SmallVec::new())).unwrap_or_default()
+    postcard::serialize_with_flavor(head, HeadBytes(Head::new())).unwrap_or_default()
 }
 
-/// Room for a head, longer than most.
-struct HeadRoom(SmallVec<[u8; 128]>);
+/// The bytes of a head so far.
+struct HeadBytes(Head);
 
-impl Flavor for HeadRoom {
+impl Flavor for HeadBytes {
     type Output = Head;
 
     #[inline]
@@ -28,11 +27,9 @@ impl Flavor for HeadRoom {
         Ok(())
     }
 
+    #[inline]
     fn finalize(self) -> postcard::Result<Head> {
-        Ok(match self.0.spilled() {
-            true => self.0.into_vec().into(),
-            false => Head::from_slice(&self.0),
-        })
+        Ok(self.0)
     }
 }
 

@@ -240,7 +240,9 @@ impl LinkState {
             return false;
         }
         self.outbox_bytes += rest.iter().map(OutgoingFrame::len).sum::<usize>();
-        rest.append(&mut self.outbox);
+        if !self.outbox.is_empty() {
+            rest.append(&mut self.outbox);
+        }
         self.outbox = rest;
         true
     }
@@ -288,6 +290,13 @@ impl LinkState {
             self.unacknowledged.1 += frame.bytes;
         }
         Ok(letters)
+    }
+
+    /// Whether the link has something to do beside what is sent anyway: to write, to acknowledge, to set its timer, or to end.
+    pub(super) fn is_due(&self, now: Duration) -> bool {
+        let deadline = self.session.as_ref().and_then(Session::deadline);
+        let is_timed = deadline.is_some_and(|due| due <= now || self.armed.is_none_or(|armed| due < armed));
+        is_timed || self.has_more() || self.is_blocked() || self.owes_much() || !self.is_open()
     }
 
     /// The timer has fired. [`begin_write`](Self::begin_write) sends what is due.
@@ -423,19 +432,23 @@ impl LinkState {
     /// Sends the acknowledgement that is owed: at its time, or at once if half the window is taken, so that a peer which only
     /// sends never waits for the timer. While the outbox is full, a peer that reads nothing gets no more of them.
     fn acknowledge(&mut self, now: Duration) {
-        let (letters, bytes) = self.unacknowledged;
-        let window = &self.settings.session;
-        let is_half = letters >= window.frames_max.div_ceil(2) || bytes >= window.bytes_max / 2;
-        let has_room = self.has_room();
+        let (owes_much, has_room) = (self.owes_much(), self.has_room());
         let Some(session) = self.session.as_mut().filter(|_| has_room) else {
             return;
         };
-        let packets = match is_half {
+        let packets = match owes_much {
             true => session.acknowledge().into_iter().collect(),
             false if session.deadline().is_some_and(|due| due <= now) => session.tick(now),
             false => return,
         };
         self.transmit(packets);
+    }
+
+    /// Whether the letters that are to be acknowledged take half the window.
+    fn owes_much(&self) -> bool {
+        let (letters, bytes) = self.unacknowledged;
+        let window = &self.settings.session;
+        letters >= window.frames_max.div_ceil(2) || bytes >= window.bytes_max / 2
     }
 
     fn has_room(&self) -> bool {

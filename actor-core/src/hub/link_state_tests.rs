@@ -28,7 +28,8 @@ fn arriving(sequence: u64) -> ArrivedFrame {
 
 /// The number that a frame acknowledges.
 fn acknowledged(frame: &OutgoingFrame) -> u64 {
-    let header = frame.rest().next().unwrap();
+    let mut header = Vec::new();
+    frame.rest(|part| header.extend_from_slice(part));
     u64::from_le_bytes(header[HEADER_BYTES - 8..HEADER_BYTES].try_into().unwrap())
 }
 

@@ -1,6 +1,7 @@
 //! The link to one peer: its state under a lock, and the socket, to which whoever has an event writes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -32,11 +33,21 @@ pub(super) struct PeerLink {
     /// The moment from which the session counts its time.
     epoch: Instant,
     parts: Mutex<LinkParts>,
+    /// Whether the link has or had a connection.
+    is_made: AtomicBool,
     /// Whether the peer's number is lower than this process's.
     #[cfg(any(test, feature = "hosts"))]
     is_to_lower: bool,
     /// Wakes the link's task.
     wake: Notify,
+}
+
+/// The effects of a frame that has arrived.
+pub(super) struct Arrival {
+    /// The letters and chunks to deliver, in order.
+    pub(super) letters: Arrived,
+    /// Whether [`PeerLink::delivered`] has something to do after that.
+    pub(super) is_due: bool,
 }
 
 struct LinkParts {
@@ -63,6 +74,7 @@ impl PeerLink {
                 state: LinkState::new(local, peer, settings),
                 connections: Connections::default(),
             }),
+            is_made: AtomicBool::new(false),
             #[cfg(any(test, feature = "hosts"))]
             is_to_lower: peer < local,
             wake: Notify::new(),
@@ -81,13 +93,16 @@ impl PeerLink {
 
     /// Whether the link has or had a connection. One that has broken gets another one by itself.
     pub(super) fn is_made(&self) -> bool {
-        self.parts.lock().state.connection() > 0
+        // Relaxed: whoever goes on takes the lock, under which this was set; and whoever does not asks the broker.
+        self.is_made.load(Ordering::Relaxed)
     }
 
     /// Notes a first connection, which carries nothing.
     #[cfg(all(test, feature = "hosts"))]
     pub(super) fn note_made(&self) {
         self.parts.lock().state.note_made();
+        // Relaxed: as in `is_made`.
+        self.is_made.store(true, Ordering::Relaxed);
     }
 
     /// Whether somebody has asked for a socket, and there was none yet.
@@ -119,6 +134,8 @@ impl PeerLink {
             return false;
         }
         parts.connections.socket = Some(Arc::clone(socket));
+        // Relaxed: as in `is_made`.
+        self.is_made.store(true, Ordering::Relaxed);
         self.write(parts, self.now());
         true
     }
@@ -226,9 +243,14 @@ impl PeerLink {
         self.parts.lock().connections.joiner.take()
     }
 
-    /// A frame has arrived at this time. Returns the letters and chunks to deliver, in order.
-    pub(super) fn arrived(&self, now: Duration, frame: ArrivedFrame) -> Result<Arrived, LinkEnd> {
-        self.parts.lock().state.arrived(now, frame)
+    /// A frame has arrived at this time.
+    pub(super) fn arrived(&self, now: Duration, frame: ArrivedFrame) -> Result<Arrival, LinkEnd> {
+        let state = &mut self.parts.lock().state;
+        let letters = state.arrived(now, frame)?;
+        Ok(Arrival {
+            letters,
+            is_due: state.is_due(now),
+        })
     }
 
     /// All frames that have arrived at this time are delivered: acknowledges them if that is due. Returns whether the link goes on.

@@ -47,6 +47,8 @@ struct ReadState {
     buffer: Vec<u8>,
     /// Whether the buffer has bytes that come before those of the socket.
     is_begun: bool,
+    /// Whether the link may have something to do after the last read.
+    is_due: bool,
     /// Whether a read has failed. What follows is not read, because some bytes before it were dropped.
     is_broken: bool,
 }
@@ -72,6 +74,7 @@ impl PeerStream {
                 joiner: joiner.unwrap_or_else(|| Joiner::new(settings.body_bytes_max)),
                 buffer: beyond,
                 is_begun,
+                is_due: false,
                 is_broken: false,
             }),
         };
@@ -95,7 +98,7 @@ impl PeerStream {
                 return None;
             }
             match self.deliver(self.link.now()) {
-                Ok(ReadResult::Nothing) => return None,
+                Ok((ReadResult::Nothing, _)) => return None,
                 Ok(_) => {}
                 Err(end) => return Some(end).filter(|end| !end.drains()),
             }
@@ -118,15 +121,16 @@ impl PeerStream {
         self.link.keep(joiner);
     }
 
-    /// Reads once at this time, and delivers the letters.
-    fn deliver(&self, now: Duration) -> Result<ReadResult, LinkEnd> {
+    /// Reads once at this time, and delivers the letters. Returns as well whether the link may have something to do after that.
+    fn deliver(&self, now: Duration) -> Result<(ReadResult, bool), LinkEnd> {
         let mut reading = self.reading.lock();
         let found = caught(|| self.deliver_from(&mut reading, now));
         reading.is_broken |= found.is_err();
-        found
+        Ok((found?, reading.is_due))
     }
 
     fn deliver_from(&self, reading: &mut ReadState, now: Duration) -> Result<ReadResult, LinkEnd> {
+        reading.is_due = true;
         if std::mem::take(&mut reading.is_begun) {
             self.decode(reading, now)?;
             return Ok(ReadResult::Full);
@@ -195,6 +199,7 @@ impl PeerStream {
             decoder,
             joiner,
             buffer,
+            is_due,
             ..
         } = reading;
         let mut bytes = buffer.as_slice();
@@ -205,7 +210,9 @@ impl PeerStream {
                 return Ok(());
             };
             let body_bytes = joiner.store(&mut frame);
-            for letter in self.link.arrived(now, ArrivedFrame::new(frame, body_bytes))? {
+            let arrived = self.link.arrived(now, ArrivedFrame::new(frame, body_bytes))?;
+            *is_due = arrived.is_due;
+            for letter in arrived.letters {
                 if let Some(letter) = joined(joiner, letter)? {
                     self.services.deliver(self.link.peer(), letter)?;
                 }
@@ -218,10 +225,10 @@ impl TurnStream for PeerStream {
     fn read(&self) -> Option<ReadResult> {
         let read = caught(|| {
             let now = self.link.now();
-            let found = self.deliver(now)?;
+            let (found, is_due) = self.deliver(now)?;
             // A socket at which there is nothing tells of no room either.
             let is_idle = found == ReadResult::Nothing && !self.socket.has_rings();
-            Ok((is_idle || self.link.delivered(now)).then_some(found))
+            Ok((is_idle || !is_due || self.link.delivered(now)).then_some(found))
         });
         read.unwrap_or_else(|end| {
             self.link.close(end);

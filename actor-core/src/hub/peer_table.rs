@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use selvedge_cluster::id_map::{IdMap, IdSet};
 use selvedge_cluster::last_lives::LastLives;
-use selvedge_cluster::peer::{Incarnation, Peer, ProcessId};
+use selvedge_cluster::peer::{Peer, ProcessId};
 use smallvec::SmallVec;
 
 #[cfg(test)]
@@ -15,7 +15,7 @@ use super::peer_link::PeerLink;
 
 #[derive(Default)]
 pub(super) struct PeerTable {
-    links: IdMap<Peer, Arc<PeerLink>>,
+    links: IdMap<ProcessId, Lives>,
     /// The incarnations that have died. They are kept, so that no death is announced twice.
     dead: LastLives,
     /// The incarnations whose burial this process has heard of.
@@ -35,6 +35,9 @@ pub(super) struct PeerTable {
     pub(super) mutant: MemberMutant,
 }
 
+/// The links to the incarnations of one process, the oldest first: mostly one.
+pub(super) type Lives = SmallVec<[Arc<PeerLink>; 1]>;
+
 /// The state of a peer as far as this process knows.
 pub(super) enum PeerStatus {
     Linked(Arc<PeerLink>),
@@ -45,12 +48,11 @@ pub(super) enum PeerStatus {
 
 impl PeerTable {
     pub(super) fn find(&self, peer: Peer) -> PeerStatus {
-        if let Some(link) = self.links.get(&peer) {
+        let lives = self.lives(peer.process);
+        if let Some(link) = lives.iter().find(|link| link.peer() == peer) {
             return PeerStatus::Linked(Arc::clone(link));
         }
-        let has_successor = self
-            .lives(peer.process)
-            .any(|(it, _)| it.incarnation > peer.incarnation);
+        let has_successor = lives.iter().any(|link| link.peer() > peer);
         match self.dead.has(peer) || has_successor {
             true => PeerStatus::Dead,
             false => PeerStatus::Unknown,
@@ -60,7 +62,7 @@ impl PeerTable {
     /// Notes that of the processes with numbers under `below` only these live. Returns the known peers that are dead by this.
     pub(super) fn note_survivors(&mut self, below: u32, living: IdSet<Peer>) -> Vec<Peer> {
         self.survivors = Some((below, living));
-        let peers = self.links.keys().copied();
+        let peers = self.links.values().flatten().map(|link| link.peer());
         peers.filter(|peer| self.is_no_survivor(*peer)).collect()
     }
 
@@ -89,7 +91,7 @@ impl PeerTable {
 
     /// Whether a process has died, or is about to.
     pub(super) fn has_lived(&self, process: ProcessId) -> bool {
-        self.dead.has_any_of(process) || !self.links_of(process).is_empty()
+        self.dead.has_any_of(process) || !self.lives(process).is_empty()
     }
 
     #[cfg(feature = "hosts")]
@@ -106,20 +108,24 @@ impl PeerTable {
     }
 
     pub(super) fn insert(&mut self, link: Arc<PeerLink>) {
-        self.links.insert(link.peer(), link);
+        let lives = self.links.or_default(link.peer().process);
+        lives.retain(|known| known.peer() != link.peer());
+        let place = lives.partition_point(|known| known.peer() < link.peer());
+        lives.insert(place, link);
     }
 
     /// Notes that the link to a peer goes over a network.
     #[cfg(any(test, feature = "hosts"))]
     pub(super) fn note_far(&mut self, peer: Peer) {
-        if self.links.contains_key(&peer) {
+        if self.lives(peer.process).iter().any(|link| link.peer() == peer) {
             self.far.insert(peer);
         }
     }
 
     /// The number of peers to which no link over a network was made.
     pub(super) fn near(&self) -> usize {
-        self.links.len() - self.far.len()
+        let links: usize = self.links.values().map(Lives::len).sum();
+        links - self.far.len()
     }
 
     /// Removes a peer for good. Returns its link, which is dropped outside the lock.
@@ -127,10 +133,20 @@ impl PeerTable {
         self.far.remove(&peer);
         #[cfg(test)]
         if self.mutant == MemberMutant::Resurrects {
-            return self.links.remove(&peer);
+            return self.remove(peer);
         }
         self.dead.note(peer);
-        self.links.remove(&peer)
+        self.remove(peer)
+    }
+
+    fn remove(&mut self, peer: Peer) -> Option<Arc<PeerLink>> {
+        let lives = self.links.get_mut(&peer.process)?;
+        let place = lives.iter().position(|link| link.peer() == peer)?;
+        let link = lives.remove(place);
+        if lives.is_empty() {
+            self.links.remove(&peer.process);
+        }
+        Some(link)
     }
 
     pub(super) fn is_buried(&self, peer: Peer) -> bool {
@@ -155,30 +171,23 @@ impl PeerTable {
     }
 
     /// The links to incarnations of a process, in their order.
-    pub(super) fn links_of(&self, process: ProcessId) -> SmallVec<[Arc<PeerLink>; 2]> {
-        self.lives(process).map(|(_, link)| Arc::clone(link)).collect()
+    pub(super) fn links_of(&self, process: ProcessId) -> Lives {
+        Lives::from(self.lives(process))
     }
 
-    fn lives(&self, process: ProcessId) -> impl Iterator<Item = (&Peer, &Arc<PeerLink>)> {
-        let [first, last] = [0, u32::MAX].map(|number| Peer {
-            process,
-            incarnation: Incarnation(number),
-        });
-        self.links.between(first, last)
+    fn lives(&self, process: ProcessId) -> &[Arc<PeerLink>] {
+        self.links.get(&process).map_or(&[], Lives::as_slice)
     }
 
     /// The links to incarnations of the first process whose number is higher than this one; none if there is no such process.
-    pub(super) fn lives_after(&self, process: ProcessId) -> SmallVec<[Arc<PeerLink>; 2]> {
+    pub(super) fn lives_after(&self, process: ProcessId) -> Lives {
         let number = process.number().checked_add(1).and_then(ProcessId::new);
-        let first = number.and_then(|process| {
-            let incarnation = Incarnation(0);
-            self.links.first_from(Peer { process, incarnation })
-        });
-        first.map_or_else(SmallVec::new, |(next, _)| self.links_of(next.process))
+        let next = number.and_then(|process| self.links.first_from(process));
+        next.map_or_else(Lives::new, |(_, lives)| Lives::from(lives.as_slice()))
     }
 
     /// All links, in the order of the peers' numbers.
     pub(super) fn links(&self) -> Vec<Arc<PeerLink>> {
-        self.links.values().cloned().collect()
+        self.links.values().flatten().cloned().collect()
     }
 }

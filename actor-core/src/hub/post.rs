@@ -19,7 +19,7 @@ use crate::process_name::NameBook;
 
 /// A message for a service of another process. `head` is small and encoded by postcard; `body` is bytes of the user, of up
 /// to 1 GiB.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Letter {
     pub(crate) service: Service,
     /// `Ordered` or `Loose`; a letter of any other class is sent as a loose one.
@@ -40,6 +40,17 @@ impl Letter {
             stream: 0,
             head: encoded(head),
             body: body.into(),
+        }
+    }
+}
+
+impl Clone for Letter {
+    /// Shares the body, and copies the head, which is short.
+    fn clone(&self) -> Self {
+        Letter {
+            head: Head::from_slice(&self.head),
+            body: self.body.clone(),
+            ..*self
         }
     }
 }

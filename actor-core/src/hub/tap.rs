@@ -1,7 +1,6 @@
 //! The tap of a link: how many frames and bytes of each service it has carried.
 
 use selvedge_cluster::frame::Service;
-use selvedge_cluster::id_map::IdMap;
 
 /// Frames and bytes of one service on one link, in both directions. A frame counts with its header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,27 +30,39 @@ pub struct LinkTraffic {
     pub counts: ServiceTraffic,
 }
 
-/// The counts of a link. A frame counts as sent when it is handed to the link.
+/// The counts of a link, whose services are a dozen at most. A frame counts as sent when it is handed to the link.
 #[derive(Debug, Default)]
-pub(super) struct Tap(IdMap<Service, ServiceTraffic>);
+pub(super) struct Tap(Vec<(Service, ServiceTraffic)>);
 
 impl Tap {
     pub(super) fn note_sent(&mut self, service: Service, bytes: usize) {
-        let traffic = self.0.or_default(service);
-        traffic.frames_sent += 1;
-        traffic.bytes_sent += bytes as u64;
+        self.note(service, |traffic| {
+            traffic.frames_sent += 1;
+            traffic.bytes_sent += bytes as u64;
+        });
     }
 
     pub(super) fn note_received(&mut self, service: Service, bytes: usize) {
-        let traffic = self.0.or_default(service);
-        traffic.frames_received += 1;
-        traffic.bytes_received += bytes as u64;
+        self.note(service, |traffic| {
+            traffic.frames_received += 1;
+            traffic.bytes_received += bytes as u64;
+        });
     }
 
     pub(super) fn counts(&self) -> Vec<(Service, ServiceTraffic)> {
-        self.0
-            .iter()
-            .map(|(service, traffic)| (*service, *traffic))
-            .collect()
+        let mut counts = self.0.clone();
+        counts.sort_unstable_by_key(|(service, _)| *service);
+        counts
+    }
+
+    fn note(&mut self, service: Service, note: impl FnOnce(&mut ServiceTraffic)) {
+        match self.0.iter_mut().find(|(known, _)| *known == service) {
+            Some((_, traffic)) => note(traffic),
+            None => {
+                let mut traffic = ServiceTraffic::default();
+                note(&mut traffic);
+                self.0.push((service, traffic));
+            }
+        }
     }
 }

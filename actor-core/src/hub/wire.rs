@@ -52,12 +52,11 @@ impl OutgoingFrame {
             sequence,
             acknowledged: packet.acknowledged,
         };
-        let mut prefix = SmallVec::with_capacity(HEADER_BYTES + head.len() + 8);
-        prefix.extend_from_slice(&header.encode());
+        let table = header.body_bytes.to_le_bytes();
+        let table = table.get(..8 * header.parts as usize).unwrap_or_default();
+        let mut prefix = SmallVec::from_slice(&header.encode());
         prefix.extend_from_slice(&head);
-        if body_bytes > 0 {
-            prefix.extend_from_slice(&header.body_bytes.to_le_bytes());
-        }
+        prefix.extend_from_slice(table);
         OutgoingFrame {
             service,
             length: prefix.len() + body_bytes,
@@ -72,18 +71,18 @@ impl OutgoingFrame {
         self.length
     }
 
-    /// The bytes that are not written yet, in one or more parts.
-    pub(super) fn rest(&self) -> impl Iterator<Item = &[u8]> {
-        let prefix = self.prefix.get(self.written..).unwrap_or_default();
-        let mut skipped = self.written.saturating_sub(self.prefix.len());
-        let body = self.body.segments().map(move |segment| {
-            let from = skipped.min(segment.len());
-            skipped -= from;
-            segment.get(from..).unwrap_or_default()
-        });
-        std::iter::once(prefix)
-            .chain(body)
-            .filter(|part| !part.is_empty())
+    /// Calls `visit` with each stretch of the bytes that are not written yet.
+    pub(super) fn rest<'a>(&'a self, mut visit: impl FnMut(&'a [u8])) {
+        let mut skipped = self.written;
+        let mut visit_rest = |part: &'a [u8]| match part.get(skipped..) {
+            Some(rest) if !rest.is_empty() => {
+                skipped = 0;
+                visit(rest);
+            }
+            _ => skipped -= part.len(),
+        };
+        visit_rest(&self.prefix);
+        self.body.segments().for_each(visit_rest);
     }
 
     /// Notes that up to `bytes` more bytes are written. Returns how many of them are of later frames.
@@ -140,8 +139,14 @@ impl ArrivedFrame {
 /// Writes frames until the socket has no more room, and removes those that are written.
 pub(super) fn write_frames(socket: &PeerSocket, frames: &mut VecDeque<OutgoingFrame>) -> Result<(), LinkEnd> {
     while !frames.is_empty() {
-        let parts = frames.iter().flat_map(OutgoingFrame::rest).take(SLICES_MAX);
-        let slices: SmallVec<[IoSlice<'_>; SLICES_MAX]> = parts.map(IoSlice::new).collect();
+        let mut slices = SmallVec::<[IoSlice<'_>; SLICES_MAX]>::new();
+        for frame in frames.iter().take(SLICES_MAX) {
+            frame.rest(|part| {
+                if slices.len() < SLICES_MAX {
+                    slices.push(IoSlice::new(part));
+                }
+            });
+        }
         let wrote = socket.try_write(&slices);
         drop(slices);
         let mut written = match wrote {
@@ -185,7 +190,9 @@ mod tests {
             let mut arrived = None;
             let length = frame.len();
             while !frame.is_written() {
-                let byte = frame.rest().next().unwrap()[0];
+                let mut bytes = Vec::new();
+                frame.rest(|part| bytes.extend_from_slice(part));
+                let byte = bytes[0];
                 assert_eq!(frame.advance(1), 0);
                 arrived = decoder.decode(&mut &[byte][..]).unwrap();
             }

@@ -65,12 +65,14 @@ impl RingMemory {
         })
     }
 
+    #[inline]
     fn word(&self, offset: usize) -> Result<&AtomicU64, SegmentError> {
         self.region.atomic_u64(offset)
     }
 
     /// The one or two pieces of the ring that hold `len` bytes from number `from` on, each with its offset in the region.
     /// `len` is at most the capacity.
+    #[inline]
     fn pieces(&self, from: u64, len: usize) -> [(usize, usize); 2] {
         // The remainder by a power of two.
         let start = (from as usize) & (self.capacity - 1);
@@ -80,6 +82,7 @@ impl RingMemory {
 }
 
 /// The difference of the two numbers, which is at most `most`.
+#[inline]
 fn distance(ahead: u64, behind: u64, most: usize) -> Result<usize, ChannelError> {
     let distance = usize::try_from(ahead.wrapping_sub(behind)).unwrap_or(usize::MAX);
     if distance > most {

@@ -27,6 +27,7 @@ impl ByteReader {
     }
 
     /// The number of bytes that can be read.
+    #[inline]
     fn waiting(&self) -> Result<usize, ChannelError> {
         // SYNC bytes-written: pairs with the store in `ByteWriter::write`; those bytes were copied before.
         let written = self.memory.word(WRITTEN)?.load(Ordering::Acquire);
@@ -35,6 +36,7 @@ impl ByteReader {
 
     /// Whether there is something to read, be it an error.
     #[must_use]
+    #[inline]
     pub fn has_bytes(&self) -> bool {
         !self.waiting().is_ok_and(|waiting| waiting == 0)
     }
@@ -44,6 +46,7 @@ impl ByteReader {
     ///
     /// # Errors
     /// [`ChannelError::Corrupt`] if the writer's number is none.
+    #[inline]
     pub fn read(&mut self, into: &mut Vec<u8>, most: usize) -> Result<usize, ChannelError> {
         let count = self.waiting()?.min(most).min(into.capacity() - into.len());
         let mut left = count;
@@ -58,6 +61,7 @@ impl ByteReader {
     }
 
     /// Appends `count` bytes that have been written to `into`, which has room for them.
+    #[inline]
     fn copy(&mut self, into: &mut Vec<u8>, count: usize) -> Result<(), ChannelError> {
         let room = into.spare_capacity_mut();
         let mut done = 0;
@@ -84,12 +88,14 @@ impl ByteReader {
     ///
     /// # Errors
     /// [`ChannelError::Corrupt`] if the writer's number is none.
+    #[inline]
     pub fn claim_writer(&self) -> Result<bool, ChannelError> {
         Ok(self.waiting()? <= self.memory.capacity / 2 && self.memory.writer_bell.claim())
     }
 
     /// Announces that the reader sleeps until bytes come. Returns `false`, and announces nothing, if there are some.
     #[must_use]
+    #[inline]
     pub fn doze(&self) -> bool {
         self.memory.reader_bell.announce();
         let sleeps = !self.has_bytes();

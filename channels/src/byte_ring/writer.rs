@@ -31,6 +31,7 @@ impl ByteWriter {
     }
 
     /// The number of bytes for which there is room. At least `enough` of them are looked for.
+    #[inline]
     fn room(&mut self, enough: usize) -> Result<usize, ChannelError> {
         let capacity = self.memory.capacity;
         let known = distance(self.written, self.read, capacity)?;
@@ -48,6 +49,7 @@ impl ByteWriter {
     ///
     /// # Errors
     /// [`ChannelError::Corrupt`] if the reader's number is none.
+    #[inline]
     pub fn has_room(&mut self, enough: usize) -> Result<bool, ChannelError> {
         Ok(self.room(enough)? >= enough)
     }
@@ -57,6 +59,7 @@ impl ByteWriter {
     ///
     /// # Errors
     /// [`ChannelError::Corrupt`] if the reader's number is none.
+    #[inline]
     pub fn write(&mut self, slices: &[IoSlice<'_>]) -> Result<usize, ChannelError> {
         let wanted = slices.iter().map(|slice| slice.len()).sum();
         let mut room = self.room(wanted)?;
@@ -78,6 +81,7 @@ impl ByteWriter {
     }
 
     /// Lets the reader see all bytes that were copied, and returns their number.
+    #[inline]
     fn publish(&self) -> Result<u64, ChannelError> {
         // SYNC bytes-written: pairs with the load in `ByteReader::waiting`; the bytes were copied before.
         self.memory.word(WRITTEN)?.store(self.written, Ordering::Release);
@@ -85,6 +89,7 @@ impl ByteWriter {
     }
 
     /// Copies bytes for which there is room.
+    #[inline]
     fn copy(&mut self, mut bytes: &[u8]) -> Result<(), ChannelError> {
         for (offset, len) in self.memory.pieces(self.written, bytes.len()) {
             let (now, rest) = bytes.split_at_checked(len).unwrap_or((bytes, &[]));
@@ -101,6 +106,7 @@ impl ByteWriter {
 
     /// Whether the reader sleeps and the caller has to wake it.
     #[must_use]
+    #[inline]
     pub fn claim_reader(&self) -> bool {
         self.memory.reader_bell.claim()
     }

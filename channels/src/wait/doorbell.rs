@@ -259,6 +259,7 @@ impl Doorbell {
 
     /// Announces sleep. The caller checks its condition next. Then another thread may sleep in its place, or
     /// whoever [claims](Self::claim) the wake-up wakes it elsewhere.
+    #[inline]
     pub fn announce(&self) {
         if let Some(word) = self.word() {
             // SYNC bell-word, and SYNC bell: as in `park`.
@@ -268,6 +269,7 @@ impl Doorbell {
     }
 
     /// Withdraws the announcement of sleep.
+    #[inline]
     pub fn retract(&self) {
         if let Some(word) = self.word() {
             // Relaxed: a ringer that still reads `ASLEEP` makes a needless system call.
