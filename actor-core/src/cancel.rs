@@ -8,8 +8,8 @@
 use std::cell::Cell;
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Instant;
 
@@ -188,8 +188,25 @@ const WAITS: u8 = 0;
 const BEGUN: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
-/// A callback for the cancellation of a call.
-type OnCancel = Box<dyn FnOnce() + Send>;
+/// The way on which a call was sent, and can be taken back.
+pub(crate) trait Recall: Send + Sync {
+    /// Takes back the call that was sent under this number: nobody wants its answer.
+    fn recall(&self, number: u64);
+}
+
+/// A call that was sent: whoever cancels it tells the way on which it went, if that is still there.
+pub(crate) struct SentCall {
+    pub(crate) way: Weak<dyn Recall>,
+    pub(crate) number: u64,
+}
+
+impl SentCall {
+    fn recall(self) {
+        if let Some(way) = self.way.upgrade() {
+            way.recall(self.number);
+        }
+    }
+}
 
 #[derive(Default)]
 struct Listeners {
@@ -197,7 +214,7 @@ struct Listeners {
     waker: Option<Waker>,
     /// The thread that runs the method, while it waits.
     sleeper: Option<Arc<Sleeper>>,
-    on_cancel: Option<OnCancel>,
+    sent: Option<SentCall>,
 }
 
 /// Whether one ordinary call is still wanted. Shared by the caller, the call's way, and its method.
@@ -218,16 +235,12 @@ impl CallCancel {
     pub(crate) fn cancel(&self) {
         // SYNC call-cancelled: stored before the listeners are taken, so a later listener sees it.
         self.cancelled.store(true, Ordering::Release);
-        let Listeners {
-            waker,
-            sleeper,
-            on_cancel,
-        } = std::mem::take(&mut *self.listeners.lock());
+        let Listeners { waker, sleeper, sent } = std::mem::take(&mut *self.listeners.lock());
         if let Some(sleeper) = sleeper {
             sleeper.wake();
         }
-        if let Some(on_cancel) = on_cancel {
-            on_cancel();
+        if let Some(sent) = sent {
+            sent.recall();
         }
         if let Some(waker) = waker {
             wake(waker);
@@ -289,26 +302,26 @@ impl CallCancel {
         self.listeners.lock().sleeper.is_some()
     }
 
-    /// Passes the call on with `send`, and sets the callback that `send` returns. A cancelled call is not passed on.
+    /// Passes the call on with `send`, and notes how it went. A cancelled call is not passed on.
     ///
-    /// A cancellation waits for `send` and then calls the callback on its own thread. So the callback's message follows
-    /// the call, and precedes all that the thread sends after the cancellation.
-    pub(crate) fn pass_on<E>(&self, send: impl FnOnce() -> Result<OnCancel, E>) -> Result<(), E> {
+    /// A cancellation waits for `send` and then recalls the call on its own thread. So the recall follows the call, and
+    /// precedes all that the thread sends after the cancellation.
+    pub(crate) fn pass_on<E>(&self, send: impl FnOnce() -> Result<SentCall, E>) -> Result<(), E> {
         let mut listeners = self.listeners.lock();
         if !self.is_cancelled() {
-            listeners.on_cancel = Some(send()?);
+            listeners.sent = Some(send()?);
         }
         Ok(())
     }
 
-    /// Sets the callback; calls it at once if the call is cancelled.
-    pub(crate) fn on_cancel(&self, tell: OnCancel) {
-        let before = self.listeners.lock().on_cancel.replace(tell);
+    /// Notes how the call is sent; recalls it at once if it is cancelled.
+    pub(crate) fn sent(&self, sent: SentCall) {
+        let before = self.listeners.lock().sent.replace(sent);
         drop(before);
         if self.is_cancelled() {
-            let tell = self.listeners.lock().on_cancel.take();
-            if let Some(tell) = tell {
-                tell();
+            let sent = self.listeners.lock().sent.take();
+            if let Some(sent) = sent {
+                sent.recall();
             }
         }
     }
@@ -325,6 +338,23 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     use super::*;
+
+    /// Adds up the numbers of the calls that were recalled.
+    #[derive(Default)]
+    struct Way(AtomicU64);
+
+    impl Recall for Way {
+        fn recall(&self, number: u64) {
+            self.0.fetch_add(number, Ordering::Relaxed);
+        }
+    }
+
+    impl Way {
+        fn sent(self: &Arc<Self>, number: u64) -> SentCall {
+            let way = Arc::downgrade(self) as Weak<dyn Recall>;
+            SentCall { way, number }
+        }
+    }
 
     struct Odd(AtomicU64);
 
@@ -372,41 +402,32 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_passed_on_with_its_callback_or_not_at_all() {
-        let told = Arc::new(AtomicU64::new(0));
+    fn a_call_is_passed_on_and_can_be_recalled_or_is_not_passed_on_at_all() {
+        let way = Arc::new(Way::default());
         let pass_on = |call: &CallCancel| {
-            let told = Arc::clone(&told);
-            call.pass_on::<()>(move || {
-                told.fetch_add(1, Ordering::Relaxed);
-                Ok(Box::new(move || {
-                    told.fetch_add(10, Ordering::Relaxed);
-                }))
+            call.pass_on::<()>(|| {
+                way.0.fetch_add(1, Ordering::Relaxed);
+                Ok(way.sent(10))
             })
         };
         let (passed, late) = (CallCancel::default(), CallCancel::default());
         assert_eq!(pass_on(&passed), Ok(()));
         passed.cancel();
-        assert_eq!(told.load(Ordering::Relaxed), 11);
+        assert_eq!(way.0.load(Ordering::Relaxed), 11);
         late.cancel();
         assert_eq!(pass_on(&late), Ok(()));
-        assert_eq!(told.load(Ordering::Relaxed), 11, "neither passed on nor told");
+        assert_eq!(way.0.load(Ordering::Relaxed), 11, "neither passed on nor told");
     }
 
     #[test]
     fn whoever_listens_is_told_once_also_if_the_call_is_cancelled_already() {
-        let (call, told) = (CallCancel::default(), Arc::new(AtomicU64::new(0)));
-        let tell = || {
-            let told = Arc::clone(&told);
-            Box::new(move || {
-                told.fetch_add(1, Ordering::Relaxed);
-            })
-        };
-        call.on_cancel(tell());
+        let (call, way) = (CallCancel::default(), Arc::new(Way::default()));
+        call.sent(way.sent(1));
         call.cancel();
         call.cancel();
-        assert_eq!(told.load(Ordering::Relaxed), 1);
-        call.on_cancel(tell());
-        assert_eq!(told.load(Ordering::Relaxed), 2);
+        assert_eq!(way.0.load(Ordering::Relaxed), 1);
+        call.sent(way.sent(1));
+        assert_eq!(way.0.load(Ordering::Relaxed), 2);
         assert!(call.listen(Waker::noop()));
     }
 }

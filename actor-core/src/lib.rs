@@ -133,7 +133,7 @@ pub use remote::function::{
     Begun, FUNCTIONS, FunctionEntry, FunctionFacts, InitEntry, RemoteBody, TypedEntry, WORKER_INITS,
 };
 pub use remote::here::{IntoReference, ValueHere};
-pub use remote::parameter::{ArgumentTuple, InputRef, Parameter, UnencodableArgument};
+pub use remote::parameter::{ArgumentTuple, Arriving, InputRef, Parameter, UnencodableArgument};
 pub use remote::put::PutError;
 pub use remote::remote_call::{RemoteCall, RemoteFunction};
 pub use remote::scope::{CallScope, Scoped};

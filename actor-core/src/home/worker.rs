@@ -1,6 +1,6 @@
 //! The home on a lane of a worker process.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use selvedge_channels::memory::made_in::MadeIn;
@@ -9,6 +9,7 @@ use crate::actor::arguments::{Arguments, ArgumentsKind, Returned};
 use crate::actor::extension::Extension;
 use crate::actor::registry::typed;
 use crate::call::request::{ActorCall, CallFault};
+use crate::cancel::{Recall, SentCall};
 use crate::cell::Blueprint;
 use crate::cell::factory::Factory;
 use crate::death::Death;
@@ -128,13 +129,8 @@ impl Home for WorkerHome {
         };
         let sent: Result<(), Box<Unsent>> = cancel.pass_on(|| {
             let request = link.submit(message, body.into_vec(), on_response)?;
-            let link = Arc::downgrade(&link);
-            Ok(Box::new(move || {
-                if let Some(link) = link.upgrade() {
-                    // A worker that is gone has no calls, and one that has answered forgets the request.
-                    let _ = link.tell(&ToWorker::Cancel { request });
-                }
-            }))
+            let way = Arc::downgrade(&link) as Weak<dyn Recall>;
+            Ok(SentCall { way, number: request })
         });
         if let Err(unsent) = sent {
             unsent.tell();

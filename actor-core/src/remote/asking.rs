@@ -14,7 +14,7 @@ use crate::body::Body;
 use crate::call::Callee;
 use crate::call::remote_error::{Ran, RemoteError};
 use crate::call::request::CallFault;
-use crate::cancel::CallCancel;
+use crate::cancel::{CallCancel, Recall, SentCall};
 use crate::current::Current;
 use crate::failure::{Failure, FunctionPlace, wake};
 use crate::hub::post::PostError;
@@ -491,12 +491,10 @@ impl Remote {
     /// Lists a call of a peer, whose cancellation is told to the peer.
     fn list(&self, peer: Peer, waiter: &Arc<Waiter>) -> CallId {
         let call = self.asked.lock().ask(peer, Arc::clone(waiter));
-        let this = self.this.clone();
-        waiter.cancel.on_cancel(Box::new(move || {
-            if let Some(this) = this.upgrade() {
-                this.abandon(call);
-            }
-        }));
+        waiter.cancel.sent(SentCall {
+            way: self.this.clone(),
+            number: call.0,
+        });
         call
     }
 
@@ -566,18 +564,21 @@ impl Remote {
         });
     }
 
-    /// Tells the peer that nobody wants the answer of a call.
-    fn abandon(&self, call: CallId) {
-        let peer = self.asked.lock().abandon(call);
-        if let Some(peer) = peer {
-            self.say_of_call(peer, &CallMessage::Cancel { call });
-        }
-    }
-
     /// Says something about a call to the process that has it.
     pub(crate) fn say_of_call(&self, peer: Peer, message: &CallMessage) {
         // A peer that is dead has nothing of the call, and its death is told. One that takes no letter in time does its work in vain.
         let _ = self.post.send(peer, message.letter(Body::EMPTY));
+    }
+}
+
+impl Recall for Remote {
+    /// Tells the peer that nobody wants the answer of a call.
+    fn recall(&self, number: u64) {
+        let call = CallId(number);
+        let peer = self.asked.lock().abandon(call);
+        if let Some(peer) = peer {
+            self.say_of_call(peer, &CallMessage::Cancel { call });
+        }
     }
 }
 

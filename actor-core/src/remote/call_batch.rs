@@ -30,7 +30,7 @@ use crate::remote::function::{
 };
 use crate::remote::job::fault;
 use crate::remote::message::Fault;
-use crate::remote::parameter::Parameter;
+use crate::remote::parameter::{Arriving, Parameter};
 use crate::remote::remote_call::RemoteCall;
 use crate::remote::request::EncodedArguments;
 use crate::remote::turns::Turn;
@@ -140,10 +140,12 @@ impl RemoteBody for run {
 impl Parameter for CallsInTurn {
     type Passed = Argument<Calls>;
 
-    async fn resolved(calls: Argument<Calls>) -> Result<Self, Failure> {
-        let calls = Calls::resolved(calls).await?;
-        let turn = Turn::of(calls.map).await;
-        Ok(CallsInTurn { calls, turn })
+    fn resolved(calls: Argument<Calls>) -> Arriving<Self> {
+        Arriving::Later(Box::pin(async move {
+            let calls = Calls::resolved(calls).arrived().await?;
+            let turn = Turn::of(calls.map).await;
+            Ok(CallsInTurn { calls, turn })
+        }))
     }
 }
 

@@ -26,7 +26,7 @@ use crate::reference::content::ObjectValue;
 use crate::reference::handle::Handle;
 use crate::reference::transit::{CARRIED_BYTES_MAX, arriving, leaving_with};
 use crate::remote::argument_store::ArgumentStore;
-use crate::remote::parameter::{ArgumentTuple, InputRef};
+use crate::remote::parameter::{ArgumentTuple, Arriving, InputRef};
 
 /// All remote functions of the program. `#[remote]` adds to the list at link time.
 #[distributed_slice]
@@ -312,17 +312,14 @@ fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Runni
             return Running::Done(Err(FunctionFault::Arguments(Failure::from_error(why))));
         }
     };
-    let resolved = F::Arguments::resolved(passed);
-    let begun = async move {
-        let resolved = resolved.await;
-        match begin_here() {
-            true => Ok(resolved.map(F::start)),
-            false => Err(FunctionFault::Withdrawn),
-        }
+    let arguments = F::Arguments::resolved(passed);
+    let begin = |resolved: Result<F::Arguments, Failure>| match begin_here() {
+        true => Ok(resolved.map(F::start)),
+        false => Err(FunctionFault::Withdrawn),
     };
     if F::IS_ASYNC {
         return Running::Future(Box::pin(async move {
-            let result = match begun.await? {
+            let result = match begin(arguments.arrived().await)? {
                 Ok(Begun::Future(future)) => future.await,
                 Ok(Begun::Done(result)) => result,
                 Err(failure) => Err(failure),
@@ -330,14 +327,19 @@ fn run<F: RemoteBody<Arguments: ArgumentTuple>>(invocation: Invocation) -> Runni
             returned::<F>(result, kind, wants)
         }));
     }
-    let mut ended = Box::pin(async move {
-        let result = match begun.await? {
+    let end = move |resolved| {
+        let result = match begin(resolved)? {
             Ok(Begun::Done(result)) => result,
             Ok(Begun::Future(_)) => Err(Failure::Internal("a future of a function that blocks".to_owned())),
             Err(failure) => Err(failure),
         };
         returned::<F>(result, kind, wants)
-    });
+    };
+    let arguments = match arguments {
+        Arriving::Here(arguments) => return Running::Done(end(Ok(arguments))),
+        Arriving::Later(arguments) => arguments,
+    };
+    let mut ended = Box::pin(async move { end(arguments.await) });
     // Most arguments are there already. Whoever waits for the others polls again, with a waker.
     match ended.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(ended) => Running::Done(ended),

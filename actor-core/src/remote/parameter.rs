@@ -2,6 +2,7 @@
 
 use std::any::type_name;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use selvedge_channels::{Traits, Wire};
@@ -19,6 +20,27 @@ use crate::short_name::short;
 #[derive(Clone, Debug)]
 pub struct InputRef(pub(crate) Arc<Handle>);
 
+/// An argument, or all arguments, of a function that is to run.
+pub enum Arriving<T> {
+    /// A value that has come with the call.
+    Here(T),
+    /// A value that a reference stands for.
+    Later(Pin<Box<dyn Future<Output = Result<T, Failure>> + Send>>),
+}
+
+impl<T> Arriving<T> {
+    /// Waits for the value.
+    ///
+    /// # Errors
+    /// The failure of a reference without a value.
+    pub async fn arrived(self) -> Result<T, Failure> {
+        match self {
+            Arriving::Here(value) => Ok(value),
+            Arriving::Later(value) => value.await,
+        }
+    }
+}
+
 /// The argument that a remote function takes: a value that may cross processes, or one that stays where it lives, [`ValueHere`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot cross a process",
@@ -30,8 +52,8 @@ pub trait Parameter: Send + Sized + 'static {
     /// The argument on its way.
     type Passed: Wire;
 
-    /// The argument, as soon as it is there.
-    fn resolved(passed: Self::Passed) -> impl Future<Output = Result<Self, Failure>> + Send + 'static;
+    /// The argument, or its way here.
+    fn resolved(passed: Self::Passed) -> Arriving<Self>;
 
     /// The argument, by reference if it is a large value: that is put into the store then.
     fn stored(passed: Self::Passed, _: &mut ArgumentStore<'_>) -> Self::Passed {
@@ -58,10 +80,12 @@ pub trait Parameter: Send + Sized + 'static {
 impl<T: Wire> Parameter for T {
     type Passed = Argument<T>;
 
-    async fn resolved(passed: Argument<T>) -> Result<T, Failure> {
+    fn resolved(passed: Argument<T>) -> Arriving<T> {
         match passed {
-            Argument::Value(value) => Ok(value),
-            Argument::Reference(reference) => given((&reference).await).map(Arc::unwrap_or_clone),
+            Argument::Value(value) => Arriving::Here(value),
+            Argument::Reference(reference) => Arriving::Later(Box::pin(async move {
+                given((&reference).await).map(Arc::unwrap_or_clone)
+            })),
         }
     }
 
@@ -93,14 +117,16 @@ impl<T: Wire> Parameter for T {
 impl<T: Send + Sync + 'static> Parameter for ValueHere<T> {
     type Passed = Ref<T>;
 
-    async fn resolved(passed: Ref<T>) -> Result<Self, Failure> {
-        match passed.here() {
-            Some(made) => given(made.await).map(ValueHere),
-            None => Err(Failure::from_error(format!(
-                "{} is no value of this process",
-                passed.id()
-            ))),
-        }
+    fn resolved(passed: Ref<T>) -> Arriving<Self> {
+        Arriving::Later(Box::pin(async move {
+            match passed.here() {
+                Some(made) => given(made.await).map(ValueHere),
+                None => Err(Failure::from_error(format!(
+                    "{} is no value of this process",
+                    passed.id()
+                ))),
+            }
+        }))
     }
 
     fn home(passed: &Ref<T>) -> Option<NamedRef> {
@@ -139,7 +165,7 @@ selvedge_channels::debug_is_report!(UnencodableArgument);
     note = "its type needs `#[derive(Clone, Serialize, Deserialize)]`, and must be `Send` and `Sync` and borrow nothing",
     note = "a value that stays in the process that keeps it is taken with `#[here]`, and must be `Send` and `Sync` alone"
 )]
-pub trait ArgumentTuple: Send + Sized {
+pub trait ArgumentTuple: Send + Sized + 'static {
     /// The arguments on their way.
     type Passed: Wire;
 
@@ -147,7 +173,7 @@ pub trait ArgumentTuple: Send + Sized {
     ///
     /// # Errors
     /// The failure of the first reference without a value.
-    fn resolved(passed: Self::Passed) -> impl Future<Output = Result<Self, Failure>> + Send + 'static;
+    fn resolved(passed: Self::Passed) -> Arriving<Self>;
 
     /// The arguments, of which the large ones are references to values in the store.
     fn stored(passed: Self::Passed, store: &mut ArgumentStore<'_>) -> Self::Passed;
@@ -169,8 +195,12 @@ macro_rules! tuples {
         impl<$($name: Parameter),*> ArgumentTuple for ($($name,)*) {
             type Passed = ($($name::Passed,)*);
 
-            async fn resolved(($($name,)*): Self::Passed) -> Result<Self, Failure> {
-                Ok(($($name::resolved($name).await?,)*))
+            #[allow(unreachable_patterns, unused_variables, reason = "a function without arguments waits for none")]
+            fn resolved(($($name,)*): Self::Passed) -> Arriving<Self> {
+                match ($($name::resolved($name),)*) {
+                    ($(Arriving::Here($name),)*) => Arriving::Here(($($name,)*)),
+                    ($($name,)*) => Arriving::Later(Box::pin(async move { Ok(($($name.arrived().await?,)*)) })),
+                }
             }
 
             #[allow(unused_variables, clippy::unused_unit, reason = "a function without arguments stores none")]

@@ -6,6 +6,7 @@ use selvedge_cluster::peer::Peer;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 
+use crate::cancel::Recall;
 use crate::death::Death;
 use crate::failure::FailureReport;
 use crate::id::{ActorId, LaneId};
@@ -101,6 +102,13 @@ pub(crate) struct Link {
     outgoing: mpsc::UnboundedSender<Outgoing>,
     pending: Mutex<Pending>,
     body_bytes_max: usize,
+}
+
+impl Recall for Link {
+    fn recall(&self, request: RequestId) {
+        // A worker that is gone has no calls, and one that has answered forgets the request.
+        let _ = self.tell(&ToWorker::Cancel { request });
+    }
 }
 
 impl Link {

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use selvedge_channels::Wire;
-use selvedge_core::{Argument, Failure, Parameter};
+use selvedge_core::{Argument, Arriving, Failure, Parameter};
 
 use super::global_type::Global;
 
@@ -32,9 +32,11 @@ impl<T> Deref for GlobalValue<T> {
 impl<T: Wire> Parameter for GlobalValue<T> {
     type Passed = Argument<Global<T>>;
 
-    async fn resolved(passed: Argument<Global<T>>) -> Result<Self, Failure> {
-        let global = Global::<T>::resolved(passed).await?;
-        let value = global.get_async().await;
-        value.map(GlobalValue).map_err(Failure::from_error)
+    fn resolved(passed: Argument<Global<T>>) -> Arriving<Self> {
+        Arriving::Later(Box::pin(async move {
+            let global = Global::<T>::resolved(passed).arrived().await?;
+            let value = global.get_async().await;
+            value.map(GlobalValue).map_err(Failure::from_error)
+        }))
     }
 }
