@@ -35,6 +35,8 @@ pub(super) struct PeerLink {
     parts: Mutex<LinkParts>,
     /// Whether the link has or had a connection.
     is_made: AtomicBool,
+    /// Whether letters can still be sent.
+    is_open: AtomicBool,
     /// Whether the peer's number is lower than this process's.
     #[cfg(any(test, feature = "hosts"))]
     is_to_lower: bool,
@@ -75,6 +77,7 @@ impl PeerLink {
                 connections: Connections::default(),
             }),
             is_made: AtomicBool::new(false),
+            is_open: AtomicBool::new(true),
             #[cfg(any(test, feature = "hosts"))]
             is_to_lower: peer < local,
             wake: Notify::new(),
@@ -111,8 +114,16 @@ impl PeerLink {
         self.parts.lock().state.is_asked_for()
     }
 
+    /// Whether letters can still be sent.
     pub(super) fn is_open(&self) -> bool {
-        self.parts.lock().state.is_open()
+        // Relaxed: it never becomes true again, and whoever sends a letter nevertheless is told under the lock.
+        self.is_open.load(Ordering::Relaxed)
+    }
+
+    /// The state may have begun to end.
+    fn note_open(&self, state: &LinkState) {
+        // Relaxed: as in `is_open`.
+        self.is_open.store(state.is_open(), Ordering::Relaxed);
     }
 
     /// Sends a letter, on the calling thread as far as the socket has room. Returns the letter's number, and whether a socket is
@@ -173,7 +184,9 @@ impl PeerLink {
     #[cfg(feature = "hosts")]
     pub(super) fn close_unmade(&self, why: LinkEnd) -> bool {
         let state = &mut self.parts.lock().state;
-        state.connection() == 0 && state.close(why)
+        let is_closed = state.connection() == 0 && state.close(why);
+        self.note_open(state);
+        is_closed
     }
 
     /// Whether the link outlives its connection.
@@ -299,7 +312,10 @@ impl PeerLink {
 
     /// Begins to end the link. Returns whether nobody reads the link, so that the caller ends it.
     pub(super) fn close(&self, why: LinkEnd) -> bool {
-        let is_unread = self.parts.lock().state.close(why);
+        let mut parts = self.parts.lock();
+        let is_unread = parts.state.close(why);
+        self.note_open(&parts.state);
+        drop(parts);
         self.wake.notify_one();
         is_unread
     }
@@ -308,6 +324,7 @@ impl PeerLink {
     pub(super) fn end(&self, why: LinkEnd) -> bool {
         let mut parts = self.parts.lock();
         let is_first = parts.state.end(why);
+        self.note_open(&parts.state);
         let connections = &mut parts.connections;
         let socket = connections.socket.take();
         let unused = (connections.next.take(), connections.joiner.take());
@@ -366,6 +383,7 @@ impl PeerLink {
             if let (Err(error), true) = (written, is_present) {
                 // The reader still delivers what the peer has sent before.
                 state.close(error);
+                self.note_open(state);
             }
             if state.is_blocked() {
                 return self.wake.notify_one();

@@ -62,7 +62,7 @@ impl PeerTable {
     /// Notes that of the processes with numbers under `below` only these live. Returns the known peers that are dead by this.
     pub(super) fn note_survivors(&mut self, below: u32, living: IdSet<Peer>) -> Vec<Peer> {
         self.survivors = Some((below, living));
-        let peers = self.links.values().flatten().map(|link| link.peer());
+        let peers = self.all_lives().map(|link| link.peer());
         peers.filter(|peer| self.is_no_survivor(*peer)).collect()
     }
 
@@ -170,24 +170,30 @@ impl PeerTable {
         self.reasons.get(&peer).cloned()
     }
 
-    /// The links to incarnations of a process, in their order.
+    /// [`lives`](Self::lives), for whoever leaves the lock.
     pub(super) fn links_of(&self, process: ProcessId) -> Lives {
         Lives::from(self.lives(process))
     }
 
-    fn lives(&self, process: ProcessId) -> &[Arc<PeerLink>] {
+    /// The links to incarnations of a process, in their order.
+    pub(super) fn lives(&self, process: ProcessId) -> &[Arc<PeerLink>] {
         self.links.get(&process).map_or(&[], Lives::as_slice)
     }
 
     /// The links to incarnations of the first process whose number is higher than this one; none if there is no such process.
-    pub(super) fn lives_after(&self, process: ProcessId) -> Lives {
+    pub(super) fn lives_after(&self, process: ProcessId) -> &[Arc<PeerLink>] {
         let number = process.number().checked_add(1).and_then(ProcessId::new);
         let next = number.and_then(|process| self.links.first_from(process));
-        next.map_or_else(Lives::new, |(_, lives)| Lives::from(lives.as_slice()))
+        next.map_or(&[], |(_, lives)| lives.as_slice())
     }
 
     /// All links, in the order of the peers' numbers.
+    pub(super) fn all_lives(&self) -> impl Iterator<Item = &Arc<PeerLink>> {
+        self.links.values().flatten()
+    }
+
+    /// [`all_lives`](Self::all_lives), for whoever leaves the lock.
     pub(super) fn links(&self) -> Vec<Arc<PeerLink>> {
-        self.links.values().flatten().cloned().collect()
+        self.all_lives().cloned().collect()
     }
 }

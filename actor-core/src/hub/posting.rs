@@ -23,25 +23,20 @@ impl Post for Hub {
     }
 
     fn peers(&self) -> Vec<Peer> {
-        let links = {
-            let table = self.table.lock();
-            let mut links = table.links();
-            links.retain(|link| !table.is_job(link.peer().process));
-            links
-        };
-        // The lock of a link is not taken under that of the table.
-        let open = links.iter().filter(|link| link.is_open());
-        open.map(|link| link.peer()).collect()
+        let table = self.table.lock();
+        let open = table.all_lives().filter(|link| link.is_open());
+        let peers = open.map(|link| link.peer());
+        peers.filter(|peer| !table.is_job(peer.process)).collect()
     }
 
     fn peer_after(&self, process: ProcessId) -> Option<Peer> {
+        let table = self.table.lock();
         let mut last = process;
         loop {
-            // The lock of a link is not taken under that of the table.
-            let lives = self.table.lock().lives_after(last);
+            let lives = table.lives_after(last);
             last = lives.first()?.peer().process;
             if let Some(open) = lives.iter().find(|link| link.is_open())
-                && !self.is_job(open.peer())
+                && !table.is_job(last)
             {
                 return Some(open.peer());
             }
@@ -53,10 +48,16 @@ impl Post for Hub {
     }
 
     fn peer(&self, process: ProcessId) -> Option<Peer> {
-        let links = self.table.lock().links_of(process);
-        let open = links.iter().find(|link| link.is_open());
+        let table = self.table.lock();
+        let open = table.lives(process).iter().find(|link| link.is_open());
+        if let Some(open) = open {
+            return Some(open.peer());
+        }
+        // The lock of a link is not taken under that of the table.
+        let links = table.links_of(process);
+        drop(table);
         // A letter to one that is about to be buried is lost with it.
-        let found = open.or_else(|| links.iter().find(|link| link.awaits_burial()));
+        let found = links.iter().find(|link| link.awaits_burial());
         found.map(|link| link.peer())
     }
 
