@@ -434,6 +434,34 @@ fn a_parameter_takes_a_stored_value_by_its_reference() {
 }
 
 #[remote]
+fn passed_on(value: Tensor) -> Tensor {
+    value
+}
+
+#[remote]
+fn fetched_and_passed_on(value: Ref<Tensor>) -> Result<Tensor> {
+    Ok((*value.fetch()?).clone())
+}
+
+#[test]
+fn a_function_that_returns_a_view_of_the_store_stops_no_worker() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("reader").unwrap();
+    let limit = Duration::from_secs(20);
+    // The drop of an answer's last copy ends the pin of the object, which is a letter to the store by the link of the answer.
+    for seed in 0..10 {
+        let put = runtime.put(tensor(MIB, seed)).unwrap();
+        let mut taken = runtime.call(passed_on::remote(&put).on(&worker));
+        assert!(taken.wait_timeout(limit).unwrap() == tensor(MIB, seed));
+        let mut fetched = runtime.call(fetched_and_passed_on::remote(&put).on(&worker));
+        assert!(fetched.wait_timeout(limit).unwrap() == tensor(MIB, seed));
+        let submitted = runtime.submit(passed_on::remote(tensor(MIB, seed)));
+        assert!(*submitted.fetch_timeout(limit).unwrap() == tensor(MIB, seed));
+    }
+    wait_until(&true, || runtime.objects().objects.is_empty());
+}
+
+#[remote]
 async fn put_without_blocking(bytes: u64) -> Result<Ref<Tensor>> {
     Ok(Runtime::current()?.put(tensor(bytes as usize, 1))?)
 }

@@ -87,6 +87,11 @@ impl Body {
         }
     }
 
+    /// Whether the bytes lie in memory that others may share, so that the drop may run anybody's code.
+    pub(crate) fn is_shared(&self) -> bool {
+        !matches!(self.0, Segments::Short(_))
+    }
+
     /// Whether there are no bytes.
     pub(crate) fn is_empty(&self) -> bool {
         self.segments().all(<[u8]>::is_empty)

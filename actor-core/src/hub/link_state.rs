@@ -17,6 +17,7 @@ use super::settings::LinkSettings;
 use super::tap::{ServiceTraffic, Tap};
 use super::wire::{ArrivedFrame, OutgoingFrame};
 use super::write_turn::WriteTurn;
+use crate::body::Body;
 
 /// The frames that wait for the socket at most, and their bytes; one frame of any size always fits.
 const OUTBOX_FRAMES_MAX: usize = 64;
@@ -27,6 +28,20 @@ pub(super) type Fates = Vec<(u64, Outcome)>;
 
 /// The letters and chunks that one frame lets arrive: mostly one.
 pub(super) type Arrived = SmallVec<[Letter; 1]>;
+
+/// Bodies that the link needs no more. A drop may send a letter, for example if a body lies in a store's memory, and the letter
+/// needs the lock of a link: whoever has the lock drops them after it.
+#[derive(Default)]
+pub(super) struct SpentBodies(Vec<Body>);
+
+impl SpentBodies {
+    fn add(&mut self, body: Body) {
+        // Most bodies are short, and need no memory here.
+        if body.is_shared() && !body.is_empty() {
+            self.0.push(body);
+        }
+    }
+}
 
 pub(super) struct LinkState {
     settings: LinkSettings,
@@ -62,6 +77,7 @@ pub(super) struct LinkState {
     is_resumable: bool,
     /// The reason for which the connection is about to end, and the link is not.
     breaking: Option<LinkEnd>,
+    spent: SpentBodies,
     tap: Tap,
 }
 
@@ -86,6 +102,7 @@ impl LinkState {
             fates: None,
             is_resumable: false,
             breaking: None,
+            spent: SpentBodies::default(),
             tap: Tap::default(),
         }
     }
@@ -121,18 +138,9 @@ impl LinkState {
 
     /// Accepts a letter and returns its number. [`begin_write`](Self::begin_write) sends it.
     pub(super) fn accept(&mut self, now: Duration, to: Peer, letter: Letter) -> Result<u64, PostError> {
-        if !self.is_open() && !self.awaits_burial(to) {
-            return Err(PostError::Dead(to));
-        }
-        self.settings.check(&letter)?;
-        let limit = self.settings.backlog_bytes_max;
-        let (bytes, waiting) = self.backlog.load(&letter);
-        if waiting > 0 && waiting.saturating_add(bytes) > limit {
-            return Err(PostError::Full {
-                peer: to,
-                bytes: waiting,
-                limit,
-            });
+        if let Err(error) = self.admits(to, &letter) {
+            self.spent.add(letter.body);
+            return Err(error);
         }
         let is_ordered = letter.class == Class::Ordered;
         self.last += u64::from(is_ordered);
@@ -144,6 +152,29 @@ impl LinkState {
             self.backlog.push(letter, number);
         }
         Ok(number)
+    }
+
+    /// Refuses a letter that cannot be sent.
+    fn admits(&mut self, to: Peer, letter: &Letter) -> Result<(), PostError> {
+        if !self.is_open() && !self.awaits_burial(to) {
+            return Err(PostError::Dead(to));
+        }
+        self.settings.check(letter)?;
+        let limit = self.settings.backlog_bytes_max;
+        let (bytes, waiting) = self.backlog.load(letter);
+        if waiting > 0 && waiting.saturating_add(bytes) > limit {
+            return Err(PostError::Full {
+                peer: to,
+                bytes: waiting,
+                limit,
+            });
+        }
+        Ok(())
+    }
+
+    /// The bodies that the link needs no more.
+    pub(super) fn take_spent(&mut self) -> SpentBodies {
+        std::mem::take(&mut self.spent)
     }
 
     /// A socket carries the link from now on. Returns `false`, and changes nothing, if another one does or if the link is
@@ -194,8 +225,7 @@ impl LinkState {
         self.breaks.broken(now, awaits_nothing);
         self.unblock();
         self.breaking = None;
-        self.outbox.clear();
-        self.outbox_bytes = 0;
+        self.clear_outbox();
         self.armed = None;
         Some(self.connection)
     }
@@ -237,6 +267,8 @@ impl LinkState {
         let present = self.is_linked.then_some(self.connection);
         if !self.write_turn.end(present, !rest.is_empty(), has_room) {
             // The connection has ended. The session sends again what matters.
+            rest.into_iter()
+                .for_each(|frame| self.spent.add(frame.into_body()));
             return false;
         }
         self.outbox_bytes += rest.iter().map(OutgoingFrame::len).sum::<usize>();
@@ -275,6 +307,8 @@ impl LinkState {
     pub(super) fn arrived(&mut self, now: Duration, frame: ArrivedFrame) -> Result<Arrived, LinkEnd> {
         let is_cut = self.closing.as_ref().is_some_and(|end| !end.drains());
         let Some(session) = self.session.as_mut().filter(|_| !is_cut) else {
+            let letter = frame.packet.content.into_message();
+            letter.into_iter().for_each(|letter| self.spent.add(letter.body));
             return Ok(Arrived::new());
         };
         self.breaks.arrived();
@@ -282,7 +316,9 @@ impl LinkState {
         let Received {
             settled,
             messages: letters,
-        } = session.received(now, frame.packet, frame.bytes)?;
+        } = session.received_keeping(now, frame.packet, frame.bytes, |letter| {
+            self.spent.add(letter.body);
+        })?;
         let settled = settled.count().min(self.window.len());
         self.window.drain(..settled);
         if !letters.is_empty() {
@@ -353,12 +389,12 @@ impl LinkState {
             return false;
         };
         self.closing = Some(why);
-        let outcomes = session.end();
+        let outcomes = session.end_keeping(|letter| self.spent.add(letter.body));
         let outcomes = outcomes.into_iter().map(|(_, outcome)| outcome);
         let ends = self.window.drain(..).zip(outcomes);
         let mut fates: Fates = ends.filter(|(number, _)| *number > 0).collect();
         fates.extend(self.unsent());
-        self.outbox.clear();
+        self.clear_outbox();
         self.fates = Some(fates);
         true
     }
@@ -373,8 +409,14 @@ impl LinkState {
     }
 
     fn unsent(&mut self) -> impl Iterator<Item = (u64, Outcome)> + use<> {
-        let numbers = self.backlog.clear().into_iter();
-        numbers.map(|number| (number, Outcome::NotSent))
+        let numbers = self.backlog.clear(|letter| self.spent.add(letter.body));
+        numbers.into_iter().map(|number| (number, Outcome::NotSent))
+    }
+
+    fn clear_outbox(&mut self) {
+        let frames = self.outbox.drain(..);
+        frames.for_each(|frame| self.spent.add(frame.into_body()));
+        self.outbox_bytes = 0;
     }
 
     pub(super) fn traffic(&self) -> Vec<(Service, ServiceTraffic)> {

@@ -160,3 +160,55 @@ fn an_error_of_a_connection_that_has_ended_does_not_end_the_link() {
     assert!(!state.close(LinkEnd::Closed), "another reason ends it");
     assert!(!state.is_open());
 }
+
+/// Bytes whose drop is noted.
+struct NotedBytes(std::sync::Arc<std::sync::atomic::AtomicBool>);
+
+impl AsRef<[u8]> for NotedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &[7; 100]
+    }
+}
+
+impl Drop for NotedBytes {
+    fn drop(&mut self) {
+        // Relaxed: one thread writes and reads.
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn no_body_is_dropped_under_the_lock_of_its_link() {
+    type Ends = fn(&mut LinkState);
+    let ends: [(&str, Ends); 3] = [
+        ("it is acknowledged", |state| {
+            drop(state.begin_write(Duration::ZERO));
+            let mut answer = arriving(1);
+            answer.packet.acknowledged = 1;
+            state.arrived(Duration::ZERO, answer).unwrap();
+        }),
+        ("its link ends while it is in the window", |state| {
+            assert!(state.end(LinkEnd::Closed));
+        }),
+        ("its link ends and its connection has ended before", |state| {
+            state.set_resumable();
+            let frames = state.begin_write(Duration::ZERO).unwrap();
+            assert!(state.disconnect(Duration::ZERO, &LinkEnd::Reset).is_some());
+            assert!(!state.end_write(frames, || false));
+            assert!(state.end(LinkEnd::Shutdown));
+        }),
+    ];
+    for (when, end) in ends {
+        let is_dropped = std::sync::Arc::default();
+        let mut state = linked(narrow(8));
+        let bytes = bytes::Bytes::from_owner(NotedBytes(std::sync::Arc::clone(&is_dropped)));
+        let sent = state.accept(Duration::ZERO, peer(2, 1), letter(1, bytes));
+        assert_eq!(sent, Ok(1));
+        end(&mut state);
+        // Relaxed: one thread writes and reads.
+        let is_dropped = || is_dropped.load(std::sync::atomic::Ordering::Relaxed);
+        assert!(!is_dropped(), "{when}");
+        drop(state.take_spent());
+        assert!(is_dropped(), "{when}");
+    }
+}

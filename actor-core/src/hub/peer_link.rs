@@ -131,7 +131,13 @@ impl PeerLink {
     pub(super) fn send(&self, letter: Letter) -> Result<(u64, bool), PostError> {
         let mut parts = self.parts.lock();
         let now = self.now();
-        let number = parts.state.accept(now, self.peer, letter)?;
+        let number = match parts.state.accept(now, self.peer, letter) {
+            Ok(number) => number,
+            Err(error) => {
+                unlock(parts);
+                return Err(error);
+            }
+        };
         let is_first_need = parts.state.is_first_need();
         self.write(parts, now);
         Ok((number, is_first_need))
@@ -221,7 +227,7 @@ impl PeerLink {
         let (breaks, is_futile) = (state.breaks().count(), state.breaks().is_futile(now));
         let (socket, next) = (connections.socket.take(), connections.next.take());
         let resume = connections.resume.clone();
-        drop(parts);
+        unlock(parts);
         if let Some(socket) = socket {
             // Else the peer would see the end of the stream, and take this process for dead.
             socket.abandon();
@@ -258,11 +264,13 @@ impl PeerLink {
 
     /// A frame has arrived at this time.
     pub(super) fn arrived(&self, now: Duration, frame: ArrivedFrame) -> Result<Arrival, LinkEnd> {
-        let state = &mut self.parts.lock().state;
-        let letters = state.arrived(now, frame)?;
+        let mut parts = self.parts.lock();
+        let arrived = parts.state.arrived(now, frame);
+        let is_due = parts.state.is_due(now);
+        unlock(parts);
         Ok(Arrival {
-            letters,
-            is_due: state.is_due(now),
+            letters: arrived?,
+            is_due,
         })
     }
 
@@ -328,7 +336,7 @@ impl PeerLink {
         let connections = &mut parts.connections;
         let socket = connections.socket.take();
         let unused = (connections.next.take(), connections.joiner.take());
-        drop(parts);
+        unlock(parts);
         if let Some(socket) = socket {
             socket.close();
         }
@@ -344,7 +352,10 @@ impl PeerLink {
     /// The death of the peer is announced. Returns the fates of the letters that it has not acknowledged; `None` if the link has not
     /// ended, or the death was announced before.
     pub(super) fn announce(&self) -> Option<Fates> {
-        self.parts.lock().state.announce()
+        let mut parts = self.parts.lock();
+        let fates = parts.state.announce();
+        unlock(parts);
+        fates
     }
 
     /// Wakes the link's task.
@@ -366,9 +377,14 @@ impl PeerLink {
         self.epoch.elapsed()
     }
 
-    /// Writes the frames that wait, unless another thread does, which then writes these too. The lock is not held during
-    /// a system call.
+    /// Writes the frames that wait, unless another thread does, which then writes these too, and gives up the lock.
     fn write(&self, mut parts: MutexGuard<'_, LinkParts>, now: Duration) {
+        self.write_some(&mut parts, now);
+        unlock(parts);
+    }
+
+    /// Writes the frames that wait. The lock is not held during a system call.
+    fn write_some(&self, parts: &mut MutexGuard<'_, LinkParts>, now: Duration) {
         for _ in 0..WRITES_MAX {
             let Some(mut frames) = parts.state.begin_write(now) else {
                 return self.arm(&mut parts.state);
@@ -377,7 +393,7 @@ impl PeerLink {
                 parts.state.end_write(frames, || false);
                 return;
             };
-            let written = MutexGuard::unlocked(&mut parts, || write_frames(&socket, &mut frames));
+            let written = MutexGuard::unlocked(parts, || write_frames(&socket, &mut frames));
             let state = &mut parts.state;
             let is_present = state.end_write(frames, || socket.has_room());
             if let (Err(error), true) = (written, is_present) {
@@ -402,4 +418,11 @@ impl PeerLink {
             self.wake.notify_one();
         }
     }
+}
+
+/// Gives up the lock, and then drops what the link needs no more: a drop may send a letter by this link.
+fn unlock(mut parts: MutexGuard<'_, LinkParts>) {
+    let spent = parts.state.take_spent();
+    drop(parts);
+    drop(spent);
 }

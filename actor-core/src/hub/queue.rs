@@ -104,8 +104,8 @@ impl LetterQueue {
         self.put_back = Some(Box::new(next));
     }
 
-    /// Removes everything. Returns the numbers of the ordered letters that were not sent to their end.
-    pub(super) fn clear(&mut self) -> Vec<u64> {
+    /// Removes everything, and gives the letters to `spent`. Returns the numbers of the ordered ones that were not sent to their end.
+    pub(super) fn clear(&mut self, mut spent: impl FnMut(Letter)) -> Vec<u64> {
         let LetterQueue {
             accepted,
             long,
@@ -116,9 +116,16 @@ impl LetterQueue {
         } = std::mem::take(self);
         let behind = behind.into_values().flatten();
         let queued = released.into_iter().chain(long).chain(behind).chain(accepted);
-        let put_back = put_back.map(|next| next.number);
-        let numbers = put_back.into_iter().chain(queued.map(|queued| queued.number));
-        numbers.filter(|number| *number > 0).collect()
+        let put_back = put_back.map(|next| (next.letter, next.number));
+        let queued = queued.map(|queued| (queued.letter, queued.number));
+        let mut numbers = Vec::new();
+        for (letter, number) in put_back.into_iter().chain(queued) {
+            spent(letter);
+            if number > 0 {
+                numbers.push(number);
+            }
+        }
+        numbers
     }
 
     /// The next short letter, unless it is a chunk's turn.

@@ -91,11 +91,11 @@ fn what_is_not_sent_to_its_end_is_told() {
     queue.push(letter(1, 1, 2 * CHUNK_BYTES_MAX), 1);
     queue.push(letter(2, 1, 10), 2);
     assert_eq!(queue.pop().unwrap().number, 0);
-    assert_eq!(queue.clear(), [1, 2]);
+    assert_eq!(queue.clear(drop), [1, 2]);
     queue.push(letter(3, 1, 10), 3);
     let unsent = queue.pop().unwrap();
     queue.put_back(unsent);
-    assert_eq!(queue.clear(), [3]);
+    assert_eq!(queue.clear(drop), [3]);
     assert!(drained(&mut queue).is_empty());
 }
 

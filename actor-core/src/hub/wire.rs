@@ -71,6 +71,11 @@ impl OutgoingFrame {
         self.length
     }
 
+    /// The body, of a frame that is not written any more.
+    pub(super) fn into_body(self) -> Body {
+        self.body
+    }
+
     /// Calls `visit` with each stretch of the bytes that are not written yet.
     pub(super) fn rest<'a>(&'a self, mut visit: impl FnMut(&'a [u8])) {
         let mut skipped = self.written;

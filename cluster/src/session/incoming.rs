@@ -63,7 +63,7 @@ impl<M> Incoming<M> {
         }
     }
 
-    /// Takes a message. Returns the messages that can now be delivered, in order.
+    /// Takes a message. Returns the messages that can now be delivered, in order; `spent` gets one that nobody needs.
     pub(super) fn accept(
         &mut self,
         now: Duration,
@@ -71,6 +71,7 @@ impl<M> Incoming<M> {
         message: M,
         bytes: usize,
         mutant: Mutant,
+        spent: impl FnMut(M),
     ) -> SmallVec<[M; 1]> {
         let is_next = sequence == self.delivered.saturating_add(1);
         let wait = if is_next {
@@ -81,14 +82,16 @@ impl<M> Incoming<M> {
         let due = now.saturating_add(wait);
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
         if sequence <= self.delivered {
-            return SmallVec::new(); // a duplicate: the acknowledgement was lost
+            // A duplicate: the acknowledgement was lost.
+            Some(message).into_iter().for_each(spent);
+            return SmallVec::new();
         }
         if mutant == Mutant::DeliversEarly {
             self.delivered = sequence;
             return smallvec![message];
         }
         if !is_next {
-            self.keep(sequence, message, bytes);
+            self.keep(sequence, message, bytes).into_iter().for_each(spent);
             return SmallVec::new();
         }
         self.delivered = sequence;
@@ -103,12 +106,19 @@ impl<M> Incoming<M> {
         messages
     }
 
-    /// Keeps a message behind a gap. One for which there is no room is dropped, and will be sent again.
-    fn keep(&mut self, sequence: u64, message: M, bytes: usize) {
+    /// Keeps a message behind a gap. One for which there is no room comes back, and will be sent again.
+    fn keep(&mut self, sequence: u64, message: M, bytes: usize) -> Option<M> {
         let total = self.early_bytes.saturating_add(bytes);
-        if total <= self.settings.bytes_max && !self.early.contains_key(&sequence) {
-            self.early.insert(sequence, (message, bytes));
-            self.early_bytes = total;
+        if total > self.settings.bytes_max || self.early.contains_key(&sequence) {
+            return Some(message);
         }
+        self.early.insert(sequence, (message, bytes));
+        self.early_bytes = total;
+        None
+    }
+
+    /// The messages behind a gap, which are never delivered.
+    pub(super) fn into_early(self) -> impl Iterator<Item = M> {
+        self.early.into_values().map(|(message, _)| message)
     }
 }

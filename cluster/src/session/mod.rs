@@ -36,6 +36,16 @@ pub enum Content<M> {
     Acknowledgement,
 }
 
+impl<M> Content<M> {
+    /// The message, if there is one.
+    pub fn into_message(self) -> Option<M> {
+        match self {
+            Content::Ordered(_, message) | Content::Loose(message) => Some(message),
+            Content::Acknowledgement => None,
+        }
+    }
+}
+
 /// One frame of a session.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Packet<M> {
@@ -181,13 +191,37 @@ impl<M: Clone> Session<M> {
         packet: Packet<M>,
         bytes: usize,
     ) -> Result<Received<M>, SessionError> {
-        if let Content::Ordered(sequence, _) = &packet.content {
-            self.incoming.check(*sequence)?;
-        }
-        let settled = self.outgoing.acknowledge(now, packet.acknowledged)?;
+        self.received_keeping(now, packet, bytes, drop)
+    }
+
+    /// [`received`](Self::received), which gives `spent` each message that the session needs no more, for a caller that holds a lock
+    /// under which no message may be dropped.
+    ///
+    /// # Errors
+    /// Those of [`received`](Self::received).
+    pub fn received_keeping(
+        &mut self,
+        now: Duration,
+        packet: Packet<M>,
+        bytes: usize,
+        mut spent: impl FnMut(M),
+    ) -> Result<Received<M>, SessionError> {
+        let checked = match &packet.content {
+            Content::Ordered(sequence, _) => self.incoming.check(*sequence),
+            Content::Loose(_) | Content::Acknowledgement => Ok(()),
+        };
+        let acknowledged = |()| self.outgoing.acknowledge(now, packet.acknowledged, &mut spent);
+        let settled = match checked.and_then(acknowledged) {
+            Ok(settled) => settled,
+            Err(error) => {
+                packet.content.into_message().into_iter().for_each(spent);
+                return Err(error);
+            }
+        };
         let messages = match packet.content {
             Content::Ordered(sequence, message) => {
-                self.incoming.accept(now, sequence, message, bytes, self.mutant)
+                self.incoming
+                    .accept(now, sequence, message, bytes, self.mutant, spent)
             }
             Content::Loose(message) => smallvec![message],
             Content::Acknowledgement => SmallVec::new(),
@@ -229,7 +263,13 @@ impl<M: Clone> Session<M> {
     /// Ends the session, because one of the two incarnations has died or was declared dead. Returns the outcome of each
     /// message that had none, in order.
     pub fn end(self) -> Vec<(u64, Outcome)> {
-        self.outgoing.end(self.mutant)
+        self.end_keeping(drop)
+    }
+
+    /// [`end`](Self::end), which gives `spent` each message that the session has held.
+    pub fn end_keeping(self, mut spent: impl FnMut(M)) -> Vec<(u64, Outcome)> {
+        self.incoming.into_early().for_each(&mut spent);
+        self.outgoing.end(self.mutant, spent)
     }
 
     fn resend(&mut self, now: Duration, most: usize) -> Packets<M> {

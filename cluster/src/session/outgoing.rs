@@ -78,11 +78,12 @@ impl<M: Clone> Outgoing<M> {
         Some(message.clone())
     }
 
-    /// Removes what the peer has delivered. Returns the sequence numbers.
+    /// Removes what the peer has delivered, and gives it to `spent`. Returns the sequence numbers.
     pub(super) fn acknowledge(
         &mut self,
         now: Duration,
         acknowledged: u64,
+        mut spent: impl FnMut(M),
     ) -> Result<RangeInclusive<u64>, SessionError> {
         if acknowledged > self.handed_over {
             return Err(SessionError::NeverSent {
@@ -92,8 +93,10 @@ impl<M: Clone> Outgoing<M> {
         }
         let first = self.acknowledged + 1;
         while self.acknowledged < acknowledged {
-            let bytes = self.window.pop_front().map_or(0, |(_, bytes)| bytes);
-            self.bytes = self.bytes.saturating_sub(bytes);
+            if let Some((message, bytes)) = self.window.pop_front() {
+                self.bytes = self.bytes.saturating_sub(bytes);
+                spent(message);
+            }
             self.acknowledged += 1;
         }
         if first <= acknowledged {
@@ -122,11 +125,16 @@ impl<M: Clone> Outgoing<M> {
         self.due = None;
     }
 
-    pub(super) fn end(self, mutant: Mutant) -> Vec<(u64, Outcome)> {
+    pub(super) fn end(self, mutant: Mutant, spent: impl FnMut(M)) -> Vec<(u64, Outcome)> {
         let outcome = |sequence| match sequence <= self.handed_over && mutant != Mutant::ForgetsHandOver {
             true => Outcome::Unknown,
             false => Outcome::NotSent,
         };
-        self.unacknowledged().map(|it| (it, outcome(it))).collect()
+        let outcomes = self.unacknowledged().map(|it| (it, outcome(it))).collect();
+        self.window
+            .into_iter()
+            .map(|(message, _)| message)
+            .for_each(spent);
+        outcomes
     }
 }
