@@ -23,8 +23,7 @@ pub fn run(topic: InspectTopic, args: &InspectArgs) -> anyhow::Result<()> {
         true => lines(&runtimes)?,
         false => tables(&runtimes),
     };
-    // The errors are ignored: a reader that has closed the pipe needs no more text.
-    let _ = io::stdout().write_all(text.as_bytes());
+    crate::print(&text)?;
     for (number, table) in &runtimes {
         if table.left_out > 0 {
             let (left, shown) = (table.left_out, table.rows.len());

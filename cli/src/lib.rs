@@ -17,6 +17,9 @@
 //! - `router`: a router of zenoh (feature `cluster`).
 //! - [`mod@bench`]: the cases, the limits and the code that measures both.
 
+use std::io::{self, ErrorKind, Write};
+
+use anyhow::Context;
 use selvedge::inspect::InspectTopic;
 
 pub mod args;
@@ -51,9 +54,7 @@ pub fn run(cli: args::Cli) -> anyhow::Result<()> {
         args::Command::Members(args) => inspect::run(InspectTopic::Members, &args),
         args::Command::Explain(args) => {
             let text = explain::run(&args)?;
-            // The error is ignored: a reader that has closed the pipe needs no more text.
-            let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
-            Ok(())
+            print(&text)
         }
         args::Command::Doctor(args) => {
             let (text, failed) = match &args.hosts {
@@ -63,7 +64,7 @@ pub fn run(cli: args::Cli) -> anyhow::Result<()> {
                     (checks.text, checks.failed)
                 }
             };
-            let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+            print(&text)?;
             anyhow::ensure!(failed == 0, "{failed} checks have failed");
             Ok(())
         }
@@ -77,5 +78,16 @@ pub fn run(cli: args::Cli) -> anyhow::Result<()> {
             bench::waiting::keep_busy();
             Ok(())
         }
+    }
+}
+
+/// Prints text to the standard output. A reader that has closed the pipe needs no more of it; any other failure, such as a full disk, has
+/// lost what somebody needs.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match written {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("the standard output takes no more"),
     }
 }

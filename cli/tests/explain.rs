@@ -123,3 +123,27 @@ fn what_is_no_plan_is_said_to_be_none() {
     assert!(!refused.status.success() && text(&refused.stderr).contains("not a plan"));
     std::fs::remove_file(file).unwrap();
 }
+
+#[test]
+fn text_that_a_full_disk_does_not_take_is_an_error_and_a_closed_pipe_is_none() {
+    let command = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
+        command.args(["explain", "D0103"]);
+        command
+    };
+    let full = std::fs::File::create("/dev/full").unwrap();
+    let output = command().stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("takes no more"),
+        "{}",
+        text(&output.stderr)
+    );
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = command().stdout(writer).output().unwrap();
+    assert_eq!(
+        (output.status.code(), text(&output.stderr)),
+        (Some(0), String::new())
+    );
+}
