@@ -658,6 +658,8 @@ fn a_head_runs_no_function_and_what_is_submitted_waits_for_a_worker() {
     assert!(job.processes().is_empty());
     let error = job.call(pid::remote().on_process(process(1))).wait().unwrap_err();
     assert!(error.to_string().contains("only a head"), "{error}");
+    let error = job.call(pid::remote()).wait().unwrap_err();
+    assert!(error.to_string().contains("no worker has joined"), "{error}");
     let submitted = job.submit(pid::remote());
     let pinned = job.submit(pid::remote().on_process(process(1)));
     assert!(pinned.fetch().unwrap_err().to_string().contains("only a head"));

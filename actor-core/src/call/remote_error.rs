@@ -169,7 +169,8 @@ pub enum RemoteError {
     NoThread(String),
     /// The process is only a head, which runs no function.
     #[error(
-        "the process is only a head and runs no function (help: leave `.on_process(..)` out, and a worker takes the call)"
+        "the process is only a head and runs no function (help: a call that names no process goes there while no worker has joined: start \
+         one, or `submit` the call, which waits for one)"
     )]
     OnlyHead,
     /// The answer has been taken already.
