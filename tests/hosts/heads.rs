@@ -331,7 +331,11 @@ fn rft_07_rfn_01_workers_rejoin_the_next_life_of_a_killed_head_and_keep_what_the
     let killed = Instant::now();
     let head = head.again(&files);
     assert_eq!(head.address, address);
-    assert!(waiting.wait().is_err(), "the job ends with the head");
+    let error = waiting.wait().unwrap_err().to_string();
+    assert!(
+        error.contains("the head of the runtime, process 1, has ended"),
+        "the job ends with the head, and the worker lives: {error}"
+    );
     drop((job, kept, of_head));
     let job = head.job(&files, 2);
     println!(

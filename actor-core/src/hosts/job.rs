@@ -363,7 +363,7 @@ impl Hearing {
                 Ok(_) => {}
             }
         }
-        self.hub.close();
+        self.hub.close_without_head();
     }
 
     fn notice(&self, notice: Notice) {

@@ -35,6 +35,9 @@ pub(crate) enum LinkEnd {
     Buried,
     #[error("the runtime was shut down")]
     Shutdown,
+    #[cfg(feature = "hosts")]
+    #[error("the head of the runtime, process 1, has ended, and with it the links of this process")]
+    Orphaned,
 }
 
 impl From<io::Error> for LinkEnd {

@@ -170,10 +170,20 @@ impl Hub {
 
     /// Ends all links, because the runtime has ended, and forgets the services.
     pub(crate) fn close(&self) {
+        self.close_for(&LinkEnd::Shutdown);
+    }
+
+    /// Ends all links of a job, because its head has ended.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn close_without_head(&self) {
+        self.close_for(&LinkEnd::Orphaned);
+    }
+
+    fn close_for(&self, why: &LinkEnd) {
         let links = self.table.lock().links();
         for link in links {
-            link.close(LinkEnd::Shutdown);
-            self.finish(&link, LinkEnd::Shutdown);
+            link.close(why.clone());
+            self.finish(&link, why.clone());
             self.announce(&link);
         }
         if let Role::Driver(driver) = &self.role {
