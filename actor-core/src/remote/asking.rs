@@ -560,7 +560,6 @@ impl Remote {
             current,
             init: self.init,
             reply,
-            executor: self.executor(),
         });
     }
 

@@ -26,9 +26,9 @@ const SPARE_MAX: usize = 8;
 const QUEUED_MAX: usize = 1 << 20;
 
 /// A piece of work for a thread.
-pub(crate) trait Work: Send + 'static {
-    /// Does the work.
-    fn run(self);
+pub(crate) trait Work: Sized + Send + 'static {
+    /// Does the work, on a thread of the executor.
+    fn run(self, executor: &Executor<Self>);
 
     /// The work will not be done.
     fn refuse(self, why: WorkRefusal);
@@ -162,7 +162,7 @@ impl<W: Work> Executor<W> {
                     drop(places);
                     self.serve(need);
                     // A panic here is a bug of ours; it must not take the place with it.
-                    dispose(catch_unwind(AssertUnwindSafe(|| work.run())));
+                    dispose(catch_unwind(AssertUnwindSafe(|| work.run(self))));
                     places = self.0.places.lock();
                     places.done()
                 }
@@ -266,7 +266,7 @@ mod tests {
     struct TellsRefusal(mpsc::Sender<ThreadId>);
 
     impl Work for TellsRefusal {
-        fn run(self) {}
+        fn run(self, _: &Executor<Self>) {}
 
         fn refuse(self, _: WorkRefusal) {
             self.0.send(thread::current().id()).unwrap();
@@ -275,7 +275,6 @@ mod tests {
 
     /// Work that tells its thread, and waits without its place.
     struct GivesPlace {
-        executor: Executor<GivesPlace>,
         /// Opened by the test when the work behind has begun.
         gate: mpsc::Receiver<()>,
         begun: mpsc::Sender<ThreadId>,
@@ -283,11 +282,11 @@ mod tests {
     }
 
     impl Work for GivesPlace {
-        fn run(self) {
+        fn run(self, executor: &Executor<Self>) {
             self.begun.send(thread::current().id()).unwrap();
-            self.executor.block().unwrap();
+            executor.block().unwrap();
             self.gate.recv().unwrap();
-            self.executor.resume();
+            executor.resume();
             self.ended.send(()).unwrap();
         }
 
@@ -307,7 +306,6 @@ mod tests {
             let open = |_| {
                 let (gate, waits) = mpsc::channel();
                 executor.submit(GivesPlace {
-                    executor: executor.clone(),
                     gate: waits,
                     begun: begun.clone(),
                     ended: ended.clone(),

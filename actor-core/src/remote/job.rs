@@ -11,7 +11,7 @@ use crate::call::remote_error::RemoteError;
 use crate::cancel::{CallCancel, Cancellation, Scope, within};
 use crate::current::{Current, within_current};
 use crate::failure::Failure;
-use crate::remote::executor::{Executor, Work, WorkRefusal};
+use crate::remote::executor::{Executor, WorkRefusal};
 use crate::remote::function::{Ended, FunctionEntry, FunctionFault, Invocation, Running};
 use crate::remote::init::WorkerInit;
 use crate::remote::piece::Piece;
@@ -29,12 +29,11 @@ pub(crate) struct RemoteJob {
     pub(crate) current: Arc<Current>,
     pub(crate) init: &'static WorkerInit,
     pub(crate) reply: Reply,
-    /// The executor of the process, to which a call returns that waits for arguments.
-    pub(crate) executor: Executor<Piece>,
 }
 
-impl Work for RemoteJob {
-    fn run(self) {
+impl RemoteJob {
+    /// Runs a function that blocks. `executor` gets the call back if it waits for arguments.
+    pub(crate) fn run(self, executor: &Executor<Piece>) {
         let RemoteJob {
             function,
             invocation,
@@ -42,7 +41,6 @@ impl Work for RemoteJob {
             current,
             init,
             reply,
-            executor,
         } = self;
         if cancel.is_cancelled() {
             dispose(invocation);
@@ -62,7 +60,7 @@ impl Work for RemoteJob {
                     cancel,
                     current,
                     reply,
-                    executor,
+                    executor: executor.clone(),
                     resting,
                 }
                 .run(),
@@ -75,13 +73,12 @@ impl Work for RemoteJob {
         }
     }
 
-    fn refuse(self, why: WorkRefusal) {
+    /// The function will not run.
+    pub(crate) fn refuse(self, why: WorkRefusal) {
         dispose(self.invocation);
         (self.reply)(Err(why.into()));
     }
-}
 
-impl RemoteJob {
     /// Runs an async function. Its future is dropped where it awaits once the call is cancelled.
     pub(crate) async fn run_async(self) {
         let RemoteJob {
@@ -91,7 +88,6 @@ impl RemoteJob {
             current,
             init,
             reply,
-            ..
         } = self;
         let scope = Scope::Of(Cancellation::of_call(Arc::clone(&cancel)));
         let running = begin(function, invocation, init, &current, &scope);

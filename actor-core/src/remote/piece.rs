@@ -23,9 +23,9 @@ pub(crate) enum Piece {
 }
 
 impl Work for Piece {
-    fn run(self) {
+    fn run(self, executor: &Executor<Self>) {
         match self {
-            Piece::Job(job) => job.run(),
+            Piece::Job(job) => job.run(executor),
             Piece::Resolving(job) => job.run(),
             Piece::Errand(errand) => errand(),
         }

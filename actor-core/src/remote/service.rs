@@ -34,7 +34,7 @@ use crate::reference::fetch::FETCHES;
 use crate::reference::references::{Helpers, References};
 use crate::remote::async_thread::{AsyncPlace, AsyncThread};
 use crate::remote::calls::{Asked, Served};
-use crate::remote::executor::{Executor, Work, WorkRefusal};
+use crate::remote::executor::{Executor, WorkRefusal};
 use crate::remote::init::{OF_PROCESS, WorkerInit};
 use crate::remote::interrupt::UnansweredCalls;
 use crate::remote::job::RemoteJob;
@@ -72,7 +72,7 @@ pub(crate) struct Remote {
     /// The service itself, for callbacks.
     pub(crate) this: Weak<Remote>,
     threads: Threads,
-    executor: Executor<Piece>,
+    pub(super) executor: Executor<Piece>,
     functions: AsyncThread,
     /// Values that are awaited for objects.
     pub(super) results: AsyncThread,
@@ -273,11 +273,6 @@ impl Remote {
             counts,
         };
         entries.map(named).collect()
-    }
-
-    /// The executor of functions that block.
-    pub(super) fn executor(&self) -> Executor<Piece> {
-        self.executor.clone()
     }
 
     /// Has a function run.

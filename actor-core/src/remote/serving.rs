@@ -99,7 +99,7 @@ impl Receiver for Remote {
             Some(CallMessage::Blocked { call, is_blocked }) => self.tasks.blocked_at(from, call, is_blocked),
             // Only the process that schedules knows what its user has said.
             Some(CallMessage::Offered { cpus }) if from.process == ProcessId::HEAD => {
-                self.executor().set_cpus(cpus);
+                self.executor.set_cpus(cpus);
             }
             Some(CallMessage::Offered { .. }) => {}
             Some(CallMessage::Submit { submission, parcels }) => {
