@@ -14,6 +14,9 @@ use crate::args::{ExplainArgs, Format};
 /// The code does not exist, the file cannot be read or contains no plan, or the plan is refused.
 pub fn run(args: &ExplainArgs) -> anyhow::Result<String> {
     if let Some(code) = Code::find(&args.what) {
+        if args.format != Format::Text {
+            bail!("the page of {} is text; `--format` is for a plan", args.what);
+        }
         return Ok(format!("{}\n", code.page()));
     }
     if looks_like_a_code(&args.what) {

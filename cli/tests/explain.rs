@@ -65,6 +65,13 @@ fn a_code_has_a_page_and_no_code_a_list() {
     let none = explain(&["D0207"]);
     assert!(!none.status.success());
     assert!(text(&none.stderr).contains("there is no D0207; the codes are D0101, D0102"));
+    let drawn = explain(&["D0103", "--format", "dot"]);
+    assert!(!drawn.status.success());
+    assert!(
+        text(&drawn.stderr).contains("the page of D0103 is text"),
+        "{}",
+        text(&drawn.stderr)
+    );
 }
 
 #[test]

@@ -316,6 +316,7 @@ fn jnet_13_jnet_17_a_worker_with_another_cookie_or_build_is_refused_and_says_why
         refused.is_some() && error.to_string().contains("worker `guest "),
         "{error}"
     );
+    assert_eq!(door.last_refusal(), *refused, "an operator can ask for it");
     let (is_well, said) = stranger.end();
     assert!(!is_well && said.contains("another cookie"), "{said}");
     let (is_well, said) = older.end();

@@ -99,6 +99,13 @@ impl DialIn {
         self.door.address()
     }
 
+    /// The last process that was refused at this port, and why; `None` if none was. A process that is refused is told little, because
+    /// it may be a stranger.
+    #[must_use]
+    pub fn last_refusal(&self) -> Option<String> {
+        self.door.refused()
+    }
+
     /// A manager of this number of workers at the same port: [`Runtime::add`](crate::Runtime::add) waits for that many. By default 1.
     #[must_use]
     pub fn expect(&self, count: NonZeroU16) -> Self {
