@@ -87,7 +87,7 @@ pub use actor::task_probe::{BindableTask, UnbindableTask};
 pub use actor::{ActorEntry, Compute, ConstructorEntry, Create, MethodEntry, MethodTable, ParamEntry};
 pub use actor_ref::ActorRef;
 #[doc(hidden)] // for the compiler
-pub use body::LentMemory;
+pub use body::{Body, LentMemory};
 pub use call::remote_error::{Ran, RemoteError};
 pub use call::{Call, CallError};
 pub use cancel::{Cancellation, Executions, Scope, cancellation, within};

@@ -186,7 +186,7 @@ impl AsRef<[u8]> for FilledMemory {
 impl From<BodyMemory> for Bytes {
     fn from(memory: BodyMemory) -> Self {
         let reserved = match memory {
-            BodyMemory::Short(short) => return Bytes::from(short.into_vec()),
+            BodyMemory::Short(short) => return Bytes::copy_from_slice(&short),
             BodyMemory::Reserved(reserved) => reserved,
             BodyMemory::Lent(lent) => return Bytes::from_owner(lent),
         };

@@ -144,7 +144,8 @@ impl Body {
     }
 
     /// The bytes in one piece, which nobody else keeps. They are copied if they are few, or if there are several segments.
-    pub(crate) fn into_bytes(self) -> Bytes {
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
         match self.0 {
             Segments::One(one) => one,
             Segments::Short(_) | Segments::Many(_) => self.to_bytes(),
@@ -168,7 +169,7 @@ impl Body {
     /// The bytes as a vector. They are copied if they are few, if there are several segments, or if others share them.
     pub(crate) fn into_vec(self) -> Vec<u8> {
         match self.0 {
-            Segments::Short(short) => short.into_vec(),
+            Segments::Short(short) => short.to_vec(),
             Segments::One(one) => one.into(),
             Segments::Many(many) => many.into_iter().flatten().collect(),
         }
@@ -184,7 +185,10 @@ fn in_one(segment: EncodedSegment) -> Segments {
 
 /// The bytes of a segment: its own, or those that it shares.
 fn in_bytes(own: Result<ShortBytes, EncodedSegment>) -> Bytes {
-    own.map_or_else(Bytes::from_owner, |own| own.into_vec().into())
+    own.map_or_else(Bytes::from_owner, |own| match own.spilled() {
+        true => own.into_vec().into(),
+        false => Bytes::copy_from_slice(&own),
+    })
 }
 
 /// Decodes a value. Long tensors are views of the bytes.

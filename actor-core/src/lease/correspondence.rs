@@ -14,13 +14,14 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use selvedge_channels::as_bytes;
 use selvedge_cluster::frame::{Class, PartMemory, Service};
 use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
 use selvedge_cluster::session::Outcome;
 use serde::{Deserialize, Serialize};
 
-use crate::body::{BodyMemory, LentMemory};
+use crate::body::{Body, BodyMemory, LentMemory};
 use crate::hub::post::{Letter, Post, Receiver};
 use crate::id::ProcessId;
 use crate::reference::edge::EdgePeers;
@@ -66,12 +67,11 @@ pub trait Correspondent: Send + Sync {
 enum CorrespondenceHead {
     Words {
         to: CorrespondenceId,
+        #[serde(with = "as_bytes")]
         words: Vec<u8>,
     },
     /// The driver has no such correspondence.
-    Ended {
-        known: CorrespondenceId,
-    },
+    Ended { known: CorrespondenceId },
 }
 
 /// A correspondence that is open in this process.
@@ -102,7 +102,7 @@ impl Correspondences {
         Some((known.peers.process_of(peer)?, known.hears.upgrade()?))
     }
 
-    fn post_to(&self, to: Peer, stream: u64, head: &CorrespondenceHead, body: Bytes) -> Result<(), String> {
+    fn post_to(&self, to: Peer, stream: u64, head: &CorrespondenceHead, body: Body) -> Result<(), String> {
         let letter = Letter {
             stream,
             ..Letter::new(PROGRAMS, Class::Ordered, head, body)
@@ -123,7 +123,7 @@ impl Receiver for Correspondences {
                 Some((process, hears)) => hears.received(process, &words, letter.body.into_bytes()),
                 None if self.post.me().process == selvedge_cluster::peer::ProcessId::HEAD => {
                     // If it cannot be sent, the peer is dead.
-                    let _ = self.post_to(from, 0, &CorrespondenceHead::Ended { known: to }, Bytes::new());
+                    let _ = self.post_to(from, 0, &CorrespondenceHead::Ended { known: to }, Body::EMPTY);
                 }
                 None => {}
             },
@@ -200,7 +200,7 @@ impl Correspondence {
     ///
     /// # Errors
     /// A text: there is no memory.
-    pub fn body_of(bytes: &[u8]) -> Result<Bytes, String> {
+    pub fn body_of(bytes: &[u8]) -> Result<Body, String> {
         let memory = BodyMemory::announced(bytes.len());
         let mut memory = memory.ok_or_else(|| format!("there is no memory for {} bytes", bytes.len()))?;
         memory.put(bytes);
@@ -213,7 +213,7 @@ impl Correspondence {
     ///
     /// # Errors
     /// A text: the process is dead or cannot be reached, or the letter is too long.
-    pub fn send(&self, to: ProcessId, stream: u32, words: Vec<u8>, body: Bytes) -> Result<(), String> {
+    pub fn send(&self, to: ProcessId, stream: u32, words: Vec<u8>, body: Body) -> Result<(), String> {
         let peer = self
             .peers
             .get(to)

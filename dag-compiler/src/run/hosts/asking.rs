@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
-use selvedge_core::{HostId, IdMap, IdSet, LaneId, ProcessId};
+use selvedge_core::{Body, HostId, IdMap, IdSet, LaneId, ProcessId};
 
 use super::joint::Joint;
 use super::word::Word;
@@ -79,7 +78,7 @@ impl Joint {
         };
         for steward in &stewards {
             // A process that cannot be asked does not answer.
-            let _ = self.send(*steward, &Word::Ask { question: number }, Bytes::new());
+            let _ = self.send(*steward, &Word::Ask { question: number }, Body::default());
         }
         let mut question = self.asking.question.lock();
         self.asking.answered.wait_while_until(

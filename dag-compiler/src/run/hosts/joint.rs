@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use selvedge_channels::{Doorbell, OnBehalf, Segment, SegmentId, Summons};
-use selvedge_core::{Correspondence, Correspondent, HostId, IdMap, LaneId, LentMemory, ProcessId};
+use selvedge_core::{Body, Correspondence, Correspondent, HostId, IdMap, LaneId, LentMemory, ProcessId};
 
 use super::asking::Asking;
 use super::berth::JointBerth;
@@ -164,7 +164,7 @@ impl Joint {
         if !self.has_stopped.swap(true, Ordering::AcqRel) {
             for process in self.far() {
                 // A process that cannot be told is dead, or is cut off.
-                let _ = self.send(process, &Word::Stop, Bytes::new());
+                let _ = self.send(process, &Word::Stop, Body::default());
             }
         }
     }
@@ -175,12 +175,12 @@ impl Joint {
         far.map(|(_, process)| *process)
     }
 
-    pub(super) fn send(&self, to: ProcessId, word: &Word, body: Bytes) -> Result<(), String> {
+    pub(super) fn send(&self, to: ProcessId, word: &Word, body: Body) -> Result<(), String> {
         self.correspondence.send(to, word.stream(), word.encoded(), body)
     }
 
     fn send_or_fail(&self, to: ProcessId, word: &Word) {
-        if let Err(why) = self.send(to, word, Bytes::new()) {
+        if let Err(why) = self.send(to, word, Body::default()) {
             self.trouble(format!("{} cannot be told of the graph: {why}", self.other(to)));
         }
     }
@@ -224,7 +224,7 @@ impl Joint {
             return self.is_told(lane, text);
         }
         // Without the driver this process ends.
-        let _ = self.send(ProcessId::DRIVER, &Word::Failed { lane, text }, Bytes::new());
+        let _ = self.send(ProcessId::DRIVER, &Word::Failed { lane, text }, Body::default());
     }
 
     fn is_told(&self, lane: LaneId, text: String) {
@@ -337,7 +337,7 @@ impl Joint {
                 let _ = self.send(
                     ProcessId::DRIVER,
                     &Word::Progress { question, lanes },
-                    Bytes::new(),
+                    Body::default(),
                 );
             }
             _ => self.ended(),

@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::Bytes;
 use selvedge_channels::{ChannelError, SharedReader};
-use selvedge_core::{Correspondence, ProcessId};
+use selvedge_core::{Body, Correspondence, ProcessId};
 
 use super::lent::{Home, Told};
 use super::word::{LONG_BYTES, MessageKind, Word};
@@ -107,7 +106,7 @@ impl Outgoing {
     pub(super) fn send(
         &mut self,
         (room, most): (usize, usize),
-        send: impl FnOnce(ProcessId, &Word, Bytes) -> Result<(), String>,
+        send: impl FnOnce(ProcessId, &Word, Body) -> Result<(), String>,
     ) -> Result<SentMessage, OutgoingError> {
         if self.is_broken || self.sent >= self.settled + self.slots {
             return Ok(SentMessage::None);
@@ -156,15 +155,15 @@ impl Outgoing {
     }
 
     /// The body of the message that `next` has found: its slot if it is long, and else a copy.
-    fn body(&mut self, kind: MessageKind, length: usize) -> Result<Bytes, OutgoingError> {
+    fn body(&mut self, kind: MessageKind, length: usize) -> Result<Body, OutgoingError> {
         if kind == MessageKind::Value
             && length >= LENT_MIN
             && let Some(reader) = self.reader.take()
         {
-            return Ok(self.home.lend(reader));
+            return Ok(self.home.lend(reader).into());
         }
         let Some(reader) = &mut self.reader else {
-            return Ok(Bytes::new());
+            return Ok(Body::default());
         };
         let copied = match reader.seen()? {
             Ok(bytes) => Correspondence::body_of(bytes),

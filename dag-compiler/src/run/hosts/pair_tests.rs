@@ -142,7 +142,7 @@ impl Pair {
             let Word::Message { number, kind, .. } = word else {
                 panic!("no message")
             };
-            letters.push_back((*number, *kind, body));
+            letters.push_back((*number, *kind, body.into_bytes()));
             Ok(())
         });
         matches!(sent.unwrap(), SentMessage::Counted(_))

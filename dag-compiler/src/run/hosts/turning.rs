@@ -102,7 +102,7 @@ impl Joint {
 fn send_share(joint: &Joint, share: &OutgoingShare) {
     let (group, number) = (share.group as u32, share.number);
     for to in &share.to {
-        let sent = joint.send(*to, &Word::Share { group, number }, share.bytes.clone());
+        let sent = joint.send(*to, &Word::Share { group, number }, share.bytes.clone().into());
         if let Err(why) = sent {
             joint.shuttle_is_in_trouble(*to, &OutgoingError::NotSent(why));
         }
