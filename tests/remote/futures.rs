@@ -1,5 +1,8 @@
 //! Calls as futures: borrowed, several at once, and beside other futures.
 
+use std::pin::Pin;
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Wake};
 use std::time::Duration;
 
 use selvedge::prelude::*;
@@ -93,4 +96,35 @@ fn many_calls_are_awaited_together_without_a_box() {
     let calls = (1..4).map(|x| unboxed(adder.call().add(x)));
     let sums = block_on(futures_util::future::try_join_all(calls));
     assert_eq!(sums.unwrap(), [2, 4, 7]);
+}
+
+/// A waker that makes a call itself.
+struct CallingWaker {
+    runtime: Runtime,
+    called: mpsc::Sender<()>,
+}
+
+impl Wake for CallingWaker {
+    fn wake(self: Arc<Self>) {
+        drop(self.runtime.call(halved::remote(2)));
+        let _ = self.called.send(());
+    }
+}
+
+#[test]
+fn the_waker_of_a_call_that_is_dropped_may_make_another_call() {
+    let runtime = Runtime::new();
+    let _worker = runtime.worker("w").unwrap();
+    let gate = Gate::closed("dropped");
+    let mut call = runtime.call(passed::remote(&gate.path, 7));
+    let (called, calls) = mpsc::channel();
+    let waker = Arc::new(CallingWaker { runtime, called }).into();
+    assert!(
+        Pin::new(&mut call)
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    std::thread::spawn(move || drop(call));
+    calls.recv_timeout(Duration::from_secs(60)).unwrap();
+    drop(gate);
 }

@@ -399,7 +399,7 @@ impl Remote {
         match self.send_call(peer, call, (function, wants, None), encoded, None) {
             Ok(number) => self.asked.lock().sent(call, number),
             Err(error) => {
-                let _ = self.asked.lock().abandon(call);
+                self.abandon(call);
                 self.settle(&waiter, Err(error));
             }
         }
@@ -485,7 +485,7 @@ impl Remote {
 
     /// Takes a submitted call off the list, which is not sent.
     pub(crate) fn end_submitted(&self, asking: &SubmittedAsking) {
-        let _ = self.asked.lock().abandon(asking.call);
+        self.abandon(asking.call);
     }
 
     /// Lists a call of a peer, whose cancellation is told to the peer.
@@ -496,6 +496,13 @@ impl Remote {
             number: call.0,
         });
         call
+    }
+
+    /// Takes a call off the list. Returns the peer that was asked.
+    fn abandon(&self, call: CallId) -> Option<Peer> {
+        let abandoned = self.asked.lock().abandon(call);
+        // The waiter is dropped without the lock: the drop may wake a task that awaits the call, and a waker is user code.
+        abandoned.map(|(peer, _waiter)| peer)
     }
 
     /// Has a submitted function of this process run.
@@ -574,8 +581,7 @@ impl Recall for Remote {
     /// Tells the peer that nobody wants the answer of a call.
     fn recall(&self, number: u64) {
         let call = CallId(number);
-        let peer = self.asked.lock().abandon(call);
-        if let Some(peer) = peer {
+        if let Some(peer) = self.abandon(call) {
             self.say_of_call(peer, &CallMessage::Cancel { call });
         }
     }

@@ -80,9 +80,10 @@ impl<W> Asked<W> {
         None
     }
 
-    /// The caller does not want the answer, or the call could not be sent; returns the peer that was asked.
-    pub(crate) fn abandon(&mut self, id: CallId) -> Option<Peer> {
-        self.calls.remove(&id).map(|question| question.peer)
+    /// The caller does not want the answer, or the call could not be sent; returns the peer that was asked, and who waits.
+    pub(crate) fn abandon(&mut self, id: CallId) -> Option<(Peer, W)> {
+        let question = self.calls.remove(&id)?;
+        Some((question.peer, question.waiter))
     }
 
     /// A peer has died. `fates` are the outcomes of its unacknowledged letters, in the order of the letters' numbers.

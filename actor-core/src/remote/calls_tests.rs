@@ -80,7 +80,8 @@ proptest! {
                     prop_assert_eq!(table.answered(from, CallId(call)), ended.map(|_| call));
                 }
                 Step::Abandon(call) => {
-                    prop_assert_eq!(table.abandon(CallId(call)), plain.end(call, |_| true));
+                    let ended = plain.end(call, |_| true);
+                    prop_assert_eq!(table.abandon(CallId(call)), ended.map(|peer| (peer, call)));
                 }
                 Step::Died(dead) => {
                     let mut lost = Vec::new();
