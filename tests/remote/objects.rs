@@ -1,10 +1,12 @@
 //! The object store: values that are put, and read where they lie.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use selvedge::prelude::*;
 use selvedge::{FetchError, ObjectPlace, PutError, StoreError, StoreOptions};
+use serde::{Deserialize, Serialize};
 
 use super::census::{mapping_of, wait_until};
 
@@ -488,4 +490,48 @@ fn a_put_after_the_shutdown_is_refused() {
     let _ = runtime.shutdown(Duration::from_secs(10));
     assert!(matches!(runtime.put(7_u8), Err(PutError::Shutdown)));
     assert!(*view == tensor(MIB, 1), "a view outlives the runtime");
+}
+
+/// The runtime of the drops below.
+static OF_DROPS: Mutex<Option<Runtime>> = Mutex::new(None);
+static ANSWERED_DROPS: AtomicUsize = AtomicUsize::new(0);
+
+/// A value whose drop waits for a call of its own process.
+#[derive(Clone, Serialize, Deserialize)]
+struct CallsWhenDropped(u64);
+
+impl Drop for CallsWhenDropped {
+    fn drop(&mut self) {
+        let runtime = OF_DROPS.lock().unwrap().clone();
+        if let Some(runtime) = runtime {
+            let mut call = runtime.call(number::remote(self.0).on_process(runtime.process()));
+            let answer = call.wait_timeout(Duration::from_secs(5));
+            ANSWERED_DROPS.fetch_add(usize::from(answer.is_ok()), Ordering::SeqCst);
+        }
+    }
+}
+
+#[remote]
+fn number(number: u64) -> u64 {
+    number
+}
+
+#[remote]
+fn holds(values: Vec<Ref<CallsWhenDropped>>) -> usize {
+    values.len()
+}
+
+#[test]
+fn values_whose_drops_wait_for_calls_of_their_process_take_no_place_from_these() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("holder").unwrap();
+    // More than functions of a process run at a time.
+    let count = 2 * selvedge::cores().len() + 2;
+    let put = |number: usize| runtime.put(CallsWhenDropped(number as u64)).unwrap();
+    let values: Vec<_> = (0..count).map(put).collect();
+    *OF_DROPS.lock().unwrap() = Some(runtime.clone());
+    let held = runtime.call(holds::remote(values).on(&worker)).wait();
+    assert_eq!(held.unwrap(), count);
+    wait_until(&count, || ANSWERED_DROPS.load(Ordering::SeqCst));
+    *OF_DROPS.lock().unwrap() = None;
 }

@@ -5,6 +5,7 @@ use std::task::Waker;
 
 use selvedge_channels::dispose;
 
+use crate::current::{Current, within_current};
 use crate::errand::Errand;
 use crate::reference::references::Helpers;
 use crate::remote::async_thread::AsyncThread;
@@ -49,7 +50,14 @@ pub(crate) struct RemoteHelpers {
 
 impl Helpers for RemoteHelpers {
     fn run(&self, errand: Errand) {
-        self.executor.submit(Piece::Errand(errand));
+        // An errand gives its place away while user code waits in it, as a function does: what it waits for may need the place.
+        let current = Current {
+            owner: Arc::new(()),
+            place: Arc::new(self.executor.clone()),
+            outer: None,
+        };
+        let errand = move || within_current(&Arc::new(current), errand);
+        self.executor.submit(Piece::Errand(Box::new(errand)));
     }
 
     fn wake(&self, waker: Waker) {
