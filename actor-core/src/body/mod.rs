@@ -34,6 +34,7 @@ enum Segments {
 }
 
 impl Clone for Segments {
+    /// Copies a few bytes at once; the vector's own clone copies them one by one.
     fn clone(&self) -> Self {
         match self {
             Segments::Short(short) => Segments::Short(ShortBytes::from_slice(short)),

@@ -84,7 +84,7 @@ impl Hub {
         let is_over = {
             let mut table = self.table.lock();
             table.forget_job(peer.process);
-            table.links_of(peer.process).is_empty()
+            table.lives(peer.process).is_empty()
         };
         if is_over {
             self.names.died(peer.process);

@@ -41,6 +41,10 @@ impl SpentBodies {
             self.0.push(body);
         }
     }
+
+    fn add_frames(&mut self, frames: impl IntoIterator<Item = OutgoingFrame>) {
+        frames.into_iter().for_each(|frame| self.add(frame.into_body()));
+    }
 }
 
 pub(super) struct LinkState {
@@ -267,8 +271,7 @@ impl LinkState {
         let present = self.is_linked.then_some(self.connection);
         if !self.write_turn.end(present, !rest.is_empty(), has_room) {
             // The connection has ended. The session sends again what matters.
-            rest.into_iter()
-                .for_each(|frame| self.spent.add(frame.into_body()));
+            self.spent.add_frames(rest);
             return false;
         }
         self.outbox_bytes += rest.iter().map(OutgoingFrame::len).sum::<usize>();
@@ -330,8 +333,9 @@ impl LinkState {
 
     /// Whether the link has something to do beside what is sent anyway: to write, to acknowledge, to set its timer, or to end.
     pub(super) fn is_due(&self, now: Duration) -> bool {
-        let deadline = self.session.as_ref().and_then(Session::deadline);
-        let is_timed = deadline.is_some_and(|due| due <= now || self.armed.is_none_or(|armed| due < armed));
+        let is_timed = self
+            .deadline()
+            .is_some_and(|due| due <= now || self.is_before_timer(due));
         is_timed || self.has_more() || self.is_blocked() || self.owes_much() || !self.is_open()
     }
 
@@ -344,17 +348,19 @@ impl LinkState {
     /// A timer that is set for an earlier moment stays as it is, because most acknowledgements are sent with other frames
     /// before they are due.
     pub(super) fn arm(&mut self) -> bool {
-        let deadline = self.deadline();
-        let is_earlier = deadline.is_some_and(|due| self.armed.is_none_or(|armed| due < armed));
-        if is_earlier {
-            self.armed = deadline;
-        }
-        is_earlier
+        let earlier = self.deadline().filter(|due| self.is_before_timer(*due));
+        self.armed = earlier.or(self.armed);
+        earlier.is_some()
     }
 
     /// The moment for which the timer is set, whose end the link's task reports to [`disarm`](Self::disarm).
     pub(super) fn armed(&self) -> Option<Duration> {
         self.armed
+    }
+
+    /// Whether the timer would be too late for what is due then.
+    fn is_before_timer(&self, due: Duration) -> bool {
+        self.armed.is_none_or(|armed| due < armed)
     }
 
     fn deadline(&self) -> Option<Duration> {
@@ -414,8 +420,7 @@ impl LinkState {
     }
 
     fn clear_outbox(&mut self) {
-        let frames = self.outbox.drain(..);
-        frames.for_each(|frame| self.spent.add(frame.into_body()));
+        self.spent.add_frames(self.outbox.drain(..));
         self.outbox_bytes = 0;
     }
 

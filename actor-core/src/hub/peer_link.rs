@@ -45,7 +45,7 @@ pub(super) struct PeerLink {
 }
 
 /// The effects of a frame that has arrived.
-pub(super) struct Arrival {
+pub(super) struct FrameEffects {
     /// The letters and chunks to deliver, in order.
     pub(super) letters: Arrived,
     /// Whether [`PeerLink::delivered`] has something to do after that.
@@ -103,9 +103,9 @@ impl PeerLink {
     /// Notes a first connection, which carries nothing.
     #[cfg(all(test, feature = "hosts"))]
     pub(super) fn note_made(&self) {
-        self.parts.lock().state.note_made();
-        // Relaxed: as in `is_made`.
-        self.is_made.store(true, Ordering::Relaxed);
+        let mut parts = self.parts.lock();
+        parts.state.note_made();
+        self.unlock(parts);
     }
 
     /// Whether somebody has asked for a socket, and there was none yet.
@@ -120,10 +120,16 @@ impl PeerLink {
         self.is_open.load(Ordering::Relaxed)
     }
 
-    /// The state may have begun to end.
-    fn note_open(&self, state: &LinkState) {
-        // Relaxed: as in `is_open`.
-        self.is_open.store(state.is_open(), Ordering::Relaxed);
+    /// Gives up the lock after the state has changed: publishes what is seen without the lock, and drops what the link needs no more once the
+    /// lock is given up, because a drop may send a letter by this link.
+    fn unlock(&self, mut parts: MutexGuard<'_, LinkParts>) {
+        let is_made = parts.state.connection() > 0;
+        // Relaxed: as in `is_made` and in `is_open`.
+        self.is_made.store(is_made, Ordering::Relaxed);
+        self.is_open.store(parts.state.is_open(), Ordering::Relaxed);
+        let spent = parts.state.take_spent();
+        drop(parts);
+        drop(spent);
     }
 
     /// Sends a letter, on the calling thread as far as the socket has room. Returns the letter's number, and whether a socket is
@@ -134,7 +140,7 @@ impl PeerLink {
         let number = match parts.state.accept(now, self.peer, letter) {
             Ok(number) => number,
             Err(error) => {
-                unlock(parts);
+                self.unlock(parts);
                 return Err(error);
             }
         };
@@ -151,8 +157,6 @@ impl PeerLink {
             return false;
         }
         parts.connections.socket = Some(Arc::clone(socket));
-        // Relaxed: as in `is_made`.
-        self.is_made.store(true, Ordering::Relaxed);
         self.write(parts, self.now());
         true
     }
@@ -189,9 +193,9 @@ impl PeerLink {
     /// Closes the link if it never had a connection. Returns whether it is closed now.
     #[cfg(feature = "hosts")]
     pub(super) fn close_unmade(&self, why: LinkEnd) -> bool {
-        let state = &mut self.parts.lock().state;
-        let is_closed = state.connection() == 0 && state.close(why);
-        self.note_open(state);
+        let mut parts = self.parts.lock();
+        let is_closed = parts.state.connection() == 0 && parts.state.close(why);
+        self.unlock(parts);
         is_closed
     }
 
@@ -210,7 +214,7 @@ impl PeerLink {
         }
         let older = parts.connections.next.replace(next);
         parts.state.close(LinkEnd::Reset);
-        drop(parts);
+        self.unlock(parts);
         self.wake.notify_one();
         if let Some((end, _)) = older {
             drop_unused(end);
@@ -227,7 +231,7 @@ impl PeerLink {
         let (breaks, is_futile) = (state.breaks().count(), state.breaks().is_futile(now));
         let (socket, next) = (connections.socket.take(), connections.next.take());
         let resume = connections.resume.clone();
-        unlock(parts);
+        self.unlock(parts);
         if let Some(socket) = socket {
             // Else the peer would see the end of the stream, and take this process for dead.
             socket.abandon();
@@ -263,12 +267,12 @@ impl PeerLink {
     }
 
     /// A frame has arrived at this time.
-    pub(super) fn arrived(&self, now: Duration, frame: ArrivedFrame) -> Result<Arrival, LinkEnd> {
+    pub(super) fn arrived(&self, now: Duration, frame: ArrivedFrame) -> Result<FrameEffects, LinkEnd> {
         let mut parts = self.parts.lock();
         let arrived = parts.state.arrived(now, frame);
         let is_due = parts.state.is_due(now);
-        unlock(parts);
-        Ok(Arrival {
+        self.unlock(parts);
+        Ok(FrameEffects {
             letters: arrived?,
             is_due,
         })
@@ -322,8 +326,7 @@ impl PeerLink {
     pub(super) fn close(&self, why: LinkEnd) -> bool {
         let mut parts = self.parts.lock();
         let is_unread = parts.state.close(why);
-        self.note_open(&parts.state);
-        drop(parts);
+        self.unlock(parts);
         self.wake.notify_one();
         is_unread
     }
@@ -332,11 +335,10 @@ impl PeerLink {
     pub(super) fn end(&self, why: LinkEnd) -> bool {
         let mut parts = self.parts.lock();
         let is_first = parts.state.end(why);
-        self.note_open(&parts.state);
         let connections = &mut parts.connections;
         let socket = connections.socket.take();
         let unused = (connections.next.take(), connections.joiner.take());
-        unlock(parts);
+        self.unlock(parts);
         if let Some(socket) = socket {
             socket.close();
         }
@@ -354,7 +356,7 @@ impl PeerLink {
     pub(super) fn announce(&self) -> Option<Fates> {
         let mut parts = self.parts.lock();
         let fates = parts.state.announce();
-        unlock(parts);
+        self.unlock(parts);
         fates
     }
 
@@ -380,7 +382,7 @@ impl PeerLink {
     /// Writes the frames that wait, unless another thread does, which then writes these too, and gives up the lock.
     fn write(&self, mut parts: MutexGuard<'_, LinkParts>, now: Duration) {
         self.write_some(&mut parts, now);
-        unlock(parts);
+        self.unlock(parts);
     }
 
     /// Writes the frames that wait. The lock is not held during a system call.
@@ -399,7 +401,6 @@ impl PeerLink {
             if let (Err(error), true) = (written, is_present) {
                 // The reader still delivers what the peer has sent before.
                 state.close(error);
-                self.note_open(state);
             }
             if state.is_blocked() {
                 return self.wake.notify_one();
@@ -418,11 +419,4 @@ impl PeerLink {
             self.wake.notify_one();
         }
     }
-}
-
-/// Gives up the lock, and then drops what the link needs no more: a drop may send a letter by this link.
-fn unlock(mut parts: MutexGuard<'_, LinkParts>) {
-    let spent = parts.state.take_spent();
-    drop(parts);
-    drop(spent);
 }

@@ -47,8 +47,6 @@ struct ReadState {
     buffer: Vec<u8>,
     /// Whether the buffer has bytes that come before those of the socket.
     is_begun: bool,
-    /// Whether the link may have something to do after the last read.
-    is_due: bool,
     /// Whether a read has failed. What follows is not read, because some bytes before it were dropped.
     is_broken: bool,
 }
@@ -74,7 +72,6 @@ impl PeerStream {
                 joiner: joiner.unwrap_or_else(|| Joiner::new(settings.body_bytes_max)),
                 buffer: beyond,
                 is_begun,
-                is_due: false,
                 is_broken: false,
             }),
         };
@@ -126,14 +123,12 @@ impl PeerStream {
         let mut reading = self.reading.lock();
         let found = caught(|| self.deliver_from(&mut reading, now));
         reading.is_broken |= found.is_err();
-        Ok((found?, reading.is_due))
+        found
     }
 
-    fn deliver_from(&self, reading: &mut ReadState, now: Duration) -> Result<ReadResult, LinkEnd> {
-        reading.is_due = true;
+    fn deliver_from(&self, reading: &mut ReadState, now: Duration) -> Result<(ReadResult, bool), LinkEnd> {
         if std::mem::take(&mut reading.is_begun) {
-            self.decode(reading, now)?;
-            return Ok(ReadResult::Full);
+            return Ok((ReadResult::Full, self.decode(reading, now)?));
         }
         let ReadState { decoder, buffer, .. } = reading;
         let (most, read) = self.read_some(decoder, buffer);
@@ -141,8 +136,8 @@ impl PeerStream {
             Ok(0) if self.link.is_resumable() && self.socket.is_reset() => return Err(LinkEnd::Reset),
             Ok(0) => return Err(LinkEnd::Closed),
             Ok(read) => read,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(ReadResult::Nothing),
-            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(ReadResult::Full),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok((ReadResult::Nothing, true)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok((ReadResult::Full, true)),
             Err(error) => return Err(error.into()),
         };
         if buffer.is_empty() {
@@ -151,11 +146,12 @@ impl PeerStream {
             }
             decoder.filled(read);
         }
-        self.decode(reading, now)?;
-        Ok(match read == most {
+        let is_due = self.decode(reading, now)?;
+        let found = match read == most {
             true => ReadResult::Full,
             false => ReadResult::Some,
-        })
+        };
+        Ok((found, is_due))
     }
 
     /// Reads into the body that is being read if it lacks much, or else into the buffer, which is empty before in both cases. Returns the
@@ -193,26 +189,27 @@ impl PeerStream {
         lent.map(BodyMemory::lent)
     }
 
-    /// Decodes the bytes of the buffer, or of the body that was read into, and delivers the letters.
-    fn decode(&self, reading: &mut ReadState, now: Duration) -> Result<(), LinkEnd> {
+    /// Decodes the bytes of the buffer, or of the body that was read into, and delivers the letters. Returns whether the link may have
+    /// something to do after that: the last whole frame tells, and without one nobody has looked.
+    fn decode(&self, reading: &mut ReadState, now: Duration) -> Result<bool, LinkEnd> {
         let ReadState {
             decoder,
             joiner,
             buffer,
-            is_due,
             ..
         } = reading;
+        let mut is_due = true;
         let mut bytes = buffer.as_slice();
         loop {
             let lend = |service, head: &[u8], bytes| self.lent(service, head, bytes);
             let place = |frame: &Frame<BodyMemory>, bytes| joiner.place(frame, bytes, lend);
             let Some(mut frame) = decoder.decode_with(&mut bytes, place)? else {
-                return Ok(());
+                return Ok(is_due);
             };
             let body_bytes = joiner.store(&mut frame);
-            let arrived = self.link.arrived(now, ArrivedFrame::new(frame, body_bytes))?;
-            *is_due = arrived.is_due;
-            for letter in arrived.letters {
+            let effects = self.link.arrived(now, ArrivedFrame::new(frame, body_bytes))?;
+            is_due = effects.is_due;
+            for letter in effects.letters {
                 if let Some(letter) = joined(joiner, letter)? {
                     self.services.deliver(self.link.peer(), letter)?;
                 }

@@ -48,11 +48,10 @@ pub(super) enum PeerStatus {
 
 impl PeerTable {
     pub(super) fn find(&self, peer: Peer) -> PeerStatus {
-        let lives = self.lives(peer.process);
-        if let Some(link) = lives.iter().find(|link| link.peer() == peer) {
+        if let Some(link) = self.link(peer) {
             return PeerStatus::Linked(Arc::clone(link));
         }
-        let has_successor = lives.iter().any(|link| link.peer() > peer);
+        let has_successor = self.lives(peer.process).iter().any(|link| link.peer() > peer);
         match self.dead.has(peer) || has_successor {
             true => PeerStatus::Dead,
             false => PeerStatus::Unknown,
@@ -117,7 +116,7 @@ impl PeerTable {
     /// Notes that the link to a peer goes over a network.
     #[cfg(any(test, feature = "hosts"))]
     pub(super) fn note_far(&mut self, peer: Peer) {
-        if self.lives(peer.process).iter().any(|link| link.peer() == peer) {
+        if self.link(peer).is_some() {
             self.far.insert(peer);
         }
     }
@@ -178,6 +177,10 @@ impl PeerTable {
     /// The links to incarnations of a process, in their order.
     pub(super) fn lives(&self, process: ProcessId) -> &[Arc<PeerLink>] {
         self.links.get(&process).map_or(&[], Lives::as_slice)
+    }
+
+    fn link(&self, peer: Peer) -> Option<&Arc<PeerLink>> {
+        self.lives(peer.process).iter().find(|link| link.peer() == peer)
     }
 
     /// The links to incarnations of the first process whose number is higher than this one; none if there is no such process.

@@ -45,7 +45,7 @@ impl Letter {
 }
 
 impl Clone for Letter {
-    /// Shares the body, and copies the head, which is short.
+    /// Shares the body, and copies the head at once; the vector's own clone copies it byte by byte.
     fn clone(&self) -> Self {
         Letter {
             head: Head::from_slice(&self.head),

@@ -19,8 +19,8 @@ pub(crate) enum Piece {
     Job(RemoteJob),
     /// Looks whether the arguments of a call are there, and runs its function.
     Resolving(ResolvingJob),
-    /// Does anything else that may run user code.
-    Errand(Errand),
+    /// Does anything else that may run user code, in these surroundings.
+    Errand(Errand, Arc<Current>),
 }
 
 impl Work for Piece {
@@ -28,7 +28,7 @@ impl Work for Piece {
         match self {
             Piece::Job(job) => job.run(executor),
             Piece::Resolving(job) => job.run(),
-            Piece::Errand(errand) => errand(),
+            Piece::Errand(errand, current) => within_current(&current, errand),
         }
     }
 
@@ -37,27 +37,39 @@ impl Work for Piece {
             Piece::Job(job) => job.refuse(why),
             Piece::Resolving(job) => job.refuse(why),
             // If somebody waits for its outcome, the drop tells them.
-            Piece::Errand(errand) => dispose(errand),
+            Piece::Errand(errand, _) => dispose(errand),
         }
     }
 }
 
 /// The threads of a process for user code of references and channels.
 pub(crate) struct RemoteHelpers {
-    pub(crate) executor: Executor<Piece>,
-    pub(crate) background: Arc<AsyncThread>,
+    executor: Executor<Piece>,
+    background: Arc<AsyncThread>,
+    /// The surroundings of errands. An errand gives its place away while user code waits in it, as a function does: what it waits for may need
+    /// the place.
+    current: Arc<Current>,
+}
+
+impl RemoteHelpers {
+    pub(crate) fn new(executor: &Executor<Piece>, background: &Arc<AsyncThread>) -> Self {
+        let current = Current {
+            owner: Arc::new(()),
+            place: Arc::new(executor.clone()),
+            outer: None,
+        };
+        RemoteHelpers {
+            executor: executor.clone(),
+            background: Arc::clone(background),
+            current: Arc::new(current),
+        }
+    }
 }
 
 impl Helpers for RemoteHelpers {
     fn run(&self, errand: Errand) {
-        // An errand gives its place away while user code waits in it, as a function does: what it waits for may need the place.
-        let current = Current {
-            owner: Arc::new(()),
-            place: Arc::new(self.executor.clone()),
-            outer: None,
-        };
-        let errand = move || within_current(&Arc::new(current), errand);
-        self.executor.submit(Piece::Errand(Box::new(errand)));
+        let current = Arc::clone(&self.current);
+        self.executor.submit(Piece::Errand(errand, current));
     }
 
     fn wake(&self, waker: Waker) {

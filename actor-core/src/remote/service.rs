@@ -104,10 +104,7 @@ impl Remote {
         let threads = Threads::default();
         let background = Arc::new(AsyncThread::new("selvedge-deadlines", &threads));
         let executor = Executor::new(&threads, post.lead());
-        let helpers: Arc<dyn Helpers> = Arc::new(RemoteHelpers {
-            executor: executor.clone(),
-            background: Arc::clone(&background),
-        });
+        let helpers: Arc<dyn Helpers> = Arc::new(RemoteHelpers::new(&executor, &background));
         let started = Instant::now();
         let clock = Box::new(move || started.elapsed());
         let references = References::new(Arc::clone(&post), Arc::clone(&helpers), clock);

@@ -377,12 +377,6 @@ impl<'a> Encoded<'a> {
     pub fn into_segments(mut self) -> Result<EncodedSegments, EncodeError> {
         let (head_len, count) = (self.head.as_slice().len(), self.count());
         let prefix = prefix(head_len, count, self.form).ok_or(EncodeError::TooLarge)?;
-        if count == 0 && head_len < SHARED_MIN {
-            let mut own = ShortBytes::with_capacity(prefix.len() + head_len);
-            own.extend_from_slice(&prefix);
-            own.extend_from_slice(self.head.as_slice());
-            return Ok(EncodedSegments::from_buf([EncodedSegment(Stretch::Own(own))]));
-        }
         let mut segments = EncodedSegments::new();
         let before = length_at(count) + head_len + PART_ALIGN;
         let mut own = ShortBytes::with_capacity(self.len_bytes().min(before.max(SHARED_MIN)));
