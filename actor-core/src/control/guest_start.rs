@@ -19,6 +19,7 @@ use crate::death::Exit;
 use crate::directory::Directory;
 use crate::head_log::HeadRecord;
 use crate::hosts::guests::Guests;
+use crate::hosts::rejoin_terms::note_of;
 use crate::process_end::ProcessEnd;
 use crate::spawn_error::SpawnError;
 use crate::topology::Station;
@@ -134,7 +135,9 @@ impl GuestMeeting {
     /// Welcomes a process, whose words come from now on.
     async fn admit(&self, arrival: Arrival) -> Result<(), String> {
         let hub = &self.directory.hub;
-        match self.guests.door.admit(hub, arrival, self.peer).await? {
+        let keeping = self.directory.keeping.get();
+        let note = note_of(keeping.map(|keeping| &keeping.terms))?;
+        match self.guests.door.admit(hub, arrival, self.peer, note).await? {
             true => Ok(()),
             false => Err("its connection is not used".to_owned()),
         }

@@ -214,10 +214,6 @@ impl WorkerArgs {
             peer,
             driver: self.directory.hub.me(),
             spin: self.directory.limits().spin,
-            #[cfg(feature = "hosts")]
-            rejoin: self.directory.keeping.get().map(|keeping| keeping.terms.clone()),
-            #[cfg(not(feature = "hosts"))]
-            rejoin: None,
         }
     }
 

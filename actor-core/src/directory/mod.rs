@@ -29,6 +29,8 @@ use crate::home::worker::WorkerKeep;
 use crate::hosts::agreement::Agreement;
 #[cfg(feature = "hosts")]
 use crate::hosts::managing::Managing;
+#[cfg(feature = "hosts")]
+use crate::hosts::rejoin_terms::RejoinTerms;
 use crate::hub::{Hub, LinkSettings};
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
@@ -36,8 +38,6 @@ use crate::lease::manager::LeaseManager;
 use crate::process_end::ProcessEnd;
 #[cfg(feature = "hosts")]
 use crate::worker::letters::WordsOfWorkers;
-#[cfg(feature = "hosts")]
-use crate::worker::protocol::RejoinTerms;
 use crate::worker::record::WorkerRecord;
 
 /// The log of a head, and the terms on which guests outlive it.

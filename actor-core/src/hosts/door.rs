@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use selvedge_cluster::handshake::{Cookie, Role};
+use selvedge_cluster::handshake::{Cookie, Role, Welcome};
 use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::net::{Arrival, Link, LinkError, Listener, TcpPort, Transport};
 use selvedge_cluster::peer::Peer;
@@ -146,17 +146,27 @@ impl Door {
         }
     }
 
-    /// Admits a guest as `peer`, and puts its connection under the link to it. Returns whether the connection is used.
+    /// Admits a guest as `peer` with a note, and puts its connection under the link to it. Returns whether the connection is used.
     ///
     /// # Errors
     /// A text: the guest has gone.
-    pub(crate) async fn admit(&self, hub: &Hub, arrival: Arrival, peer: Peer) -> Result<bool, String> {
+    pub(crate) async fn admit(
+        &self,
+        hub: &Hub,
+        arrival: Arrival,
+        peer: Peer,
+        note: Vec<u8>,
+    ) -> Result<bool, String> {
         {
             let mut state = self.state.lock();
             state.guests.retain(|guest| !hub.is_buried(*guest));
             state.guests.push(peer);
         }
-        let link = arrival.welcome(&welcome(hub.me(), peer)).await;
+        let welcome = Welcome {
+            note,
+            ..welcome(hub.me(), peer)
+        };
+        let link = arrival.welcome(&welcome).await;
         adopted(hub, link.map_err(|error| error.to_string())?, peer)
     }
 

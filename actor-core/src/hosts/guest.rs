@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::dialing::PlaceOfPeer;
 use super::identity::{Means, identity};
 use super::met_driver::MetDriver;
+use super::rejoin_terms::terms_of;
 use crate::deadline::deadline_after;
 use crate::hub::connection::Resume;
 
@@ -91,6 +92,7 @@ pub(super) async fn dial_driver(means: Means, mut plan: DialPlan) -> Result<MetD
     if link.hello.role != Role::Head || driver.process != ProcessId::HEAD || me.process == driver.process {
         return Err(format!("no driver listens at {}, but {driver}", plan.to));
     }
+    let terms = terms_of(&link.welcome.note)?;
     let way = PlaceOfPeer::of_driver(Role::Worker, me, driver, plan.to.clone(), means);
     Ok(MetDriver {
         dialled: Some(plan.to),
@@ -99,6 +101,7 @@ pub(super) async fn dial_driver(means: Means, mut plan: DialPlan) -> Result<MetD
         link,
         me,
         driver,
+        terms,
         resume: Resume::Dials(Arc::new(way)),
     })
 }

@@ -14,6 +14,7 @@ use super::add::AddError;
 use super::dial_in::{DialIn, Invitation};
 use super::guests::Guests;
 use super::reception::add;
+use super::rejoin_terms::RejoinTerms;
 use super::restored_names::restore_names;
 use crate::actor::registry::registry_hash;
 use crate::directory::{Directory, Keeping};
@@ -24,7 +25,6 @@ use crate::inspect::MemberInfo;
 use crate::platform::build_id;
 use crate::runtime::{Runtime, ShutdownReport};
 use crate::spawn_error::SpawnError;
-use crate::worker::protocol::RejoinTerms;
 use crate::worker::record::WorkerRecord;
 
 /// The time that the members of a head's last life have to come back.

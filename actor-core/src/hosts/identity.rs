@@ -37,5 +37,9 @@ pub(super) fn identity(role: Role, me: Option<Peer>, to: Option<Peer>, cookie: C
 
 /// The words with which `me` admits `you`.
 pub(super) fn welcome(me: Peer, you: Peer) -> Welcome {
-    Welcome { you, me }
+    Welcome {
+        you,
+        me,
+        note: Vec::new(),
+    }
 }

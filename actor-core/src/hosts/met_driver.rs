@@ -3,6 +3,7 @@
 use selvedge_cluster::net::{Link, Listener};
 use selvedge_cluster::peer::Peer;
 
+use super::rejoin_terms::RejoinTerms;
 use crate::hub::connection::Resume;
 
 /// The driver that this worker has met, whoever has dialled.
@@ -16,6 +17,8 @@ pub(super) struct MetDriver {
     pub(super) listens_at: Option<String>,
     /// The address of a driver that this worker has dialled.
     pub(super) dialled: Option<String>,
+    /// The terms on which this worker outlives the driver, if it does.
+    pub(super) terms: Option<RejoinTerms>,
     /// The way to another connection.
     pub(super) resume: Resume,
 }

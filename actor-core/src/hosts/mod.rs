@@ -13,7 +13,7 @@
 //! - `door`, `guests`: the driver's side of workers that dial in; `control/guest_start.rs` goes on from there.
 //! - `serve`: the worker's side; `guest`: that of a worker that dials in; `met_driver`: the result of both; `init_worker`: a worker over a transport of the user's own.
 //! - `reception`: processes that the door lets in as they come; `job`: the job's side; `head`: a process that is only a head; `way_back`: how
-//!   a worker finds its next life; `restored_names`: the names in that.
+//!   a worker finds its next life; `rejoin_terms`: the terms of that; `restored_names`: the names in it.
 //! - `identity`, `host_key`: what a process says of itself, and which processes can share memory.
 
 mod add;
@@ -37,6 +37,7 @@ mod manager;
 pub(crate) mod managing;
 mod met_driver;
 mod reception;
+pub(crate) mod rejoin_terms;
 mod restored_names;
 pub(crate) mod serve;
 mod slurm;

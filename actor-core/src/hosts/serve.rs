@@ -122,7 +122,7 @@ fn start(reactor: &Handle, means: Means, entry: Entry) -> Result<WorkingHost, St
         to: met.dialled,
         listens_at: met.listens_at,
         driver: Mutex::new(driver),
-        terms: OnceLock::new(),
+        terms: met.terms,
     });
     let service = WordsOfDriver {
         hub: Arc::downgrade(&hub),
@@ -131,12 +131,13 @@ fn start(reactor: &Handle, means: Means, entry: Entry) -> Result<WorkingHost, St
     };
     hub.register(WORDS, Arc::new(service));
     let lanes = WorkerLanes::with_hub(Arc::clone(&writer), Arc::clone(&hub), Runtime::of_worker(remote));
+    // The word waits in the link, so a driver that dies from now on, and its next life, cannot get it twice.
+    writer.send(&way_back.introduction(None));
     let adopted = {
         let _context = reactor.enter();
         of_link(met.link).and_then(|connection| hub.adopt(driver, connection, met.resume))
     };
     adopted.map_err(|error| format!("the link of the driver cannot be used: {error}"))?;
-    writer.send(&way_back.introduction(None));
     if let Some(listener) = met.listener {
         reactor.spawn(hear_peers(listener, Arc::clone(&hub), driver));
     }
@@ -219,6 +220,7 @@ async fn hear_driver(means: Means, is_own: bool) -> Result<MetDriver, String> {
                 listener: Some(listener),
                 listens_at: None,
                 dialled: None,
+                terms: None,
                 resume: Resume::Waits,
             });
         }

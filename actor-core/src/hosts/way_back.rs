@@ -1,7 +1,7 @@
 //! The way of a worker that has dialled in to the next life of its driver.
 
 use std::process;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,13 +13,14 @@ use super::dialing::PlaceOfPeer;
 use super::guest::{Attempts, admitted};
 use super::host_key::Machine;
 use super::identity::Means;
+use super::rejoin_terms::RejoinTerms;
 use crate::hub::Hub;
 use crate::hub::connection::Resume;
 use crate::hub::post::Post;
 use crate::platform::peer_socket::of_link;
 use crate::worker::exit::{exit_now, refuse};
 use crate::worker::letters::{WayOn, letter};
-use crate::worker::protocol::{FromWorker, RejoinTerms};
+use crate::worker::protocol::FromWorker;
 
 /// The place where the driver listens in each of its lives, and what it is told.
 pub(super) struct WayBack {
@@ -31,8 +32,9 @@ pub(super) struct WayBack {
     pub(super) listens_at: Option<String>,
     /// The life of the driver in which this worker is a member, or was.
     pub(super) driver: Mutex<Peer>,
-    /// The terms of the driver, if it has a log; unset until its welcome has come.
-    pub(super) terms: OnceLock<Option<RejoinTerms>>,
+    /// The terms of the first life of the driver, if it has a log. All its lives have one cluster id, and this worker waits for each of them
+    /// as long as the first one has said.
+    pub(super) terms: Option<RejoinTerms>,
 }
 
 /// The reason for which a worker is no member any more.
@@ -52,16 +54,12 @@ impl From<String> for NotBack {
 impl WayBack {
     /// Whether this worker outlives its driver.
     pub(super) fn is_there(&self) -> bool {
-        self.to.is_some() && self.terms().is_some()
+        self.to.is_some() && self.terms.is_some()
     }
 
     /// The time that the next life of the driver has.
     pub(super) fn within(&self) -> Duration {
-        self.terms().map(|terms| terms.within).unwrap_or_default()
-    }
-
-    fn terms(&self) -> Option<&RejoinTerms> {
-        self.terms.get()?.as_ref()
+        self.terms.as_ref().map(|terms| terms.within).unwrap_or_default()
     }
 
     /// The first word of this worker to its driver, with the id of the cluster if it was a member before.
@@ -104,17 +102,9 @@ impl WayBack {
 }
 
 impl WayOn for WayBack {
-    fn agree(&self, terms: Option<RejoinTerms>) {
-        // All lives of a driver have one cluster id; the first one says how long this worker waits for each.
-        let _ = self.terms.set(terms);
-    }
-
     /// Begins to look for the next life of the driver, and ends this process if that does not come.
     fn begin(self: Arc<Self>) {
-        if self.terms.get().is_none() {
-            refuse("the driver has ended before it had welcomed this worker (help: start the worker again)")
-        }
-        let (to, terms) = (self.to.clone(), self.terms().cloned());
+        let (to, terms) = (self.to.clone(), self.terms.clone());
         let (Some(to), Some(terms), Some(hub)) = (to, terms, self.hub.upgrade()) else {
             // No process can use this worker any more.
             exit_now(0)

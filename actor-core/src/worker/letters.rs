@@ -21,7 +21,7 @@ use crate::body::Body;
 use crate::hub::Hub;
 use crate::hub::post::{Letter, Post, PostError, Receiver};
 use crate::worker::link::{Link, Outgoing};
-use crate::worker::protocol::{FrameError, FromWorker, RejoinTerms, ToWorker, read_head};
+use crate::worker::protocol::{FrameError, FromWorker, ToWorker, read_head};
 
 /// The service of words.
 pub(crate) const WORDS: Service = Service(18);
@@ -226,9 +226,6 @@ pub(crate) struct WordsOfDriver {
 
 /// The life of a worker after that of its driver.
 pub(crate) trait WayOn: Send + Sync {
-    /// The driver says on which terms this worker outlives it, if it does.
-    fn agree(&self, terms: Option<RejoinTerms>);
-
     /// Begins to wait for the driver's next life, or ends this process if there is no way on.
     fn begin(self: Arc<Self>);
 }
@@ -251,9 +248,6 @@ impl Receiver for WordsOfDriver {
             return;
         }
         let word = read_head(&letter.head);
-        if let Ok(ToWorker::Welcome { rejoin, .. }) = &word {
-            self.way_on.agree(rejoin.clone());
-        }
         // The main thread takes words as long as the process lives.
         let _ = self.words.send(WordOfDriver::Word(word, letter.body));
     }
@@ -264,73 +258,5 @@ impl Receiver for WordsOfDriver {
             let _ = self.words.send(WordOfDriver::Died);
             Arc::clone(&self.way_on).begin();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crossbeam_channel::unbounded;
-
-    use super::*;
-    use crate::testing::peer;
-    use crate::worker::hello::Hello;
-
-    /// Notes whether a way was agreed on when it was to begin.
-    #[derive(Default)]
-    struct NotedWay {
-        is_agreed: Mutex<bool>,
-        begun: Mutex<Vec<bool>>,
-    }
-
-    impl WayOn for NotedWay {
-        fn agree(&self, terms: Option<RejoinTerms>) {
-            *self.is_agreed.lock() = terms.is_some();
-        }
-
-        fn begin(self: Arc<Self>) {
-            self.begun.lock().push(*self.is_agreed.lock());
-        }
-    }
-
-    fn word(message: &ToWorker) -> Letter {
-        letter(false, &postcard::to_stdvec(message).unwrap(), "")
-    }
-
-    fn welcome() -> ToWorker {
-        ToWorker::Welcome {
-            hello: Hello::mine(),
-            process: crate::id::ProcessId(2),
-            name: "w".to_owned(),
-            peer: peer(2),
-            driver: peer(1),
-            spin: None,
-            rejoin: Some(RejoinTerms {
-                cluster_id: "c".to_owned(),
-                within: Duration::from_secs(1),
-            }),
-        }
-    }
-
-    #[test]
-    fn the_way_on_is_agreed_on_before_the_main_thread_reads_a_word() {
-        let (words, queue) = unbounded();
-        let way_on = Arc::<NotedWay>::default();
-        let service = WordsOfDriver {
-            hub: Weak::new(),
-            words,
-            way_on: Arc::clone(&way_on) as Arc<dyn WayOn>,
-        };
-        service.received(peer(1), word(&welcome()));
-        service.died(peer(3), &[]);
-        service.died(peer(1), &[]);
-        assert_eq!(*way_on.begun.lock(), [true]);
-        let words: Vec<_> = queue.try_iter().collect();
-        let [
-            WordOfDriver::Word(Ok(ToWorker::Welcome { .. }), _),
-            WordOfDriver::Died,
-        ] = &words[..]
-        else {
-            panic!("{} words", words.len());
-        };
     }
 }

@@ -35,8 +35,6 @@ pub(crate) enum ToWorker {
         driver: Peer,
         /// The time for which the worker's threads look for bytes before they sleep, if it is set.
         spin: Option<Duration>,
-        /// Whether the worker waits for the next life of a driver that has died.
-        rejoin: Option<RejoinTerms>,
     },
     /// Builds an actor; the first actor of a lane opens the lane. Body: the constructor's arguments, and the last
     /// checkpoint if there is one.
@@ -69,15 +67,6 @@ pub(crate) enum ToWorker {
     /// Ends the worker: it drops the actors, waits this long for busy lanes, and exits. If the runtime ends, nobody answers a method
     /// that waits, so all waits are refused. No body.
     Shutdown { grace_ms: u64, ends_runtime: bool },
-}
-
-/// The terms on which a worker that has dialled in outlives its driver.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RejoinTerms {
-    /// The time that the next life of the driver has to let it in.
-    pub(crate) within: Duration,
-    /// The id of the cluster, by which the two know that they mean the same one.
-    pub(crate) cluster_id: String,
 }
 
 /// The actor that a worker builds.

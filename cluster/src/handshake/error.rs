@@ -22,6 +22,9 @@ pub enum HandshakeError {
         "a message that does not belong to this point of the handshake: does the peer run another build?"
     )]
     Unexpected,
+    /// The note of a welcome has more than [`NOTE_BYTES_MAX`](super::NOTE_BYTES_MAX) bytes.
+    #[error("a welcome has a note of {0} bytes: make it at most 256 bytes long")]
+    LongNote(usize),
     /// The process has dialled itself.
     #[error("the process has dialled itself: check the address")]
     Itself,

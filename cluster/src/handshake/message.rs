@@ -81,6 +81,8 @@ pub struct Welcome {
     pub you: Peer,
     /// The name of the listener.
     pub me: Peer,
+    /// Bytes of the listener for the dialer, at most [`NOTE_BYTES_MAX`](super::NOTE_BYTES_MAX).
+    pub note: Vec<u8>,
 }
 
 /// A message of the handshake.

@@ -25,7 +25,7 @@
 //! assert_eq!(hello.role, Role::Worker);
 //! let peer = |number| ProcessId::new(number).map(ProcessId::first_life);
 //! let (head_peer, worker_peer) = (peer(1).ok_or("zero")?, peer(2).ok_or("zero")?);
-//! let welcome = Welcome { you: worker_peer, me: head_peer };
+//! let welcome = Welcome { you: worker_peer, me: head_peer, note: b"hello".to_vec() };
 //! let bytes = head.welcome(&welcome)?;
 //! assert!(matches!(worker.receive(now, &mut &bytes[..])?, Some(Step::Welcomed(_, found)) if found == welcome));
 //! # Ok(())
@@ -60,8 +60,10 @@ use mutant::HandshakeMutant;
 
 /// The bytes that are read of a peer in a handshake.
 pub const BYTES_MAX: usize = 4096;
+/// The longest note of a welcome.
+pub const NOTE_BYTES_MAX: usize = 256;
 /// The bytes that a hello leaves for the other message of its author, a proof or a welcome, in a frame of its own.
-const SECOND_BYTES_MAX: usize = HEADER_BYTES + 64;
+const SECOND_BYTES_MAX: usize = HEADER_BYTES + 67 + NOTE_BYTES_MAX;
 /// The time for the whole handshake.
 pub const TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -205,13 +207,16 @@ impl Handshake {
     /// Admits the dialer that was authenticated. Write the bytes; the handshake is over.
     ///
     /// # Errors
-    /// [`HandshakeError::Unexpected`]: nobody was authenticated, or the dialer was welcomed already.
+    /// [`HandshakeError::Unexpected`]: nobody was authenticated, or the dialer was welcomed already. [`HandshakeError::LongNote`].
     pub fn welcome(&mut self, welcome: &Welcome) -> Result<Vec<u8>, HandshakeError> {
         let is_due = matches!(self.expected, Expected::Decision);
         #[cfg(test)]
         let is_due = is_due || self.mutant == HandshakeMutant::WelcomesRefused;
         if !is_due {
             return Err(HandshakeError::Unexpected);
+        }
+        if welcome.note.len() > NOTE_BYTES_MAX {
+            return Err(HandshakeError::LongNote(welcome.note.len()));
         }
         self.expected = Expected::Nothing;
         let bytes = postcard::to_stdvec(welcome).map_err(|_| HandshakeError::Unexpected)?;

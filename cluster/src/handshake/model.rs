@@ -129,6 +129,7 @@ impl Wire {
         let welcome = Welcome {
             you: peer(*to),
             me: peer(0),
+            note: Vec::new(),
         };
         let written = match step {
             Err(_) => {
@@ -154,6 +155,7 @@ impl Wire {
             let other = Welcome {
                 you: peer(9),
                 me: peer(0),
+                note: Vec::new(),
             };
             let other = Message::Welcome(postcard::to_stdvec(&other).unwrap(), proof);
             self.known.insert(encode(&other).unwrap().0);

@@ -25,7 +25,7 @@ use crate::platform::stream_socket::{self, StreamSocket};
 /// let mut listener = Listener::bind(&Tcp::loopback(), identity(Role::Worker)).await?;
 /// let to = PeerInfo { process: ProcessId::HEAD, connect_at: listener.connect_at().into() };
 /// let peer = ProcessId::HEAD.first_life();
-/// let welcome = Welcome { you: peer, me: peer };
+/// let welcome = Welcome { you: peer, me: peer, note: Vec::new() };
 /// let (near, far) = tokio::join!(
 ///     async { dial(&Tcp::loopback(), &to, &identity(Role::Head)).await },
 ///     async { listener.next().await?.welcome(&welcome).await },

@@ -64,7 +64,11 @@ pub(crate) fn stranger() -> Identity {
 
 pub(crate) fn welcome() -> Welcome {
     let peer = ProcessId::HEAD.first_life();
-    Welcome { you: peer, me: peer }
+    Welcome {
+        you: peer,
+        me: peer,
+        note: b"a note".to_vec(),
+    }
 }
 
 pub(crate) async fn listener(transport: &dyn Transport) -> Listener {

@@ -28,7 +28,11 @@ pub fn links_are_authenticated<T: Transport>(make: &impl Fn() -> T) {
         let mut listener = Listener::bind(&transport, identity(Role::Worker)).await.unwrap();
         let (process, connect_at) = (ProcessId::HEAD, listener.connect_at().to_owned());
         let peer = process.first_life();
-        let welcome = Welcome { you: peer, me: peer };
+        let welcome = Welcome {
+            you: peer,
+            me: peer,
+            note: b"a note".to_vec(),
+        };
         let listen = async {
             let arrival = listener.next().await.unwrap();
             assert_eq!(arrival.hello().role, Role::Head);
