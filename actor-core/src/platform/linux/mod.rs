@@ -19,5 +19,6 @@ pub(crate) mod process_end;
 pub(crate) mod restart;
 pub(crate) mod sentinel;
 pub(crate) mod signal;
+pub(crate) mod silence;
 pub(crate) mod unnamed_file;
 mod watched;

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_linger;
 #[cfg(feature = "hosts")]
 use rustix::net::sockopt::{
@@ -29,6 +28,7 @@ use tokio::runtime::Handle;
 
 use super::lead_poll::LeadPoll;
 use super::peer_rings::{PeerRings, RINGS_DESCRIPTORS, RingsEnd};
+use super::silence::{Silence, watch_arrivals};
 use super::watched::{Watched, watch};
 
 /// The time without traffic after which the system asks whether a connection of TCP still stands. It is shorter than the time for
@@ -78,7 +78,7 @@ impl PeerEnd {
         Ok(PeerSocket {
             socket: Arc::new(self.socket),
             rings: self.rings.map(PeerRings::new).transpose()?.map(Arc::new),
-            arrivals: None,
+            silence: None,
             #[cfg(feature = "hosts")]
             carried: self.carried,
         })
@@ -162,7 +162,13 @@ pub(crate) fn register(end: PeerEnd, reactor: &Handle) -> io::Result<(PeerSource
         socket.abandon();
     }
     let source = source?;
-    socket.arrivals = Some(Arc::clone(&source.arrivals));
+    socket.silence = match &socket.rings {
+        Some(_) => None,
+        None => Some(Silence::new(
+            Arc::clone(&socket.socket),
+            Arc::clone(&source.arrivals),
+        )),
+    };
     Ok((source, socket))
 }
 
@@ -178,32 +184,13 @@ fn source(socket: Arc<OwnedFd>, rings: Option<Arc<PeerRings>>, reactor: &Handle)
     })
 }
 
-#[cfg(test)]
-thread_local! {
-    /// Whether the system refuses the next entry of this thread, as it does when its user has too many.
-    pub(crate) static REFUSES_TO_WATCH: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
-
-/// Has the reactor told of bytes at a socket, as long as no thread leads. A second call changes nothing.
-fn watch_arrivals(arrivals: &OwnedFd, socket: &OwnedFd) -> io::Result<()> {
-    #[cfg(test)]
-    if REFUSES_TO_WATCH.replace(false) {
-        return Err(Errno::NOSPC.into());
-    }
-    let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
-    match epoll::add(arrivals, socket, epoll::EventData::new_u64(0), flags) {
-        Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
 /// An end. Any thread may write, and one at a time reads; neither blocks.
 pub(crate) struct PeerSocket {
     socket: Arc<OwnedFd>,
     /// Carry the bytes, instead of the socket.
     rings: Option<Arc<PeerRings>>,
-    /// The entries that the reactor watches, if it does.
-    arrivals: Option<Arc<OwnedFd>>,
+    /// Set without rings, if a reactor watches.
+    silence: Option<Silence>,
     #[cfg(feature = "hosts")]
     carried: Option<Carried>,
 }
@@ -294,10 +281,9 @@ impl PeerSocket {
 
     /// The calling thread looks for bytes from now on, so nobody is told of them.
     pub(crate) fn watch(&self) {
-        match (&self.rings, &self.arrivals) {
+        match (&self.rings, &self.silence) {
             (Some(rings), _) => rings.watch(),
-            // An error means that the reactor does not watch yet.
-            (None, Some(arrivals)) => drop(epoll::delete(arrivals, &self.socket)),
+            (None, Some(silence)) => silence.begin(),
             (None, None) => {}
         }
     }
@@ -307,10 +293,10 @@ impl PeerSocket {
     /// # Errors
     /// The system refuses to watch any more, so nobody is told of bytes from now on.
     pub(crate) fn unwatch(&self) -> io::Result<bool> {
-        match (&self.rings, &self.arrivals) {
+        match (&self.rings, &self.silence) {
             (Some(rings), _) => Ok(rings.unwatch()),
             // The reactor is told of bytes that are there already.
-            (None, Some(arrivals)) => watch_arrivals(arrivals, &self.socket).map(|()| false),
+            (None, Some(silence)) => silence.end().map(|()| false),
             (None, None) => Ok(false),
         }
     }

@@ -1,0 +1,158 @@
+//! The silence of a socket while a thread looks at it: bytes that arrive are told to nobody.
+#![allow(unsafe_code)] // an option of sockets that rustix does not have
+
+use std::io;
+use std::mem::size_of_val;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::ipproto::TCP;
+use rustix::net::sockopt::socket_protocol;
+
+/// The number of bytes of which a silent connection of TCP tells. Linux gives such a connection room for twice as many.
+const LOUD: libc::c_int = 1 << 20;
+
+/// The way in which a socket is silent.
+enum Way {
+    /// Its low-water mark is raised, which costs half as much as the other way. Only TCP heeds that mark.
+    LowWater,
+    /// It has no entry with the reactor.
+    NoEntry,
+}
+
+/// A socket, and the entries that the reactor watches.
+pub(super) struct Silence {
+    socket: Arc<OwnedFd>,
+    entries: Arc<OwnedFd>,
+    way: Way,
+}
+
+impl Silence {
+    pub(super) fn new(socket: Arc<OwnedFd>, entries: Arc<OwnedFd>) -> Self {
+        let is_tcp = socket_protocol(&socket).is_ok_and(|protocol| protocol == Some(TCP));
+        let way = match is_tcp && set_low_water(&socket, 1).is_ok() {
+            true => Way::LowWater,
+            false => Way::NoEntry,
+        };
+        Silence { socket, entries, way }
+    }
+
+    /// Begins. An error means that the reactor does not watch yet, or is told of bytes as well.
+    pub(super) fn begin(&self) {
+        match self.way {
+            Way::LowWater => _ = set_low_water(&self.socket, LOUD),
+            Way::NoEntry => _ = epoll::delete(&self.entries, &self.socket),
+        }
+    }
+
+    /// Ends. Linux tells of the bytes that are there already.
+    ///
+    /// # Errors
+    /// The system refuses, so nobody is told of bytes from now on.
+    pub(super) fn end(&self) -> io::Result<()> {
+        #[cfg(test)]
+        if REFUSES_TO_WATCH.replace(false) {
+            return Err(Errno::NOSPC.into());
+        }
+        match self.way {
+            Way::LowWater => set_low_water(&self.socket, 1),
+            Way::NoEntry => watch_arrivals(&self.entries, &self.socket),
+        }
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Whether the system refuses to end the next silence of this thread, as it does when its user has too many entries.
+    pub(crate) static REFUSES_TO_WATCH: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Has the reactor told of bytes at a socket, as long as no thread leads. A second call changes nothing.
+pub(super) fn watch_arrivals(entries: &OwnedFd, socket: &OwnedFd) -> io::Result<()> {
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+    match epoll::add(entries, socket, epoll::EventData::new_u64(0), flags) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Sets the number of bytes from which on a socket tells of them. The end of the stream is told in any case.
+fn set_low_water(socket: &OwnedFd, bytes: libc::c_int) -> io::Result<()> {
+    let (level, name, length) = (libc::SOL_SOCKET, libc::SO_RCVLOWAT, size_of_val(&bytes));
+    // SAFETY: the descriptor is open as long as it is borrowed, and the kernel reads `length` bytes of an integer that lives as long.
+    let set = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const bytes).cast(),
+            length as libc::socklen_t,
+        )
+    };
+    match set {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::mem::MaybeUninit;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
+
+    use rustix::event::Timespec;
+
+    use super::*;
+
+    fn is_told(entries: &OwnedFd, limit: i64) -> bool {
+        let mut space = [MaybeUninit::<epoll::Event>::uninit(); 4];
+        let limit = Timespec {
+            tv_sec: limit,
+            tv_nsec: 0,
+        };
+        !epoll::wait(entries, &mut space, Some(&limit))
+            .unwrap()
+            .0
+            .is_empty()
+    }
+
+    fn only_a_silent_socket_tells_of_nothing(end: impl Into<OwnedFd>, mut other: impl Write) {
+        let socket = Arc::new(end.into());
+        let entries = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).unwrap());
+        let silence = Silence::new(Arc::clone(&socket), Arc::clone(&entries));
+        watch_arrivals(&entries, &socket).unwrap();
+        for _ in 0..3 {
+            silence.begin();
+            other.write_all(b"bytes").unwrap();
+            assert!(!is_told(&entries, 0));
+            silence.end().unwrap();
+            assert!(is_told(&entries, 60), "of bytes that were there at the end");
+            rustix::io::read(&socket, &mut [0; 8]).unwrap();
+            assert!(!is_told(&entries, 0));
+            other.write_all(b"bytes").unwrap();
+            assert!(is_told(&entries, 60), "of bytes that have come since");
+            rustix::io::read(&socket, &mut [0; 8]).unwrap();
+        }
+        silence.begin();
+        drop(other);
+        silence.end().unwrap();
+        assert!(is_told(&entries, 60), "of the end of the stream");
+    }
+
+    #[test]
+    fn only_a_silent_socket_tells_of_nothing_over_tcp() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        only_a_silent_socket_tells_of_nothing(listener.accept().unwrap().0, other);
+    }
+
+    #[test]
+    fn only_a_silent_socket_tells_of_nothing_over_a_pair() {
+        let (end, other) = UnixStream::pair().unwrap();
+        only_a_silent_socket_tells_of_nothing(end, other);
+    }
+}
