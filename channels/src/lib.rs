@@ -109,7 +109,7 @@ pub use port::value::{AnyValue, Readiness, Value};
 pub use report::report;
 pub use ring::{RingReader, RingWriter, ring, ring_of_one};
 #[cfg(not(loom))]
-pub use shared::{OwnedLoan, SharedReader, SharedSpec, SharedWriter, format};
+pub use shared::{Bypass, OwnedLoan, SharedReader, SharedSpec, SharedWriter, format};
 #[cfg(not(loom))]
 pub use wait::berth::Berth;
 pub use wait::doorbell::Doorbell;

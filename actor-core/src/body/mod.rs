@@ -211,6 +211,12 @@ impl Default for Body {
     }
 }
 
+impl From<EncodedSegments> for Body {
+    fn from(segments: EncodedSegments) -> Self {
+        Body::of_segments(segments)
+    }
+}
+
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
         Body(Segments::One(bytes))

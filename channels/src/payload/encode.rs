@@ -413,6 +413,13 @@ impl<'a> Encoded<'a> {
         Ok(segments)
     }
 
+    /// The number of bytes that the segments of this value share.
+    pub(crate) fn shared_bytes(&self) -> usize {
+        let parts = (0..self.count()).filter_map(|index| self.shared(index));
+        let lengths = parts.map(|part| part.as_slice().len());
+        lengths.filter(|length| *length >= SHARED_MIN).sum()
+    }
+
     /// A part, if it is a tensor's that any thread may drop: its owner is no user code.
     fn shared(&self, index: usize) -> Option<Arc<Bytes64>> {
         let part = match &self.parts {

@@ -10,9 +10,11 @@
 //! - `SHM-3` every number in the segment is read once and checked before it is used.
 //! - `SHM-4` an endpoint that finds no progress reads the state word, and does not wait for a peer that has died.
 //! - `SHM-5` records of a message are claimed by its reader, or left to the writer: `record_claim.rs`.
+//! - `SHM-6` the value of a message that took the bypass is there before the message is published: `bypass.rs`.
 //!
 //! States, layout and races: `channels/README.md`.
 
+mod bypass;
 mod claims;
 mod growth;
 mod layout;
@@ -23,6 +25,7 @@ mod writer;
 
 use layout::SlotOffsets;
 
+pub use bypass::Bypass;
 pub(crate) use layout::MappedChannel;
 pub use layout::{format, poison};
 pub use owned_loan::OwnedLoan;

@@ -5,6 +5,7 @@ use std::any::TypeId;
 use std::sync::atomic::Ordering;
 
 use super::SharedSpec;
+use super::bypass::Bypass;
 use super::growth::{Generation, next_stride};
 use super::layout::{MappedChannel, kind, slot};
 use super::record_claim::RecordClaim;
@@ -32,6 +33,7 @@ pub struct SharedWriter {
     retired: Vec<(Generation, u64)>,
     /// The writing side of records, until the end gets its type.
     pub(crate) records: Option<Box<dyn RecordsOut>>,
+    bypass: Option<Bypass>,
 }
 
 /// A place in the next slot, for a message that is not published yet. It is valid for that message only.
@@ -75,7 +77,13 @@ impl SharedWriter {
             way: None,
             retired: Vec::new(),
             records: None,
+            bypass: None,
         })
+    }
+
+    /// Has long values take a bypass from now on, whose other handle the only reader has.
+    pub fn take_bypass(&mut self, bypass: Bypass) {
+        self.bypass = Some(bypass);
     }
 
     /// Has the end make records for its messages, which all have some from now on.
@@ -225,7 +233,24 @@ impl SharedWriter {
         if let (Way::Packed(_), true) = (way, encoded.is_named()) {
             self.way = None;
         }
-        self.put(kind::VALUE, encoded.len_bytes(), |out| encoded.write_to(out))
+        match self.bypass.clone() {
+            Some(bypass) if Bypass::is_for(encoded.shared_bytes()) => self.put_beside(&bypass, encoded),
+            _ => self.put(kind::VALUE, encoded.len_bytes(), |out| encoded.write_to(out)),
+        }
+    }
+
+    /// Sends a value by the bypass, and publishes an empty message for it (`SHM-6`).
+    fn put_beside(&mut self, bypass: &Bypass, value: Encoded<'_>) -> Result<(), ChannelError> {
+        let bytes = value.len_bytes();
+        self.check_length(bytes)?;
+        let lent = self.lend(0)?;
+        bypass.put(lent.number, value.into_segments()?);
+        let published = self.publish_as(kind::VALUE, &lent);
+        match published {
+            Ok(()) => self.last_bytes = bytes,
+            Err(_) => drop(bypass.take(lent.number)),
+        }
+        published
     }
 
     /// The encoding for values of type `T`.
@@ -319,12 +344,7 @@ impl SharedWriter {
     /// Lends the place for `len` bytes in the next slot, which must be free.
     #[inline]
     pub(crate) fn lend(&mut self, len: usize) -> Result<Lent, ChannelError> {
-        if len as u64 > self.place.spec.max_bytes {
-            return Err(ChannelError::TooLarge {
-                need_bytes: len as u64,
-                max_bytes: self.place.spec.max_bytes,
-            });
-        }
+        self.check_length(len)?;
         let slot = self.cursor.slot();
         let (generation, offset) = if len <= slot::INLINE_MAX {
             (0, self.place.header(slot) + slot::INLINE)
@@ -340,6 +360,18 @@ impl SharedWriter {
             offset,
             len,
         })
+    }
+
+    #[inline]
+    fn check_length(&self, len: usize) -> Result<(), ChannelError> {
+        let (need_bytes, max_bytes) = (len as u64, self.place.spec.max_bytes);
+        match need_bytes > max_bytes {
+            true => Err(ChannelError::TooLarge {
+                need_bytes,
+                max_bytes,
+            }),
+            false => Ok(()),
+        }
     }
 
     /// The region of a lent place, if the place still belongs to the next message.

@@ -6,7 +6,9 @@ use selvedge_core::{ActorId, HostId, IdMap, IdSet, LaneId, ProcessId, Runtime, V
 use crate::bind::RuntimeParts;
 use crate::bind::ports::InputPort;
 use crate::ir::{ActorIr, ChannelKind, ChannelPlan, Origin, Plan, ValueId};
-use crate::load::{Built, Index, LoadError, LoadSite, Referring, ShuttleEnds, create_segment, set_berths};
+use crate::load::{
+    Built, Index, LoadError, LoadSite, Referring, ShuttleEnds, bypasses, create_segment, set_berths,
+};
 use crate::run::control::Control;
 use crate::run::hosts::Shares;
 use crate::run::lane::{LaneLoop, LaneStep, OutputPort};
@@ -49,6 +51,7 @@ pub(crate) fn prepare(
         process: ProcessId::DRIVER,
         shares: &shares,
         berth: &berth,
+        bypasses: bypasses(plan, ProcessId::DRIVER),
         payload: &payload,
         constants: &recipe.constants,
         referring,

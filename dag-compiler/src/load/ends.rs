@@ -182,6 +182,9 @@ impl LoadSite<'_> {
                     let region = self.shared_region(channel.id)?;
                     let readers = self.reader_bells(channel)?;
                     let mut writer = SharedWriter::attach(region, &shared_spec(channel), readers)?;
+                    if let Some(bypass) = self.bypasses.get(&channel.id) {
+                        writer.take_bypass(bypass.clone());
+                    }
                     let readers = channel.readers.iter().map(|reader| reader.process);
                     if let Some(references) = self.references_of(channel) {
                         let records = references.writer(readers);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use selvedge_channels::{Berth, Segment, SharedReader, SharedWriter};
+use selvedge_channels::{Berth, Bypass, Segment, SharedReader, SharedWriter};
 use selvedge_core::{Correspondence, IdMap, ProcessId, Runtime};
 
 use super::{LoadError, LoadSite};
@@ -34,6 +34,16 @@ pub(crate) fn set_berths(
     let waiting = plan.settings.waiting;
     control.set_berths(|| runtime.berth(waiting), &(Arc::clone(&joint) as Arc<dyn Berth>));
     Some(joint)
+}
+
+/// The bypass of each channel that a shuttle of this process alone reads.
+pub(crate) type Bypasses = IdMap<ChannelId, Bypass>;
+
+pub(crate) fn bypasses(plan: &Plan, process: ProcessId) -> Bypasses {
+    let channels = plan.channels.iter().filter(|channel| {
+        channel.mirrors == 1 && channel.readers.is_empty() && channel.writer.address().process == process
+    });
+    channels.map(|channel| (channel.id, Bypass::default())).collect()
 }
 
 impl LoadSite<'_> {
@@ -69,7 +79,8 @@ impl LoadSite<'_> {
             Some(berth) => Told::Berth(Arc::clone(berth)),
             None => Told::Bell(self.joint_bell(Some(self.process))?),
         };
-        Ok(Outgoing::new(shuttle, reader, source.slots, told))
+        let bypass = self.bypasses.get(&source.id).cloned();
+        Ok(Outgoing::new(shuttle, reader, source.slots, told, bypass))
     }
 
     fn incoming(&self, shuttle: &ShuttlePlan) -> Result<Incoming, LoadError> {

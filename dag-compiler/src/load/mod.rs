@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::index::Index;
 use self::index::Places;
-pub(crate) use self::joint::{ShuttleEnds, joint, set_berths};
+pub(crate) use self::joint::{Bypasses, ShuttleEnds, bypasses, joint, set_berths};
 #[cfg(feature = "cuda")]
 pub use self::types::CARRIERS;
 use self::types::RegisteredPayloads;
@@ -127,6 +127,7 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
             process: shipment.process,
             shares: &shares,
             berth: &berth,
+            bypasses: bypasses(&shipment.plan, shipment.process),
             payload: &payload,
             constants: &IdMap::new(),
             referring: Some(&referring),
@@ -181,6 +182,7 @@ pub(crate) struct LoadSite<'a> {
     pub(crate) shares: &'a Arc<Shares>,
     /// The berth of the joint, if the waiters of the process sleep in berths.
     pub(crate) berth: &'a Option<Arc<JointBerth>>,
+    pub(crate) bypasses: Bypasses,
     pub(crate) payload: &'a dyn Fn(ValueId) -> Option<PayloadType>,
     /// The constants of this process, by task and position of the argument. All others are encoded in the plan.
     pub(crate) constants: &'a IdMap<(TaskId, u32), Constant>,

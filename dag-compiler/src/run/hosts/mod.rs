@@ -12,7 +12,8 @@
 //! ```
 //!
 //! - `outgoing`: the near end of a shuttle. It reads the writer's shared channel as one more reader and sends each message
-//!   once, however many readers there are on the other host. `lent`: long messages are sent from their slots.
+//!   once, however many readers there are on the other host. Long tensors that only one shuttle reads come by a bypass, and
+//!   are sent from where they lie. `lent`: other long messages are sent from their slots.
 //! - `incoming`: the far end, which writes the mirror. The readers there share the mirror as they share any channel. `placed`: long
 //!   messages are received into their slots.
 //! - `joint`: the letters, and what follows from them; `turning`: the thread.

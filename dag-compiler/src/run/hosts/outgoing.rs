@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use selvedge_channels::{ChannelError, SharedReader};
+use selvedge_channels::payload::EncodedSegments;
+use selvedge_channels::{Bypass, ChannelError, SharedReader};
 use selvedge_core::{Body, Correspondence, ProcessId};
 
 use super::lent::{Home, Told};
@@ -26,6 +27,10 @@ pub(crate) struct Outgoing {
     /// `None` while the body of a letter has it.
     reader: Option<SharedReader>,
     home: Home,
+    /// Long values come by it, if the shuttle is the only reader.
+    bypass: Option<Bypass>,
+    /// The next message's value, if it has come by the bypass.
+    bypassed: Option<EncodedSegments>,
     /// The number of messages that were sent.
     sent: u64,
     /// Whether a message could not be sent.
@@ -62,11 +67,19 @@ pub(super) enum OutgoingError {
 
 impl Outgoing {
     /// The end that reads a shared channel of this number of slots. The joint's thread is told when a slot that was lent is back.
-    pub(crate) fn new(plan: ShuttlePlan, reader: SharedReader, slots: u32, told: Told) -> Self {
+    pub(crate) fn new(
+        plan: ShuttlePlan,
+        reader: SharedReader,
+        slots: u32,
+        told: Told,
+        bypass: Option<Bypass>,
+    ) -> Self {
         Outgoing {
             plan,
             reader: Some(reader),
             home: Home::new(told),
+            bypass,
+            bypassed: None,
             sent: 0,
             is_broken: false,
             slots: u64::from(slots),
@@ -147,6 +160,16 @@ impl Outgoing {
         let Some(reader) = &mut self.reader else {
             return Ok(None);
         };
+        if self.bypassed.is_none()
+            && let Some(bypass) = &self.bypass
+            && matches!(reader.current()?, Some(Ok(&[])))
+        {
+            self.bypassed = bypass.take(reader.position());
+        }
+        if let Some(segments) = &self.bypassed {
+            let lengths = segments.iter().map(|segment| segment.as_ref().len());
+            return Ok(Some((MessageKind::Value, lengths.sum())));
+        }
         let message = reader.current()?;
         Ok(message.map(|message| match &message {
             Ok(bytes) => (MessageKind::Value, bytes.len()),
@@ -154,8 +177,12 @@ impl Outgoing {
         }))
     }
 
-    /// The body of the message that `next` has found: its slot if it is long, and else a copy.
+    /// The body of the message that `next` has found: what has come by the bypass, its slot if it is long, and else a copy.
     fn body(&mut self, kind: MessageKind, length: usize) -> Result<Body, OutgoingError> {
+        if let (Some(segments), Some(reader)) = (self.bypassed.take(), &mut self.reader) {
+            reader.release()?;
+            return Ok(segments.into());
+        }
         if kind == MessageKind::Value
             && length >= LENT_MIN
             && let Some(reader) = self.reader.take()

@@ -12,9 +12,10 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use selvedge_channels::payload::encode;
 use selvedge_channels::{
-    Doorbell, Fault, FaultKind, Provider, SEGMENT_HEADER_BYTES, Segment, SharedReader, SharedSpec,
-    SharedWriter, format,
+    Bypass, ChannelError, DType, Doorbell, Fault, FaultKind, Provider, SEGMENT_HEADER_BYTES, Segment,
+    SharedReader, SharedSpec, SharedWriter, Tensor, format,
 };
 use selvedge_core::{LentMemory, ProcessId};
 
@@ -27,6 +28,7 @@ use crate::run::control::region;
 use crate::run::layout::Span;
 
 const SLOTS: u32 = 3;
+const BYTES_MAX: usize = 2 << 20;
 const NEAR: ProcessId = ProcessId(1);
 const FAR: ProcessId = ProcessId(2);
 
@@ -46,7 +48,7 @@ fn channel() -> (SharedWriter, SharedReader) {
         slots: SLOTS,
         slot_bytes: 1000,
         readers: 1,
-        max_bytes: 1 << 20,
+        max_bytes: BYTES_MAX as u64,
     };
     let len = spec.size_bytes().unwrap();
     let provider = if cfg!(miri) {
@@ -109,7 +111,7 @@ fn steps() -> impl Strategy<Value = Vec<ShuttleStep>> {
 impl Pair {
     fn new() -> Self {
         let (writer, reader) = channel();
-        let outgoing = Outgoing::new(shuttle(), reader, SLOTS, Told::Bell(Doorbell::heap()));
+        let outgoing = Outgoing::new(shuttle(), reader, SLOTS, Told::Bell(Doorbell::heap()), None);
         let (far, reader) = channel();
         Pair {
             writer,
@@ -225,6 +227,45 @@ proptest! {
 }
 
 #[test]
+fn a_long_tensor_is_sent_from_where_it_lies_and_in_its_order() {
+    let (mut writer, reader) = channel();
+    let bypass = Bypass::default();
+    writer.take_bypass(bypass.clone());
+    let told = Told::Bell(Doorbell::heap());
+    let mut outgoing = Outgoing::new(shuttle(), reader, SLOTS, told, Some(bypass.clone()));
+    let tensor = |bytes: usize| Tensor::from_raw(DType::U8, &[bytes], &vec![7; bytes]).unwrap();
+    let mut send = |most| {
+        let mut letters = Vec::new();
+        let sent = outgoing.send((usize::MAX, most), |_, _, body| {
+            letters.push(body.into_bytes());
+            Ok(())
+        });
+        (sent.unwrap(), letters)
+    };
+    let (short, long) = (tensor(20_000), tensor(600_000));
+    let (value, too_long) = ((long.clone(), short.clone(), long.clone()), vec![long.clone(); 4]);
+    assert!(matches!(
+        writer.try_write(&too_long),
+        Err(ChannelError::TooLarge { .. })
+    ));
+    assert!(writer.try_write(&7_u64).unwrap() && writer.try_write(&value).unwrap());
+    assert!(writer.try_write_fault(&Fault::cancelled()).unwrap());
+    assert!(!writer.try_write(&short).unwrap(), "a bypass has no more slots");
+    assert_eq!(send(usize::MAX).1, [encode(&7_u64).unwrap().to_vec()]);
+    assert_eq!(send(1000).0, SentMessage::TooLong);
+    assert_eq!(send(usize::MAX).1, [encode(&value).unwrap().to_vec()]);
+    assert_eq!(send(usize::MAX).1, [&b""[..]]);
+    assert!(
+        bypass.take(u64::MAX).is_none(),
+        "nothing is kept of what was refused or sent"
+    );
+    assert!(writer.try_write(&value).unwrap());
+    let segments = bypass.take(3).unwrap();
+    let mut places = segments.iter().map(|segment| segment.as_ref().as_ptr());
+    assert!(places.any(|place| place == long.bytes().as_ptr()));
+}
+
+#[test]
 fn messages_that_no_honest_process_sends_are_errors() {
     let pair = Pair::new();
     let take = |from, number| {
@@ -244,7 +285,7 @@ fn messages_that_no_honest_process_sends_are_errors() {
     take(NEAR, 1).unwrap();
     take(NEAR, 2).unwrap();
     assert!(take(NEAR, 3).unwrap_err().contains("more messages"));
-    let too_long = Bytes::from(vec![0; (1 << 20) + 1]);
+    let too_long = Bytes::from(vec![0; BYTES_MAX + 1]);
     let other = Pair::new();
     other
         .incoming
@@ -259,7 +300,7 @@ fn chan_11_a_slot_is_lent_for_the_next_message_of_the_writer_alone_and_filled_on
     let bytes = 70_000;
     assert!(pair.incoming.lend(FAR, 0, bytes).is_none());
     assert!(pair.incoming.lend(NEAR, 1, bytes).is_none());
-    assert!(pair.incoming.lend(NEAR, 0, (1 << 20) + 1).is_none(), "too long");
+    assert!(pair.incoming.lend(NEAR, 0, BYTES_MAX + 1).is_none(), "too long");
     let mut slot = pair.incoming.lend(NEAR, 0, bytes).unwrap();
     slot.bytes_mut().fill(7);
     // A process that is not honest sends the message a second time, beside the one that is on its way.

@@ -1,0 +1,42 @@
+//! The bypass of a shared channel whose writer and only reader are in one process: the tensors of a long value are shared with the
+//! reader where they lie, and not copied into the slot. The message in the slot is empty, as the encoding of no value is.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::payload::EncodedSegments;
+
+/// The shortest tensors that take the bypass, in bytes altogether.
+const BYPASS_MIN: usize = 1 << 20;
+
+/// The values that were sent beside the slots of a channel, and not received yet. Clones are handles of one bypass.
+#[derive(Clone, Default)]
+pub struct Bypass(Arc<Mutex<VecDeque<(u64, EncodedSegments)>>>);
+
+impl Bypass {
+    /// Whether a value with so many bytes of shared tensors takes the bypass.
+    pub(super) fn is_for(shared_bytes: usize) -> bool {
+        shared_bytes >= BYPASS_MIN
+    }
+
+    /// Puts the value of a message, before the message is published.
+    pub(super) fn put(&self, number: u64, value: EncodedSegments) {
+        self.0.lock().push_back((number, value));
+    }
+
+    /// Takes the value of a message, if it is here. Values of messages before it are dropped.
+    pub fn take(&self, number: u64) -> Option<EncodedSegments> {
+        let mut passed = Vec::new();
+        let mut values = self.0.lock();
+        while let Some((first, _)) = values.front()
+            && *first <= number
+        {
+            passed.extend(values.pop_front());
+        }
+        drop(values);
+        let found = passed.pop_if(|(found, _)| *found == number);
+        found.map(|(_, value)| value)
+    }
+}
