@@ -73,6 +73,8 @@ pub(super) struct LinkState {
     unacknowledged: (u64, usize),
     /// The moment for which the link's task sets its timer.
     armed: Option<Duration>,
+    /// Whether letters have arrived since the timer was set last.
+    is_in_use: bool,
     /// The reason for which the link is about to end, or has ended.
     closing: Option<LinkEnd>,
     /// The fates of the letters that the peer has not acknowledged, from the end of the link to the announcement of the death.
@@ -102,6 +104,7 @@ impl LinkState {
             write_turn: WriteTurn::default(),
             unacknowledged: (0, 0),
             armed: None,
+            is_in_use: false,
             closing: None,
             fates: None,
             is_resumable: false,
@@ -327,6 +330,7 @@ impl LinkState {
         if !letters.is_empty() {
             self.unacknowledged.0 += letters.len() as u64;
             self.unacknowledged.1 += frame.bytes;
+            self.is_in_use = true;
         }
         Ok(letters)
     }
@@ -339,9 +343,11 @@ impl LinkState {
         is_timed || self.has_more() || self.is_blocked() || self.owes_much() || !self.is_open()
     }
 
-    /// The timer has fired. [`begin_write`](Self::begin_write) sends what is due.
-    pub(super) fn disarm(&mut self) {
-        self.armed = None;
+    /// The timer has fired. [`begin_write`](Self::begin_write) sends what is due. A link in use keeps its timer, for the moment that the
+    /// next letter would set: so no thread that reads one has to wake the link's task.
+    pub(super) fn fired(&mut self, now: Duration) {
+        let next = now.saturating_add(self.settings.session.acknowledge_after);
+        self.armed = std::mem::take(&mut self.is_in_use).then_some(next);
     }
 
     /// Sets the timer for an earlier moment, if something is due before it. Returns whether the link's task has to be told.
@@ -353,7 +359,7 @@ impl LinkState {
         earlier.is_some()
     }
 
-    /// The moment for which the timer is set, whose end the link's task reports to [`disarm`](Self::disarm).
+    /// The moment for which the timer is set, whose end the link's task reports to [`fired`](Self::fired).
     pub(super) fn armed(&self) -> Option<Duration> {
         self.armed
     }

@@ -43,7 +43,7 @@ fn a_peer_that_reads_nothing_has_few_acknowledgements_waiting_and_gets_the_last_
             // The socket has no room.
             state.end_write(frames, || false);
         }
-        state.disarm();
+        state.fired(now);
         assert!(state.outbox.len() <= OUTBOX_FRAMES_MAX);
     }
     assert!(
@@ -70,11 +70,17 @@ fn an_acknowledgement_is_sent_at_its_time_or_when_half_the_window_is_taken() {
     }
     assert!(state.arm());
     let due = state.armed().unwrap();
-    state.disarm();
+    state.fired(due);
     let sent = state.begin_write(due).unwrap();
     assert_eq!(sent.iter().map(acknowledged).collect::<Vec<_>>(), [3]);
     state.end_write(VecDeque::new(), || false);
     assert!(!state.arm(), "nothing is owed");
+    let next = state.armed().unwrap();
+    assert!(next > due, "the link is in use");
+    state.fired(next);
+    assert!(state.begin_write(next).is_none());
+    assert_eq!(state.armed(), None, "and is so no more");
+    assert!(!state.arm());
     for sequence in 4..=7 {
         assert!(state.begin_write(now).is_none());
         state.arrived(now, arriving(sequence)).unwrap();

@@ -299,8 +299,9 @@ impl PeerLink {
     /// The task's timer has fired. Performs what is due.
     pub(super) fn tick(&self) {
         let mut parts = self.parts.lock();
-        parts.state.disarm();
-        self.write(parts, self.now());
+        let now = self.now();
+        parts.state.fired(now);
+        self.write(parts, now);
     }
 
     /// The socket has room.

@@ -94,7 +94,7 @@ impl PeerStream {
             if self.reading.lock().is_broken {
                 return None;
             }
-            match self.deliver(self.link.now()) {
+            match self.deliver() {
                 Ok((ReadResult::Nothing, _)) => return None,
                 Ok(_) => {}
                 Err(end) => return Some(end).filter(|end| !end.drains()),
@@ -118,17 +118,17 @@ impl PeerStream {
         self.link.keep(joiner);
     }
 
-    /// Reads once at this time, and delivers the letters. Returns as well whether the link may have something to do after that.
-    fn deliver(&self, now: Duration) -> Result<(ReadResult, bool), LinkEnd> {
+    /// Reads once, and delivers the letters. If the link may have something to do after that, returns when it was, too.
+    fn deliver(&self) -> Result<(ReadResult, Option<Duration>), LinkEnd> {
         let mut reading = self.reading.lock();
-        let found = caught(|| self.deliver_from(&mut reading, now));
+        let found = caught(|| self.deliver_from(&mut reading));
         reading.is_broken |= found.is_err();
         found
     }
 
-    fn deliver_from(&self, reading: &mut ReadState, now: Duration) -> Result<(ReadResult, bool), LinkEnd> {
+    fn deliver_from(&self, reading: &mut ReadState) -> Result<(ReadResult, Option<Duration>), LinkEnd> {
         if std::mem::take(&mut reading.is_begun) {
-            return Ok((ReadResult::Full, self.decode(reading, now)?));
+            return Ok((ReadResult::Full, self.decode(reading)?));
         }
         let ReadState { decoder, buffer, .. } = reading;
         let (most, read) = self.read_some(decoder, buffer);
@@ -136,8 +136,12 @@ impl PeerStream {
             Ok(0) if self.link.is_resumable() && self.socket.is_reset() => return Err(LinkEnd::Reset),
             Ok(0) => return Err(LinkEnd::Closed),
             Ok(read) => read,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok((ReadResult::Nothing, true)),
-            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok((ReadResult::Full, true)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                // A socket at which there is nothing tells of no room either.
+                let due = self.socket.has_rings().then(|| self.link.now());
+                return Ok((ReadResult::Nothing, due));
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok((ReadResult::Full, None)),
             Err(error) => return Err(error.into()),
         };
         if buffer.is_empty() {
@@ -146,12 +150,12 @@ impl PeerStream {
             }
             decoder.filled(read);
         }
-        let is_due = self.decode(reading, now)?;
+        let due = self.decode(reading)?;
         let found = match read == most {
             true => ReadResult::Full,
             false => ReadResult::Some,
         };
-        Ok((found, is_due))
+        Ok((found, due))
     }
 
     /// Reads into the body that is being read if it lacks much, or else into the buffer, which is empty before in both cases. Returns the
@@ -189,22 +193,23 @@ impl PeerStream {
         lent.map(BodyMemory::lent)
     }
 
-    /// Decodes the bytes of the buffer, or of the body that was read into, and delivers the letters. Returns whether the link may have
-    /// something to do after that: the last whole frame tells, and without one nobody has looked.
-    fn decode(&self, reading: &mut ReadState, now: Duration) -> Result<bool, LinkEnd> {
+    /// Decodes the bytes of the buffer, or of the body that was read into, and delivers the letters. If the link may have
+    /// something to do after that, returns when it was: the last whole frame tells, and without one nobody has looked.
+    fn decode(&self, reading: &mut ReadState) -> Result<Option<Duration>, LinkEnd> {
         let ReadState {
             decoder,
             joiner,
             buffer,
             ..
         } = reading;
+        let now = self.link.now();
         let mut is_due = true;
         let mut bytes = buffer.as_slice();
         loop {
             let lend = |service, head: &[u8], bytes| self.lent(service, head, bytes);
             let place = |frame: &Frame<BodyMemory>, bytes| joiner.place(frame, bytes, lend);
             let Some(mut frame) = decoder.decode_with(&mut bytes, place)? else {
-                return Ok(is_due);
+                return Ok(is_due.then_some(now));
             };
             let body_bytes = joiner.store(&mut frame);
             let effects = self.link.arrived(now, ArrivedFrame::new(frame, body_bytes))?;
@@ -221,11 +226,9 @@ impl PeerStream {
 impl TurnStream for PeerStream {
     fn read(&self) -> Option<ReadResult> {
         let read = caught(|| {
-            let now = self.link.now();
-            let (found, is_due) = self.deliver(now)?;
-            // A socket at which there is nothing tells of no room either.
-            let is_idle = found == ReadResult::Nothing && !self.socket.has_rings();
-            Ok((is_idle || !is_due || self.link.delivered(now)).then_some(found))
+            let (found, due) = self.deliver()?;
+            let goes_on = due.is_none_or(|now| self.link.delivered(now));
+            Ok(goes_on.then_some(found))
         });
         read.unwrap_or_else(|end| {
             self.link.close(end);

@@ -22,8 +22,9 @@ const SLICES_MAX: usize = 32;
 #[derive(Debug)]
 pub(super) struct OutgoingFrame {
     pub(super) service: Service,
-    /// Header, head, and the table of parts.
+    /// Header, head, and the table of parts, and the body if it is a short one.
     prefix: SmallVec<[u8; PREFIX_BYTES]>,
+    /// Any other body.
     body: Body,
     /// The bytes that are written already.
     written: usize,
@@ -57,11 +58,19 @@ impl OutgoingFrame {
         let mut prefix = SmallVec::from_slice(&header.encode());
         prefix.extend_from_slice(&head);
         prefix.extend_from_slice(table);
+        let length = prefix.len() + body_bytes;
+        let long = match body.is_shared() {
+            true => body,
+            false => {
+                body.segments().for_each(|bytes| prefix.extend_from_slice(bytes));
+                Body::EMPTY
+            }
+        };
         OutgoingFrame {
             service,
-            length: prefix.len() + body_bytes,
+            length,
             prefix,
-            body,
+            body: long,
             written: 0,
         }
     }

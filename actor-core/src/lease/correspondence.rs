@@ -14,7 +14,6 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use selvedge_channels::as_bytes;
 use selvedge_cluster::frame::{Class, PartMemory, Service};
 use selvedge_cluster::id_map::IdMap;
 use selvedge_cluster::peer::Peer;
@@ -62,14 +61,11 @@ pub trait Correspondent: Send + Sync {
     fn ended(&self);
 }
 
-/// The head of a letter.
-#[derive(Serialize, Deserialize)]
+/// The beginning of a letter's head.
+#[derive(Clone, Copy, Serialize, Deserialize)]
 enum CorrespondenceHead {
-    Words {
-        to: CorrespondenceId,
-        #[serde(with = "as_bytes")]
-        words: Vec<u8>,
-    },
+    /// Words for a correspondent follow.
+    Words { to: CorrespondenceId },
     /// The driver has no such correspondence.
     Ended { known: CorrespondenceId },
 }
@@ -102,10 +98,17 @@ impl Correspondences {
         Some((known.peers.process_of(peer)?, known.hears.upgrade()?))
     }
 
-    fn post_to(&self, to: Peer, stream: u64, head: &CorrespondenceHead, body: Body) -> Result<(), String> {
+    fn post_to(
+        &self,
+        to: Peer,
+        stream: u64,
+        head: CorrespondenceHead,
+        words: &impl Serialize,
+        body: Body,
+    ) -> Result<(), String> {
         let letter = Letter {
             stream,
-            ..Letter::new(PROGRAMS, Class::Ordered, head, body)
+            ..Letter::new(PROGRAMS, Class::Ordered, &(head, words), body)
         };
         let sent = self.post.send(to, letter);
         sent.map(drop).map_err(|error| error.to_string())
@@ -114,16 +117,16 @@ impl Correspondences {
 
 impl Receiver for Correspondences {
     fn received(&self, from: Peer, letter: Letter) {
-        let head = match postcard::from_bytes(&letter.head) {
-            Ok(head) => head,
+        let (head, words) = match postcard::take_from_bytes(&letter.head) {
+            Ok(read) => read,
             Err(error) => return self.post.cut(from, format!("a letter about a program: {error}")),
         };
         match head {
-            CorrespondenceHead::Words { to, words } => match self.find(to, from) {
-                Some((process, hears)) => hears.received(process, &words, letter.body.into_bytes()),
+            CorrespondenceHead::Words { to } => match self.find(to, from) {
+                Some((process, hears)) => hears.received(process, words, letter.body.into_bytes()),
                 None if self.post.me().process == selvedge_cluster::peer::ProcessId::HEAD => {
                     // If it cannot be sent, the peer is dead.
-                    let _ = self.post_to(from, 0, &CorrespondenceHead::Ended { known: to }, Body::EMPTY);
+                    let _ = self.post_to(from, 0, CorrespondenceHead::Ended { known: to }, &(), Body::EMPTY);
                 }
                 None => {}
             },
@@ -136,10 +139,11 @@ impl Receiver for Correspondences {
     }
 
     fn lend(&self, from: Peer, head: &[u8], bytes: usize) -> Option<Box<dyn LentMemory>> {
-        match postcard::from_bytes(head).ok()? {
-            CorrespondenceHead::Words { to, words } => {
+        let (head, words) = postcard::take_from_bytes(head).ok()?;
+        match head {
+            CorrespondenceHead::Words { to } => {
                 let (process, hears) = self.find(to, from)?;
-                hears.lend(process, &words, bytes)
+                hears.lend(process, words, bytes)
             }
             CorrespondenceHead::Ended { .. } => None,
         }
@@ -207,20 +211,20 @@ impl Correspondence {
         Ok(memory.into())
     }
 
-    /// Sends a letter: words that the correspondent there understands, and a body of up to 1 GiB, which is shared and not copied. Letters to a
+    /// Sends a letter: words that the correspondent there understands, which gets them as postcard encodes them, and a body of up to 1 GiB, which is shared and not copied. Letters to a
     /// process with the same stream arrive in order; a short one may overtake a long one of another stream. Never blocks
     /// on the other process.
     ///
     /// # Errors
     /// A text: the process is dead or cannot be reached, or the letter is too long.
-    pub fn send(&self, to: ProcessId, stream: u32, words: Vec<u8>, body: Body) -> Result<(), String> {
+    pub fn send(&self, to: ProcessId, stream: u32, words: &impl Serialize, body: Body) -> Result<(), String> {
         let peer = self
             .peers
             .get(to)
             .map_err(|process| format!("{process} takes no part"))?;
-        let head = CorrespondenceHead::Words { to: self.id, words };
         let stream = self.id.0 << u32::BITS | u64::from(stream);
-        self.service.post_to(peer, stream, &head, body)
+        let head = CorrespondenceHead::Words { to: self.id };
+        self.service.post_to(peer, stream, head, words, body)
     }
 }
 

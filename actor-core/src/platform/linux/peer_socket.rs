@@ -18,7 +18,7 @@ use rustix::net::sockopt::set_socket_linger;
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
 };
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
 #[cfg(feature = "hosts")]
 use selvedge_cluster::net::{Carried, Halves, StreamSocket};
 use tokio::io::Interest;
@@ -202,9 +202,12 @@ impl PeerSocket {
         if let Some(rings) = &self.rings {
             return rings.try_write(slices);
         }
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        if let [slice] = slices {
+            return Ok(send(&self.socket, slice, flags)?);
+        }
         let mut space: [MaybeUninit<u8>; 0] = [];
         let mut nothing = SendAncillaryBuffer::new(&mut space);
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         Ok(sendmsg(&self.socket, slices, &mut nothing, flags)?)
     }
 

@@ -176,7 +176,7 @@ impl Joint {
     }
 
     pub(super) fn send(&self, to: ProcessId, word: &Word, body: Body) -> Result<(), String> {
-        self.correspondence.send(to, word.stream(), word.encoded(), body)
+        self.correspondence.send(to, word.stream(), word, body)
     }
 
     fn send_or_fail(&self, to: ProcessId, word: &Word) {

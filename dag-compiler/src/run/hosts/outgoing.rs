@@ -160,21 +160,21 @@ impl Outgoing {
         let Some(reader) = &mut self.reader else {
             return Ok(None);
         };
-        if self.bypassed.is_none()
-            && let Some(bypass) = &self.bypass
-            && matches!(reader.current()?, Some(Ok(&[])))
-        {
-            self.bypassed = bypass.take(reader.position());
-        }
-        if let Some(segments) = &self.bypassed {
-            let lengths = segments.iter().map(|segment| segment.as_ref().len());
-            return Ok(Some((MessageKind::Value, lengths.sum())));
-        }
-        let message = reader.current()?;
-        Ok(message.map(|message| match &message {
-            Ok(bytes) => (MessageKind::Value, bytes.len()),
-            Err(fault) => (MessageKind::of(fault), fault.report().len()),
-        }))
+        let length = match reader.current()? {
+            None => return Ok(None),
+            Some(Err(fault)) => return Ok(Some((MessageKind::of(&fault), fault.report().len()))),
+            Some(Ok([])) => {
+                let taken = self
+                    .bypass
+                    .as_ref()
+                    .and_then(|bypass| bypass.take(reader.position()));
+                self.bypassed = self.bypassed.take().or(taken);
+                let segments = self.bypassed.iter().flatten();
+                segments.map(|segment| segment.as_ref().len()).sum()
+            }
+            Some(Ok(bytes)) => bytes.len(),
+        };
+        Ok(Some((MessageKind::Value, length)))
     }
 
     /// The body of the message that `next` has found: what has come by the bypass, its slot if it is long, and else a copy.

@@ -75,11 +75,6 @@ impl Word {
         }
     }
 
-    /// The words as bytes. Words are plain data, which always encodes.
-    pub(super) fn encoded(&self) -> Vec<u8> {
-        postcard::to_allocvec(self).unwrap_or_default()
-    }
-
     /// The words in a letter; `None` if it has none.
     pub(super) fn decoded(bytes: &[u8]) -> Option<Self> {
         postcard::from_bytes(bytes).ok()
