@@ -103,6 +103,7 @@ impl PartMemory for BodyMemory {
 
     fn put(&mut self, bytes: &[u8]) {
         match self {
+            BodyMemory::Short(short) if short.is_empty() => *short = ShortBytes::from_slice(bytes),
             BodyMemory::Short(short) => short.extend_from_slice(bytes),
             BodyMemory::Reserved(reserved) => reserved.bytes.extend_from_slice(bytes),
             BodyMemory::Lent(lent) => {

@@ -1,35 +1,17 @@
 //! The heads of letters, as postcard encodes them.
 
-use postcard::ser_flavors::Flavor;
 use selvedge_cluster::frame::Head;
 use serde::Serialize;
 
+/// The bytes of the longest head that is encoded on the stack.
+const SHORT_BYTES: usize = 128;
+
 /// Encodes a head, mostly without memory of its own. Heads are plain data, which always encodes.
 pub(super) fn encoded(head: &impl Serialize) -> Head {
-    postcard::serialize_with_flavor(head, HeadBytes(Head::new())).unwrap_or_default()
-}
-
-/// The bytes of a head so far.
-struct HeadBytes(Head);
-
-impl Flavor for HeadBytes {
-    type Output = Head;
-
-    #[inline]
-    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
-        self.0.push(byte);
-        Ok(())
-    }
-
-    #[inline]
-    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
-        self.0.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    #[inline]
-    fn finalize(self) -> postcard::Result<Head> {
-        Ok(self.0)
+    let mut short = [0; SHORT_BYTES];
+    match postcard::to_slice(head, &mut short) {
+        Ok(bytes) => Head::from_slice(bytes),
+        Err(_) => postcard::to_stdvec(head).unwrap_or_default().into(),
     }
 }
 

@@ -55,20 +55,15 @@ impl OutgoingFrame {
         };
         let table = header.body_bytes.to_le_bytes();
         let table = table.get(..8 * header.parts as usize).unwrap_or_default();
-        let mut prefix = SmallVec::from_slice(&header.encode());
-        prefix.extend_from_slice(&head);
-        prefix.extend_from_slice(table);
-        let length = prefix.len() + body_bytes;
-        let long = match body.is_shared() {
-            true => body,
-            false => {
-                body.segments().for_each(|bytes| prefix.extend_from_slice(bytes));
-                Body::EMPTY
-            }
+        let (short, long) = match body.is_shared() {
+            true => (Body::EMPTY, body),
+            false => (body, Body::EMPTY),
         };
+        let short = short.segments().next().unwrap_or_default();
+        let prefix = joined([&header.encode(), &head, table, short]);
         OutgoingFrame {
             service,
-            length,
+            length: prefix.len() + long.len(),
             prefix,
             body: long,
             written: 0,
@@ -109,6 +104,20 @@ impl OutgoingFrame {
     pub(super) fn is_written(&self) -> bool {
         self.written == self.len()
     }
+}
+
+/// The pieces of a prefix as one.
+fn joined(pieces: [&[u8]; 4]) -> SmallVec<[u8; PREFIX_BYTES]> {
+    let mut joined = [0; PREFIX_BYTES];
+    let mut length = 0;
+    for piece in pieces {
+        let Some(place) = joined.get_mut(length..length + piece.len()) else {
+            return pieces.concat().into();
+        };
+        place.copy_from_slice(piece);
+        length += piece.len();
+    }
+    SmallVec::from_buf_and_len(joined, length)
 }
 
 /// A frame that has arrived.
