@@ -167,33 +167,36 @@ impl Incoming {
 
     fn flush_to(&self, mirror: &mut MirrorEnd) -> Result<Flushed, IncomingError> {
         let mut flushed = Flushed::default();
-        loop {
-            let next = self
-                .arrivals
-                .lock()
-                .waiting
-                .front()
-                .map(|next| next.body.is_none());
-            flushed.waits = next.is_some();
-            let is_ready = match next {
-                None => false,
-                Some(true) => true,
-                Some(false) => match mirror.writer() {
-                    Some(writer) => writer.has_space()?,
-                    None => false,
-                },
-            };
-            if !is_ready {
+        while let Some(message) = self.next_to_write(mirror, &mut flushed.waits)? {
+            flushed.moved |= mirror.write(&message)?;
+            // Whoever takes a message meanwhile finds that this thread holds the mirror, and sees to it.
+            if !flushed.waits {
                 break;
-            }
-            // Only the holder of the mirror takes messages out.
-            let message = self.arrivals.lock().waiting.pop_front();
-            if let Some(message) = message {
-                flushed.moved |= mirror.write(&message)?;
             }
         }
         flushed.taken = mirror.taken();
         Ok(flushed)
+    }
+
+    /// Takes the next message out, if it can be written now. Notes whether messages wait besides.
+    fn next_to_write(
+        &self,
+        mirror: &mut MirrorEnd,
+        others_wait: &mut bool,
+    ) -> Result<Option<WaitingMessage>, ChannelError> {
+        let mut arrivals = self.arrivals.lock();
+        let is_ready = match arrivals.waiting.front().map(|next| &next.body) {
+            None => false,
+            // It is in its slot.
+            Some(None) => true,
+            Some(Some(_)) => match mirror.writer() {
+                Some(writer) => writer.has_space()?,
+                None => false,
+            },
+        };
+        let next = arrivals.waiting.pop_front_if(|_| is_ready);
+        *others_wait = !arrivals.waiting.is_empty();
+        Ok(next)
     }
 }
 
