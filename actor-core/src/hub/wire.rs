@@ -108,13 +108,15 @@ impl OutgoingFrame {
 
 /// The pieces of a prefix as one.
 fn joined(pieces: [&[u8]; 4]) -> SmallVec<[u8; PREFIX_BYTES]> {
+    if pieces.iter().map(|piece| piece.len()).sum::<usize>() > PREFIX_BYTES {
+        return pieces.concat().into();
+    }
     let mut joined = [0; PREFIX_BYTES];
     let mut length = 0;
     for piece in pieces {
-        let Some(place) = joined.get_mut(length..length + piece.len()) else {
-            return pieces.concat().into();
-        };
-        place.copy_from_slice(piece);
+        if let Some(place) = joined.get_mut(length..length + piece.len()) {
+            place.copy_from_slice(piece);
+        }
         length += piece.len();
     }
     SmallVec::from_buf_and_len(joined, length)

@@ -13,7 +13,7 @@ use crate::hub::peer_link::PeerLink;
 use crate::hub::post::Post;
 use crate::hub::queue::CHUNK_BYTES_MAX;
 use crate::looking::Looking;
-use crate::platform::silence::REFUSES_TO_WATCH;
+use crate::platform::muting::REFUSES_TO_WATCH;
 use crate::process_end::ProcessEnd;
 use crate::testing::wait_until;
 use crate::topology::Station;

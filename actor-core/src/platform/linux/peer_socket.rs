@@ -27,8 +27,8 @@ use tokio::net::{TcpStream, tcp::OwnedReadHalf};
 use tokio::runtime::Handle;
 
 use super::lead_poll::LeadPoll;
+use super::muting::{Muting, watch_arrivals};
 use super::peer_rings::{PeerRings, RINGS_DESCRIPTORS, RingsEnd};
-use super::silence::{Silence, watch_arrivals};
 use super::watched::{Watched, watch};
 
 /// The time without traffic after which the system asks whether a connection of TCP still stands. It is shorter than the time for
@@ -78,7 +78,7 @@ impl PeerEnd {
         Ok(PeerSocket {
             socket: Arc::new(self.socket),
             rings: self.rings.map(PeerRings::new).transpose()?.map(Arc::new),
-            silence: None,
+            muting: None,
             #[cfg(feature = "hosts")]
             carried: self.carried,
         })
@@ -162,9 +162,9 @@ pub(crate) fn register(end: PeerEnd, reactor: &Handle) -> io::Result<(PeerSource
         socket.abandon();
     }
     let source = source?;
-    socket.silence = match &socket.rings {
+    socket.muting = match &socket.rings {
         Some(_) => None,
-        None => Some(Silence::new(
+        None => Some(Muting::new(
             Arc::clone(&socket.socket),
             Arc::clone(&source.arrivals),
         )),
@@ -190,7 +190,7 @@ pub(crate) struct PeerSocket {
     /// Carry the bytes, instead of the socket.
     rings: Option<Arc<PeerRings>>,
     /// Set without rings, if a reactor watches.
-    silence: Option<Silence>,
+    muting: Option<Muting>,
     #[cfg(feature = "hosts")]
     carried: Option<Carried>,
 }
@@ -284,9 +284,9 @@ impl PeerSocket {
 
     /// The calling thread looks for bytes from now on, so nobody is told of them.
     pub(crate) fn watch(&self) {
-        match (&self.rings, &self.silence) {
+        match (&self.rings, &self.muting) {
             (Some(rings), _) => rings.watch(),
-            (None, Some(silence)) => silence.begin(),
+            (None, Some(muting)) => muting.begin(),
             (None, None) => {}
         }
     }
@@ -296,10 +296,10 @@ impl PeerSocket {
     /// # Errors
     /// The system refuses to watch any more, so nobody is told of bytes from now on.
     pub(crate) fn unwatch(&self) -> io::Result<bool> {
-        match (&self.rings, &self.silence) {
+        match (&self.rings, &self.muting) {
             (Some(rings), _) => Ok(rings.unwatch()),
             // The reactor is told of bytes that are there already.
-            (None, Some(silence)) => silence.end().map(|()| false),
+            (None, Some(muting)) => muting.end().map(|()| false),
             (None, None) => Ok(false),
         }
     }

@@ -32,7 +32,11 @@ pub(crate) fn listen(address: IpAddr) -> anyhow::Result<()> {
         let mut listener = Listener::bind(&Tcp::on(address), identity(Role::Head)).await?;
         say(format_args!("at {}", listener.connect_at()));
         let peer = ProcessId::HEAD.first_life();
-        let welcome = Welcome { you: peer, me: peer };
+        let welcome = Welcome {
+            you: peer,
+            me: peer,
+            note: Vec::new(),
+        };
         let link = listener.next().await?.welcome(&welcome).await?;
         // The listener stays, so that the table of sockets shows it.
         talk(link).await

@@ -1,4 +1,4 @@
-//! The silence of a socket while a thread looks at it: bytes that arrive are told to nobody.
+//! Muting of a socket while a thread looks at it: nobody is told of bytes that arrive.
 #![allow(unsafe_code)] // an option of sockets that rustix does not have
 
 use std::io;
@@ -11,39 +11,39 @@ use rustix::io::Errno;
 use rustix::net::ipproto::TCP;
 use rustix::net::sockopt::socket_protocol;
 
-/// The number of bytes of which a silent connection of TCP tells. Linux gives such a connection room for twice as many.
+/// The number of bytes of which a muted connection of TCP tells. Linux gives such a connection room for twice as many.
 const LOUD: libc::c_int = 1 << 20;
 
-/// The way in which a socket is silent.
-enum Way {
-    /// Its low-water mark is raised, which costs half as much as the other way. Only TCP heeds that mark.
+/// The way in which a socket is muted.
+enum MutedBy {
+    /// A raised low-water mark, which costs half as much as the other way. Only TCP heeds that mark.
     LowWater,
-    /// It has no entry with the reactor.
+    /// No entry with the reactor.
     NoEntry,
 }
 
 /// A socket, and the entries that the reactor watches.
-pub(super) struct Silence {
+pub(super) struct Muting {
     socket: Arc<OwnedFd>,
     entries: Arc<OwnedFd>,
-    way: Way,
+    by: MutedBy,
 }
 
-impl Silence {
+impl Muting {
     pub(super) fn new(socket: Arc<OwnedFd>, entries: Arc<OwnedFd>) -> Self {
         let is_tcp = socket_protocol(&socket).is_ok_and(|protocol| protocol == Some(TCP));
-        let way = match is_tcp && set_low_water(&socket, 1).is_ok() {
-            true => Way::LowWater,
-            false => Way::NoEntry,
+        let by = match is_tcp && set_low_water(&socket, 1).is_ok() {
+            true => MutedBy::LowWater,
+            false => MutedBy::NoEntry,
         };
-        Silence { socket, entries, way }
+        Muting { socket, entries, by }
     }
 
     /// Begins. An error means that the reactor does not watch yet, or is told of bytes as well.
     pub(super) fn begin(&self) {
-        match self.way {
-            Way::LowWater => _ = set_low_water(&self.socket, LOUD),
-            Way::NoEntry => _ = epoll::delete(&self.entries, &self.socket),
+        match self.by {
+            MutedBy::LowWater => _ = set_low_water(&self.socket, LOUD),
+            MutedBy::NoEntry => _ = epoll::delete(&self.entries, &self.socket),
         }
     }
 
@@ -56,16 +56,16 @@ impl Silence {
         if REFUSES_TO_WATCH.replace(false) {
             return Err(Errno::NOSPC.into());
         }
-        match self.way {
-            Way::LowWater => set_low_water(&self.socket, 1),
-            Way::NoEntry => watch_arrivals(&self.entries, &self.socket),
+        match self.by {
+            MutedBy::LowWater => set_low_water(&self.socket, 1),
+            MutedBy::NoEntry => watch_arrivals(&self.entries, &self.socket),
         }
     }
 }
 
 #[cfg(test)]
 thread_local! {
-    /// Whether the system refuses to end the next silence of this thread, as it does when its user has too many entries.
+    /// Whether the system refuses to end the next muting of this thread, as it does when its user has too many entries.
     pub(crate) static REFUSES_TO_WATCH: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
@@ -120,16 +120,16 @@ mod tests {
             .is_empty()
     }
 
-    fn only_a_silent_socket_tells_of_nothing(end: impl Into<OwnedFd>, mut other: impl Write) {
+    fn only_a_muted_socket_tells_of_nothing(end: impl Into<OwnedFd>, mut other: impl Write) {
         let socket = Arc::new(end.into());
         let entries = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).unwrap());
-        let silence = Silence::new(Arc::clone(&socket), Arc::clone(&entries));
+        let muting = Muting::new(Arc::clone(&socket), Arc::clone(&entries));
         watch_arrivals(&entries, &socket).unwrap();
         for _ in 0..3 {
-            silence.begin();
+            muting.begin();
             other.write_all(b"bytes").unwrap();
             assert!(!is_told(&entries, 0));
-            silence.end().unwrap();
+            muting.end().unwrap();
             assert!(is_told(&entries, 60), "of bytes that were there at the end");
             rustix::io::read(&socket, &mut [0; 8]).unwrap();
             assert!(!is_told(&entries, 0));
@@ -137,22 +137,22 @@ mod tests {
             assert!(is_told(&entries, 60), "of bytes that have come since");
             rustix::io::read(&socket, &mut [0; 8]).unwrap();
         }
-        silence.begin();
+        muting.begin();
         drop(other);
-        silence.end().unwrap();
+        muting.end().unwrap();
         assert!(is_told(&entries, 60), "of the end of the stream");
     }
 
     #[test]
-    fn only_a_silent_socket_tells_of_nothing_over_tcp() {
+    fn only_a_muted_socket_tells_of_nothing_over_tcp() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        only_a_silent_socket_tells_of_nothing(listener.accept().unwrap().0, other);
+        only_a_muted_socket_tells_of_nothing(listener.accept().unwrap().0, other);
     }
 
     #[test]
-    fn only_a_silent_socket_tells_of_nothing_over_a_pair() {
+    fn only_a_muted_socket_tells_of_nothing_over_a_pair() {
         let (end, other) = UnixStream::pair().unwrap();
-        only_a_silent_socket_tells_of_nothing(end, other);
+        only_a_muted_socket_tells_of_nothing(end, other);
     }
 }
