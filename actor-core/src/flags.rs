@@ -12,6 +12,7 @@ use std::num::NonZeroU16;
 #[cfg(feature = "hosts")]
 use selvedge_cluster::manager::{WorkerFlagError, WorkerFlags};
 
+use crate::flag_answer::answer;
 use crate::platform::restart::restart;
 use crate::worker::exit::exit_now;
 use crate::worker::{ENV_DEPTH, ENV_DRIVER, ENV_FD};
@@ -228,9 +229,7 @@ pub(crate) fn take() {
         return;
     }
     if found.contains(&Flag::Help) {
-        let mut out = std::io::stdout();
-        let _ = write!(out, "{HELP}{}", variables()).and_then(|()| out.flush());
-        exit_now(0);
+        exit_now(answer(Ok(format!("{HELP}{}", variables()))));
     }
     let Ok(executable) = std::env::current_exe() else {
         return;

@@ -43,6 +43,7 @@ mod directory;
 mod errand;
 mod error_codec;
 mod failure;
+pub mod flag_answer;
 pub mod flags;
 mod fnv;
 mod function_actor;

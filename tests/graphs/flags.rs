@@ -190,6 +190,11 @@ fn help_lists_the_flags_and_the_variables() {
     ] {
         assert!(help.contains(name), "{help}");
     }
+    let full = std::fs::File::create("/dev/full").unwrap();
+    let mut lost = program_of("whole");
+    let lost = lost.arg("--selvedge-help").stdout(full).output().unwrap();
+    assert_eq!(lost.status.code(), Some(1));
+    assert!(text(&lost.stderr).contains("takes no more"));
 }
 
 #[test]

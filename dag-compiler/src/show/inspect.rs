@@ -3,9 +3,9 @@
 //! `selvedge_core::init` removes the flags from the command line and puts them into the environment. The variables
 //! `SELVEDGE_GRAPH`, `SELVEDGE_CHECK` and `SELVEDGE_TRACE_FILE` may also be set directly. Workers do not see them.
 
-use std::io::{ErrorKind, Write};
 use std::process::exit;
 
+use selvedge_core::flag_answer::answer;
 use selvedge_core::flags::{ENV_CHECK, ENV_GRAPH, ENV_TRACE, unknown_variable};
 
 use crate::api::options::Options;
@@ -59,25 +59,7 @@ pub(crate) fn inspect(planned: &Result<Plan, CompileError>) {
         (Ok(plan), Some(format)) => print(plan, &format),
         (Ok(plan), None) => Ok(verdict(plan)),
     };
-    let code = match found.and_then(|text| written(std::io::stdout(), &text)) {
-        Ok(()) => 0,
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "{error}");
-            1
-        }
-    };
-    exit(code)
-}
-
-/// Writes to standard output, `out`. Output that the program printed before must come first, so the text goes through the same buffer. The
-/// reader of a closed pipe has read enough; any other failure, such as a full disk, has lost what somebody needs.
-fn written(mut out: impl Write, text: &str) -> Result<(), String> {
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(format!("standard output takes no more: {error}"))
-        }
-        _ => Ok(()),
-    }
+    exit(answer(found))
 }
 
 fn print(plan: &Plan, format: &str) -> Result<String, String> {
@@ -109,29 +91,4 @@ fn verdict(plan: &Plan) -> String {
         "graph {}: {tasks} tasks, {lanes} lanes, {channels} channels, {memory} B of shared memory\n{proof}{period}\n",
         plan.graph
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// An output whose every write fails in this way.
-    struct Fails(ErrorKind);
-
-    impl Write for Fails {
-        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
-            Err(self.0.into())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn a_text_that_a_full_disk_does_not_take_is_an_error_and_a_closed_pipe_is_none() {
-        let lost = written(Fails(ErrorKind::StorageFull), "text").unwrap_err();
-        assert!(lost.contains("takes no more"), "{lost}");
-        assert_eq!(written(Fails(ErrorKind::BrokenPipe), "text"), Ok(()));
-    }
 }
