@@ -1,6 +1,7 @@
 //! The handshake over a stream, with its deadline.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -180,6 +181,11 @@ impl Talk {
         self.bytes.reserve(BYTES_MAX);
         let mut limited = (&mut self.halves.reader).take(BYTES_MAX as u64);
         match limited.read_buf(&mut self.bytes).await {
+            // Whoever refuses this process has heard it, and has said its own hello before.
+            Ok(0) if !self.has_heard => Err(LinkCause::Lost {
+                kind: ErrorKind::UnexpectedEof,
+                text: "the peer has closed it before it said a word".to_owned(),
+            }),
             Ok(0) => Err(self.hung_up().unwrap_or(LinkCause::HungUp)),
             Ok(_) if !std::mem::replace(&mut self.has_heard, true) && is_tls(&self.bytes) => {
                 Err(LinkCause::SpeaksTls)

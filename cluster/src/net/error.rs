@@ -42,7 +42,7 @@ pub enum LinkCause {
     /// The handshake failed.
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
-    /// The peer closed the link before the handshake was over.
+    /// The peer said hello, and closed the link before the handshake was over.
     #[error(
         "the peer closed the link during the handshake; it says nothing about the reason, and its own error does: another cookie, cluster or build?"
     )]

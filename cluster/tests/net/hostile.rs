@@ -1,5 +1,6 @@
 //! Strangers of every kind: their links are closed, nothing of theirs is acted upon, and they keep nobody out.
 
+use std::future::poll_fn;
 use std::time::Duration;
 
 use selvedge_cluster::frame::{Class, Frame, FrameError, FrameLimits, HEADER_BYTES, Parts, Service};
@@ -113,6 +114,27 @@ fn silence_and_a_byte_a_second_are_cut_off_at_the_deadline() {
             });
         }
     }
+}
+
+#[test]
+fn a_listener_that_ends_before_its_hello_has_refused_nobody() {
+    let transport = Tcp::loopback();
+    run(async {
+        let mut listener = transport.listen().await.unwrap();
+        let to = at(listener.connect_at());
+        let worker = identity(Role::Worker);
+        let ends = async {
+            let accepted = poll_fn(|cx| listener.poll_accept(cx)).await.unwrap();
+            let mut halves = accepted.halves.await.unwrap();
+            // Without the bytes that were not read, the end is no reset.
+            halves.reader.read_u8().await.unwrap();
+            halves.writer.shutdown().await.unwrap();
+            until_closed(&mut halves).await
+        };
+        let (dialled, _) = join!(dial(&transport, &to, &worker), ends);
+        let cause = dialled.err().unwrap().cause;
+        assert!(matches!(cause, LinkCause::Lost { .. }), "{cause:?}");
+    });
 }
 
 #[test]
