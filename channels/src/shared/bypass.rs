@@ -12,8 +12,17 @@ use crate::payload::EncodedSegments;
 const BYPASS_MIN: usize = 1 << 20;
 
 /// The values that were sent beside the slots of a channel, and not received yet. Clones are handles of one bypass.
-#[derive(Clone, Default)]
-pub struct Bypass(Arc<Mutex<VecDeque<(u64, EncodedSegments)>>>);
+#[derive(Clone)]
+pub struct Bypass(Arc<Mutex<Option<Sent>>>);
+
+/// The values by the numbers of their messages, the oldest first.
+type Sent = VecDeque<(u64, EncodedSegments)>;
+
+impl Default for Bypass {
+    fn default() -> Self {
+        Bypass(Arc::new(Mutex::new(Some(Sent::new()))))
+    }
+}
 
 impl Bypass {
     /// Whether a value with so many bytes of shared tensors takes the bypass.
@@ -21,22 +30,28 @@ impl Bypass {
         shared_bytes >= BYPASS_MIN
     }
 
-    /// Puts the value of a message, before the message is published.
+    /// Puts the value of a message, before the message is published. A closed bypass drops it.
     pub(super) fn put(&self, number: u64, value: EncodedSegments) {
-        self.0.lock().push_back((number, value));
+        if let Some(sent) = &mut *self.0.lock() {
+            sent.push_back((number, value));
+        }
     }
 
     /// Takes the value of a message, if it is here. Values of messages before it are dropped.
     pub fn take(&self, number: u64) -> Option<EncodedSegments> {
         let mut passed = Vec::new();
-        let mut values = self.0.lock();
-        while let Some((first, _)) = values.front()
-            && *first <= number
-        {
-            passed.extend(values.pop_front());
+        if let Some(sent) = &mut *self.0.lock() {
+            while let Some(first) = sent.pop_front_if(|(first, _)| *first <= number) {
+                passed.push(first);
+            }
         }
-        drop(values);
         let found = passed.pop_if(|(found, _)| *found == number);
         found.map(|(_, value)| value)
+    }
+
+    /// Drops all values, and those that are still to come: nobody receives any more.
+    pub fn close(&self) {
+        let sent = self.0.lock().take();
+        drop(sent);
     }
 }

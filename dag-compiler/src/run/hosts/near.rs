@@ -31,6 +31,11 @@ impl NearEnds {
         }
     }
 
+    /// The graph has ended, and its handle may live on.
+    pub(super) fn end(&mut self) {
+        self.outgoing.iter_mut().for_each(Outgoing::end);
+    }
+
     /// Sends what the shuttles may send, but for messages of more than `most` bytes.
     pub(super) fn send(&mut self, joint: &Joint, most: usize) -> Sent {
         let mut sent = Sent::default();

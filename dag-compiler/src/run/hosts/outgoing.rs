@@ -99,6 +99,12 @@ impl Outgoing {
         Arc::clone(&self.taken)
     }
 
+    /// Nothing is sent any more: drops the values that have come by the bypass.
+    pub(super) fn end(&mut self) {
+        self.bypassed = None;
+        self.bypass.iter().for_each(Bypass::close);
+    }
+
     /// Returns the bytes that have arrived since the last call.
     pub(super) fn settle(&mut self) -> Result<usize, OutgoingError> {
         // Relaxed: the number stands for itself; the ring of the doorbell orders it before the look.

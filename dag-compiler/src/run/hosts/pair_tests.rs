@@ -263,6 +263,11 @@ fn a_long_tensor_is_sent_from_where_it_lies_and_in_its_order() {
     let segments = bypass.take(3).unwrap();
     let mut places = segments.iter().map(|segment| segment.as_ref().as_ptr());
     assert!(places.any(|place| place == long.bytes().as_ptr()));
+    assert!(writer.try_write(&value).unwrap());
+    outgoing.end();
+    assert!(bypass.take(4).is_none(), "a graph that has ended keeps no values");
+    assert!(writer.try_write(&value).unwrap());
+    assert!(bypass.take(5).is_none());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use selvedge_channels::{SpinBudget, Waiting};
 use selvedge_core::{LaneId, ProcessId};
 
 use super::joint::Joint;
+use super::near::NearEnds;
 use super::outgoing::OutgoingError;
 use super::shares::OutgoingShare;
 use super::word::Word;
@@ -34,6 +35,7 @@ impl Joint {
             }
             budget.wait(&self.bell, until, || self.turn());
         }
+        self.near.own(NearEnds::end);
         self.at_the_end();
     }
 
