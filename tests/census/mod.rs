@@ -3,6 +3,7 @@
 
 use std::fmt::Debug;
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,15 @@ fn executor_threads() -> usize {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
     names.filter(|name| name.trim_end() == "selvedge-remote").count()
+}
+
+/// The number of times that a thread has gone to sleep, from its folder in `/proc`; `None` if it has ended.
+pub fn sleeps_of(thread: &Path) -> Option<u64> {
+    let status = fs::read_to_string(thread.join("status")).ok()?;
+    let sleeps = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+    sleeps.trim().parse().ok()
 }
 
 /// Children of a process, zombies included.

@@ -292,15 +292,7 @@ fn work_of(pid: u32) -> (u64, u64) {
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let ticks = fields[11].parse::<u64>().expect("utime") + fields[12].parse::<u64>().expect("stime");
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("tasks");
-    let sleeps = tasks.map(|task| {
-        let status = std::fs::read_to_string(task.expect("a task").path().join("status")).expect("status");
-        let sleeps = status
-            .lines()
-            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-        sleeps
-            .and_then(|sleeps| sleeps.trim().parse::<u64>().ok())
-            .expect("switches")
-    });
+    let sleeps = tasks.map(|task| census::sleeps_of(&task.expect("a task").path()).expect("sleeps"));
     (ticks, sleeps.sum())
 }
 

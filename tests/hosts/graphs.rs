@@ -50,13 +50,7 @@ fn waits_of(name: &str) -> BTreeMap<OsString, u64> {
         let comm = std::fs::read_to_string(task.path().join("comm"));
         comm.is_ok_and(|comm| name.starts_with(comm.trim()))
     });
-    let waited = |task: DirEntry| {
-        let status = std::fs::read_to_string(task.path().join("status")).ok()?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-        Some((task.file_name(), line.trim().parse().ok()?))
-    };
+    let waited = |task: DirEntry| Some((task.file_name(), crate::census::sleeps_of(&task.path())?));
     named.filter_map(waited).collect()
 }
 

@@ -103,6 +103,7 @@ impl PartMemory for BodyMemory {
 
     fn put(&mut self, bytes: &[u8]) {
         match self {
+            // Mostly all bytes come at once, for which a copy is shorter than an insertion.
             BodyMemory::Short(short) if short.is_empty() => *short = ShortBytes::from_slice(bytes),
             BodyMemory::Short(short) => short.extend_from_slice(bytes),
             BodyMemory::Reserved(reserved) => reserved.bytes.extend_from_slice(bytes),

@@ -73,7 +73,7 @@ pub(super) struct LinkState {
     unacknowledged: (u64, usize),
     /// The moment for which the link's task sets its timer.
     armed: Option<Duration>,
-    /// Whether letters have arrived since the timer was set last.
+    /// Whether letters have arrived since the timer fired last.
     is_in_use: bool,
     /// The reason for which the link is about to end, or has ended.
     closing: Option<LinkEnd>,

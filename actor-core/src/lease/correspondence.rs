@@ -211,8 +211,8 @@ impl Correspondence {
         Ok(memory.into())
     }
 
-    /// Sends a letter: words that the correspondent there understands, which gets them as postcard encodes them, and a body of up to 1 GiB, which is shared and not copied. Letters to a
-    /// process with the same stream arrive in order; a short one may overtake a long one of another stream. Never blocks
+    /// Sends a letter: words that the correspondent there understands, which gets them as postcard encodes them, and a body of up to
+    /// 1 GiB, which is shared and not copied. Letters to a process with the same stream arrive in order; a short one may overtake a long one of another stream. Never blocks
     /// on the other process.
     ///
     /// # Errors

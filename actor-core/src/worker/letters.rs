@@ -260,3 +260,45 @@ impl Receiver for WordsOfDriver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::unbounded;
+
+    use super::*;
+    use crate::testing::peer;
+
+    /// Counts how often it was begun.
+    #[derive(Default)]
+    struct CountedWay(AtomicUsize);
+
+    impl WayOn for CountedWay {
+        fn begin(self: Arc<Self>) {
+            // Relaxed: one thread counts.
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn the_death_of_the_driver_alone_begins_the_way_on_and_is_told_behind_its_words() {
+        let (words, queue) = unbounded();
+        let way_on = Arc::<CountedWay>::default();
+        let service = WordsOfDriver {
+            hub: Weak::new(),
+            words,
+            way_on: Arc::clone(&way_on) as Arc<dyn WayOn>,
+        };
+        let word = postcard::to_stdvec(&ToWorker::Ping).unwrap();
+        service.received(peer(1), letter(false, &word, ""));
+        service.died(peer(3), &[]);
+        // Relaxed: as above.
+        assert_eq!(way_on.0.load(Ordering::Relaxed), 0);
+        service.died(peer(1), &[]);
+        // Relaxed: as above.
+        assert_eq!(way_on.0.load(Ordering::Relaxed), 1);
+        let words: Vec<_> = queue.try_iter().collect();
+        let [WordOfDriver::Word(Ok(ToWorker::Ping), _), WordOfDriver::Died] = &words[..] else {
+            panic!("{} words", words.len());
+        };
+    }
+}

@@ -396,7 +396,7 @@ impl<'a> Encoded<'a> {
             let gap = end.next_multiple_of(PART_ALIGN) - end;
             end += gap + part.len();
             own.resize(own.len() + gap, 0);
-            match self.shared(index).filter(|_| part.len() >= SHARED_MIN) {
+            match self.shared(index) {
                 Some(shared) => {
                     let before = std::mem::take(&mut own);
                     if !before.is_empty() {
@@ -416,18 +416,17 @@ impl<'a> Encoded<'a> {
     /// The number of bytes that the segments of this value share.
     pub(crate) fn shared_bytes(&self) -> usize {
         let parts = (0..self.count()).filter_map(|index| self.shared(index));
-        let lengths = parts.map(|part| part.as_slice().len());
-        lengths.filter(|length| *length >= SHARED_MIN).sum()
+        parts.map(|part| part.as_slice().len()).sum()
     }
 
-    /// A part, if it is a tensor's that any thread may drop: its owner is no user code.
+    /// A part, if it is a long tensor's that any thread may drop: its owner is no user code.
     fn shared(&self, index: usize) -> Option<Arc<Bytes64>> {
         let part = match &self.parts {
             Parts::One(_) => None,
             Parts::Tensor(tensor) => tensor.part(),
             Parts::Shared(parts) => parts.get(index).map(Arc::clone),
         };
-        part.filter(|part| !part.is_users())
+        part.filter(|part| !part.is_users() && part.as_slice().len() >= SHARED_MIN)
     }
 
     /// Copies the encoded value to the heap.

@@ -37,6 +37,13 @@ impl Bypass {
         }
     }
 
+    /// The number of bytes of the next value, if it is that of this message.
+    pub fn len_of(&self, number: u64) -> Option<usize> {
+        let sent = self.0.lock();
+        let (_, value) = sent.as_ref()?.front().filter(|(first, _)| *first == number)?;
+        Some(value.iter().map(|segment| segment.as_ref().len()).sum())
+    }
+
     /// Takes the value of a message, if it is here. Values of messages before it are dropped.
     pub fn take(&self, number: u64) -> Option<EncodedSegments> {
         let mut passed = Vec::new();

@@ -23,7 +23,7 @@ pub enum HandshakeError {
     )]
     Unexpected,
     /// The note of a welcome has more than [`NOTE_BYTES_MAX`](super::NOTE_BYTES_MAX) bytes.
-    #[error("a welcome has a note of {0} bytes: make it at most 256 bytes long")]
+    #[error("a welcome has a note of {0} bytes: make it at most {max} bytes long", max = super::NOTE_BYTES_MAX)]
     LongNote(usize),
     /// The process has dialled itself.
     #[error("the process has dialled itself: check the address")]

@@ -220,6 +220,23 @@ fn the_longest_hello_is_no_obstacle() {
 }
 
 #[test]
+fn a_note_that_is_too_long_is_refused_where_it_is_written() {
+    let (dialer, listener) = (identity(Role::Worker, 1), identity(Role::Head, 2));
+    let (mut dialer, hello) = Handshake::dial(NOW, dialer).unwrap();
+    let mut listener = Handshake::listen(NOW, listener);
+    let answer = write(listener.receive(NOW, &mut &hello[..]).unwrap());
+    let proof = write(dialer.receive(NOW, &mut &answer[..]).unwrap());
+    listener.receive(NOW, &mut &proof[..]).unwrap();
+    let mut long = welcome();
+    long.note.push(7);
+    let refused = Err(HandshakeError::LongNote(NOTE_BYTES_MAX + 1));
+    assert_eq!(listener.welcome(&long), refused);
+    let bytes = listener.welcome(&welcome()).unwrap();
+    let step = dialer.receive(NOW, &mut &bytes[..]).unwrap();
+    assert!(matches!(step, Some(Step::Welcomed(_, found)) if found == welcome()));
+}
+
+#[test]
 fn a_cookie_is_not_printed() {
     assert_eq!(format!("{:?}", Cookie::new([77; 32])), "Cookie(..)");
 }

@@ -32,8 +32,8 @@ impl NearEnds {
     }
 
     /// The graph has ended, and its handle may live on.
-    pub(super) fn end(&mut self) {
-        self.outgoing.iter_mut().for_each(Outgoing::end);
+    pub(super) fn end(&self) {
+        self.outgoing.iter().for_each(Outgoing::end);
     }
 
     /// Sends what the shuttles may send, but for messages of more than `most` bytes.

@@ -29,8 +29,6 @@ pub(crate) struct Outgoing {
     home: Home,
     /// Long values come by it, if the shuttle is the only reader.
     bypass: Option<Bypass>,
-    /// The next message's value, if it has come by the bypass.
-    bypassed: Option<EncodedSegments>,
     /// The number of messages that were sent.
     sent: u64,
     /// Whether a message could not be sent.
@@ -79,7 +77,6 @@ impl Outgoing {
             reader: Some(reader),
             home: Home::new(told),
             bypass,
-            bypassed: None,
             sent: 0,
             is_broken: false,
             slots: u64::from(slots),
@@ -100,8 +97,7 @@ impl Outgoing {
     }
 
     /// Nothing is sent any more: drops the values that have come by the bypass.
-    pub(super) fn end(&mut self) {
-        self.bypassed = None;
+    pub(super) fn end(&self) {
         self.bypass.iter().for_each(Bypass::close);
     }
 
@@ -170,13 +166,9 @@ impl Outgoing {
             None => return Ok(None),
             Some(Err(fault)) => return Ok(Some((MessageKind::of(&fault), fault.report().len()))),
             Some(Ok([])) => {
-                let taken = self
-                    .bypass
-                    .as_ref()
-                    .and_then(|bypass| bypass.take(reader.position()));
-                self.bypassed = self.bypassed.take().or(taken);
-                let segments = self.bypassed.iter().flatten();
-                segments.map(|segment| segment.as_ref().len()).sum()
+                let number = reader.position();
+                let beside = self.bypass.as_ref().and_then(|bypass| bypass.len_of(number));
+                beside.unwrap_or_default()
             }
             Some(Ok(bytes)) => bytes.len(),
         };
@@ -185,11 +177,9 @@ impl Outgoing {
 
     /// The body of the message that `next` has found: what has come by the bypass, its slot if it is long, and else a copy.
     fn body(&mut self, kind: MessageKind, length: usize) -> Result<Body, OutgoingError> {
-        if let (Some(segments), Some(reader)) = (self.bypassed.take(), &mut self.reader) {
-            reader.release()?;
-            return Ok(segments.into());
-        }
-        if kind == MessageKind::Value
+        let beside = self.take_beside();
+        if beside.is_none()
+            && kind == MessageKind::Value
             && length >= LENT_MIN
             && let Some(reader) = self.reader.take()
         {
@@ -198,11 +188,21 @@ impl Outgoing {
         let Some(reader) = &mut self.reader else {
             return Ok(Body::default());
         };
-        let copied = match reader.seen()? {
-            Ok(bytes) => Correspondence::body_of(bytes),
-            Err(fault) => Correspondence::body_of(fault.report()),
+        let body = match (beside, reader.seen()?) {
+            (Some(segments), _) => Ok(segments.into()),
+            (None, Ok(bytes)) => Correspondence::body_of(bytes),
+            (None, Err(fault)) => Correspondence::body_of(fault.report()),
         };
         reader.release()?;
-        copied.map_err(OutgoingError::NotSent)
+        body.map_err(OutgoingError::NotSent)
+    }
+
+    /// Takes the value of the message in hand, if it has come by the bypass.
+    fn take_beside(&self) -> Option<EncodedSegments> {
+        let (bypass, reader) = (self.bypass.as_ref()?, self.reader.as_ref()?);
+        match reader.seen() {
+            Ok(Ok([])) => bypass.take(reader.position()),
+            _ => None,
+        }
     }
 }

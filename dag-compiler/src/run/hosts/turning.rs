@@ -9,7 +9,6 @@ use selvedge_channels::{SpinBudget, Waiting};
 use selvedge_core::{LaneId, ProcessId};
 
 use super::joint::Joint;
-use super::near::NearEnds;
 use super::outgoing::OutgoingError;
 use super::shares::OutgoingShare;
 use super::word::Word;
@@ -35,7 +34,7 @@ impl Joint {
             }
             budget.wait(&self.bell, until, || self.turn());
         }
-        self.near.own(NearEnds::end);
+        self.near.own(|near| near.end());
         self.at_the_end();
     }
 
