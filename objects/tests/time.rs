@@ -6,7 +6,9 @@ mod network;
 use std::time::Duration;
 
 use network::{Network, peer};
-use selvedge_objects::refs::{Action, Event, Fork, Leak, Message, RefError, RefStats, RefStatus};
+use selvedge_objects::refs::{
+    Action, Event, Fork, Leak, Message, RefError, RefSettings, RefStats, RefStatus,
+};
 
 #[test]
 fn rref_11_the_owner_is_told_of_every_release_however_often_that_is_lost() {
@@ -291,4 +293,42 @@ fn a_message_waits_for_others_before_it_is_sent() {
             .all(|it| matches!(it, Message::Release { .. }))
     );
     assert_eq!(bundle.messages.len(), 5);
+}
+
+/// Delivers what was sent, without letting time pass, until nothing more is sent.
+fn at_once(net: &mut Network) {
+    while !net.sent.is_empty() {
+        let bundles = std::mem::take(&mut net.sent);
+        net.arrive(bundles);
+    }
+}
+
+#[test]
+fn a_call_waits_for_its_fresh_references_without_the_pause_for_bundles() {
+    let mut net = Network::new(3);
+    let kept = [(); 3].map(|()| net.keep(2, 1));
+    net.settle();
+    net.now += Duration::from_millis(5);
+
+    // Two references of one call share a bundle to their owner.
+    let parcels = [kept[0], kept[1]].map(|id| net.at(2).pass(id, peer(3)).unwrap());
+    let first = net.call(2, 3, &parcels);
+    assert_eq!(net.sent.len(), 1, "{:?}", net.sent);
+    at_once(&mut net);
+    assert_eq!(net.did(3, &Action::Run { call: first }), 1);
+
+    // The next one to the same process waits for the pause between bundles that calls wait for, not for the other one.
+    let second = net.pass(kept[2], 2, 3);
+    assert_eq!(net.sent, []);
+    let settings = RefSettings::default();
+    assert_eq!(net.at(3).deadline(), Some(net.now + settings.prompt_after));
+    for _ in 0..2 {
+        net.wait(); // first the question, then the answer
+        at_once(&mut net);
+    }
+    assert_eq!(net.did(3, &Action::Run { call: second }), 1);
+
+    // No call waits for the acknowledgement of the fork.
+    let owed = net.at(3).deadline().unwrap();
+    assert!(owed > net.now + settings.prompt_after, "{owed:?}");
 }

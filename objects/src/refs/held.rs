@@ -149,7 +149,7 @@ impl Refs {
             self.flush(now, id.owner);
             return Stage::Confirmed(Fork::Asked(number));
         }
-        self.post(now, id.owner, Message::Fork { id, number });
+        self.post_promptly(now, id.owner, Message::Fork { id, number });
         Stage::Pending(number)
     }
 

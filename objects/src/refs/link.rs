@@ -26,6 +26,8 @@ pub(super) struct Link {
     pub(super) leaving: IdSet<RefId>,
     /// The time at which the next bundle goes.
     flush_due: Option<Duration>,
+    /// The time at which the last bundle went.
+    flushed: Duration,
     /// Unanswered questions, each with the time of its repetition and the pause after that.
     questions: IdMap<Message, (Duration, Duration)>,
     /// Unanswered questions by the time of their repetition.
@@ -94,6 +96,13 @@ impl Link {
         self.outbox.len() + self.leaving.len() >= settings.batch_max
     }
 
+    /// Has the next bundle go as soon as one may that a call waits for. Returns whether that is now.
+    pub(super) fn hurry(&mut self, now: Duration, settings: &RefSettings) -> bool {
+        let prompt = self.flushed.saturating_add(settings.prompt_after);
+        self.flush_due = self.flush_due.map(|due| due.min(prompt.max(now)));
+        self.is_flush_due(now)
+    }
+
     /// Repeats a question from some time on until it is answered.
     pub(super) fn ask(&mut self, now: Duration, question: Message, settings: &RefSettings) {
         self.settle(&question);
@@ -149,8 +158,11 @@ impl Link {
     }
 
     /// The waiting messages, in bundles.
-    pub(super) fn bundles(&mut self, settings: &RefSettings, mutant: Mutant) -> Vec<Bundle> {
+    pub(super) fn bundles(&mut self, now: Duration, settings: &RefSettings, mutant: Mutant) -> Vec<Bundle> {
         self.flush_due = None;
+        if !self.outbox.is_empty() {
+            self.flushed = now;
+        }
         let unanswered = self
             .unanswered
             .first()

@@ -140,7 +140,7 @@ mod tests {
                     0 => drop(links.or_default(to).post(now, question(asked), &settings)),
                     1 => links.or_default(to).ask(now, question(asked), &settings),
                     2 => drop(links.get_mut(&to).map(|link| link.settle(&question(asked)))),
-                    3 => drop(links.get_mut(&to).map(|link| link.bundles(&settings, Mutant::None))),
+                    3 => drop(links.get_mut(&to).map(|link| link.bundles(now, &settings, Mutant::None))),
                     4 => drop(links.get_mut(&to).map(|link| link.repeat(now, &settings))),
                     _ => links.remove(&to),
                 }

@@ -104,6 +104,8 @@ pub struct Refs {
     created: u64,
     /// The number of forks made here.
     forks: u64,
+    /// The processes whose bundles go at the end of the step that is being made.
+    hurried: IdSet<Peer>,
     /// The actions of the step that is being made.
     actions: Vec<Action>,
     mutant: Mutant,
@@ -125,6 +127,7 @@ impl Refs {
             ending: None,
             created: 0,
             forks: 0,
+            hurried: IdSet::new(),
             actions: Vec::new(),
             mutant: Mutant::None,
         }
@@ -226,6 +229,9 @@ impl Refs {
             Event::Unknown(peer) => self.forget(now, peer),
             Event::End { deadline } => self.end(now, deadline),
         }
+        for to in std::mem::take(&mut self.hurried) {
+            self.flush(now, to);
+        }
         self.look_for_the_end(now);
         self.links.note_times();
         std::mem::take(&mut self.actions)
@@ -309,6 +315,14 @@ impl Refs {
         }
     }
 
+    /// Posts a message that a call waits for: its bundle goes at the end of the step, or soon after the one before.
+    fn post_promptly(&mut self, now: Duration, to: Peer, message: Message) {
+        self.post(now, to, message);
+        if self.links.or_default(to).hurry(now, &self.settings) {
+            self.hurried.insert(to);
+        }
+    }
+
     /// Puts a message into the next bundle. Returns whether the bundle is full.
     fn post_without_flush(&mut self, now: Duration, to: Peer, message: Message) -> bool {
         let link = self.links.or_default(to);
@@ -325,7 +339,7 @@ impl Refs {
     fn flush(&mut self, now: Duration, to: Peer) {
         self.release_leaving(now, to);
         if let Some(link) = self.links.get_mut(&to) {
-            let bundles = link.bundles(&self.settings, self.mutant).into_iter();
+            let bundles = link.bundles(now, &self.settings, self.mutant).into_iter();
             self.actions
                 .extend(bundles.map(|bundle| Action::Send { to, bundle }));
         }

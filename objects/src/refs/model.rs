@@ -441,6 +441,7 @@ impl Scenario {
         RefSettings {
             batch_max: if self.batches { 64 } else { 1 },
             batch_after: if self.batches { Duration::from_secs(1) } else { NOW },
+            prompt_after: if self.batches { Duration::from_secs(1) } else { NOW },
             retry_first: NOW,
             retry_max: NOW,
             create_timeout: if self.is_impatient { NOW } else { Duration::MAX },

@@ -209,7 +209,7 @@ impl Refs {
                 self.links.or_default(from).strike(number);
             }
         }
-        self.post(now, from, Message::Forked { id, number, is_alive });
+        self.post_promptly(now, from, Message::Forked { id, number, is_alive });
     }
 
     /// Whether a user that asks to be listed has come too late.
