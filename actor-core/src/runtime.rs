@@ -27,8 +27,8 @@ use crate::spawn_error::SpawnError;
 
 /// The time that the drop of the last clone waits for lanes and workers.
 const DROP_GRACE: Duration = Duration::from_secs(2);
-/// The time that a killed worker may take to be gone.
-const KILL_GRACE: Duration = Duration::from_secs(2);
+/// The time that the control thread may take for workers that have not ended in time: they are quit, killed, and gone.
+const KILL_GRACE: Duration = Duration::from_secs(4);
 /// The time before the end of a shutdown at which the references that are left are listed: the deaths of workers that are killed then
 /// strike off what they hold.
 const LIST_AHEAD: Duration = Duration::from_millis(10);

@@ -61,6 +61,20 @@ fn jmgr_19_a_process_that_does_not_end_is_asked_then_quit_then_killed() {
 }
 
 #[test]
+fn a_shutdown_kills_a_stopped_worker_says_so_and_leaves_no_process() {
+    let _guard = beside_others();
+    let runtime = Runtime::new();
+    let workers = runtime.add(crate::local(2)).unwrap();
+    let pids = [0, 1].map(|number| workers[number].pid().unwrap());
+    let stopped = workers[1].name().to_owned();
+    signal(pids[1], Signal::STOP);
+    let report = runtime.shutdown(Duration::from_millis(200));
+    assert_eq!(report.killed_workers, [stopped]);
+    let is_there = |pid: &u32| fs::exists(format!("/proc/{pid}")).unwrap();
+    assert!(!pids.iter().any(is_there), "a zombie is there too");
+}
+
+#[test]
 fn a_worker_that_has_ended_was_not_killed_although_the_program_that_led_to_it_was() {
     let _guard = beside_others();
     let runtime = Runtime::new();

@@ -26,7 +26,7 @@ use crate::worker::launch::Launcher;
 use crate::worker::output::Printer;
 use crate::worker::record::WorkerRecord;
 
-/// The time after a shutdown's deadline at which the supervisor stops waiting for nodes.
+/// The time that the processes which a shutdown kills may take to be gone; then the supervisor stops waiting for them.
 const OVERDUE: Duration = Duration::from_secs(1);
 
 pub(crate) struct Supervisor {
@@ -35,6 +35,8 @@ pub(crate) struct Supervisor {
     workers: Vec<Arc<WorkerRecord>>,
     closing: Option<Closing>,
     launch_threads: Arc<LaunchThreads>,
+    /// The longest time for which a worker here may be quit before it is killed.
+    quit_pause: Duration,
     /// Set to `true` at shutdown, which wakes worker nodes that wait for a process.
     ends: watch::Sender<bool>,
 }
@@ -95,6 +97,7 @@ impl Supervisor {
             workers: Vec::new(),
             closing: None,
             launch_threads: Arc::default(),
+            quit_pause: Duration::ZERO,
             ends: watch::Sender::new(false),
         }
     }
@@ -134,6 +137,10 @@ impl Supervisor {
                 Err(error) => return reply.keep(Err(SpawnError::Control(error))),
             },
         };
+        #[cfg(feature = "hosts")]
+        launcher.quit_pause().into_iter().for_each(|pause| {
+            self.quit_pause = self.quit_pause.max(pause);
+        });
         let args = WorkerArgs {
             record: Arc::clone(record),
             directory: Arc::clone(&self.directory),
@@ -171,8 +178,10 @@ impl Supervisor {
             killed: Vec::new(),
         });
         let overdue = myself.clone();
+        // Not before the last of them is killed.
+        let last = deadline + self.quit_pause + OVERDUE;
         tokio::spawn(boxed_task(async move {
-            tokio::time::sleep_until((deadline + OVERDUE).into()).await;
+            tokio::time::sleep_until(last.into()).await;
             overdue.send(SupervisorMessage::Overdue);
         }));
     }
