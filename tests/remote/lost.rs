@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use selvedge::prelude::*;
-use selvedge::{FetchError, Loss, Lost, ObjectPlace, Resources, StoreOptions, Worker};
+use selvedge::{CallState, FetchError, Loss, Lost, ObjectPlace, Resources, StoreOptions, Worker};
 
 use super::census::wait_until;
 use super::gate::{Gate, wait_at};
@@ -184,6 +184,45 @@ fn rft_02_rft_04_a_chain_whose_values_nobody_holds_is_made_again_inputs_first_an
     wait_until(&true, || {
         runtime.references().owned == 0 && runtime.objects().objects.is_empty()
     });
+}
+
+#[remote(pure)]
+fn first_at_gate(notes: &str, gate: &str, call: u64) -> Vec<u8> {
+    note(notes, call);
+    wait_at(gate);
+    value(call, &[])
+}
+
+/// The call that nobody waits for any more runs again, because what was made of its value may have to.
+#[test]
+fn a_death_under_a_call_that_is_made_again_and_was_released_meanwhile_loses_no_value_that_was_made_of_it() {
+    let folder = Folder::new("released");
+    let runtime = folder.runtime();
+    let workers = workers::<2>(&runtime);
+    let (notes, gate) = (folder.notes(), Gate::closed("released").path.clone());
+    let input = runtime.submit(first_at_gate::remote(&notes, &gate, 1));
+    let made_of_it = runtime.submit(next::remote(&notes, 2, &input));
+    let expected = value(2, &value(1, &[]));
+    assert_eq!(*made_of_it.fetch().unwrap(), expected);
+    folder.lose_all(&runtime);
+
+    let closed = Gate::closed("released");
+    let late = input.fetch_timeout(Duration::from_millis(1)).unwrap_err();
+    assert!(matches!(late, FetchError::Timeout { .. }), "{late}");
+    wait_until(&vec![1, 2, 1], || folder.runs());
+    drop(input);
+    wait_until(&1, || runtime.references().owned);
+    let is_at = |worker: &&Worker| {
+        let process = worker.process();
+        let calls = runtime.calls();
+        calls.iter().any(|call| call.state == CallState::Running(process))
+    };
+    super::channels::kill(workers.iter().find(is_at).unwrap().pid().unwrap());
+    wait_until(&vec![1, 2, 1, 1], || folder.runs());
+    drop(closed);
+
+    folder.lose_all(&runtime);
+    assert_eq!(*made_of_it.fetch().unwrap(), expected);
 }
 
 #[test]

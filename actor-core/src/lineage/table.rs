@@ -158,6 +158,12 @@ impl Lineage {
         inputs.iter().filter(|input| self.is_pending(**input)).count()
     }
 
+    /// Whether another call reads the value, or may read it when it runs again.
+    pub(crate) fn is_read(&self, call: u64) -> bool {
+        let record = self.records.get(&call);
+        record.is_some_and(|record| !record.readers.is_empty())
+    }
+
     /// Whether a failure is the value of a call.
     pub(super) fn has_failed(&self, call: u64) -> bool {
         let record = self.records.get(&call);

@@ -358,8 +358,8 @@ impl Board {
             let content = self.lost(call, Lost::Pinned { process, loss });
             return self.finish(call, content, effects);
         }
-        if task.is_released {
-            // Nobody would see that it has run again.
+        if task.is_released && !self.lineage.is_read(call) {
+            // Nobody would see that it has run again, now or when a reader of it runs again.
             let content = self.lost(call, Lost::NotPure { loss });
             return self.finish(call, content, effects);
         }
