@@ -1,5 +1,6 @@
 //! Workers that are started by hand, and dial the driver.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -27,7 +28,13 @@ impl ByHand {
     }
 
     pub fn of(program: &std::path::Path, door: &DialIn, file: &Invited, flags: &[&str]) -> Self {
-        ByHand(command(program, door, file, flags).spawn().unwrap())
+        ByHand(command(program, door.address(), file, flags).spawn().unwrap())
+    }
+
+    /// Starts this program as a worker that finds the door at another address.
+    pub fn at(address: SocketAddr, file: &Invited) -> Self {
+        let program = std::env::current_exe().unwrap();
+        ByHand(command(&program, address, file, &[]).spawn().unwrap())
     }
 
     /// Waits for the end. Returns whether the process ended well, and the words on its standard error.
@@ -46,10 +53,10 @@ impl Drop for ByHand {
     }
 }
 
-fn command(program: &std::path::Path, door: &DialIn, file: &Invited, flags: &[&str]) -> Command {
+fn command(program: &std::path::Path, door: SocketAddr, file: &Invited, flags: &[&str]) -> Command {
     let mut command = Command::new(program);
     command
-        .args(["--selvedge-worker", "--dial", &door.address().to_string()])
+        .args(["--selvedge-worker", "--dial", &door.to_string()])
         .arg("--cookie-file")
         .arg(&file.0)
         .args(flags)
@@ -97,7 +104,7 @@ pub fn guests(
     let file = Invited::to(runtime, door);
     let program = std::env::current_exe().unwrap();
     let started = hosts.iter().map(|host| {
-        let mut command = command(&program, door, &file, flags);
+        let mut command = command(&program, door.address(), &file, flags);
         ByHand(command.env("SELVEDGE_HOST", host).spawn().unwrap())
     });
     let started: Vec<_> = started.collect();

@@ -36,6 +36,7 @@ mod played;
 mod ports;
 mod refused;
 mod resets;
+mod slow;
 mod slurm;
 #[path = "../spilled/mod.rs"]
 mod spilled;

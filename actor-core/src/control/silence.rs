@@ -46,13 +46,20 @@ impl Silence {
         self.heard.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until the worker has been silent for `limit`.
-    pub(super) async fn lasts(&self, limit: Duration, record: &WorkerRecord, link: &Link) {
+    /// Waits until the worker has been silent for `limit`. `has_progressed` says whether long letters from or to it have come further since
+    /// the last call: a question or its answer may wait behind them.
+    pub(super) async fn lasts(
+        &self,
+        limit: Duration,
+        record: &WorkerRecord,
+        link: &Link,
+        has_progressed: impl Fn() -> bool,
+    ) {
         let mut unanswered = SilentQuestions::default();
         loop {
             tokio::time::sleep(limit / QUESTIONS).await;
             // Relaxed: the flag stands alone.
-            let heard = self.heard.swap(false, Ordering::Relaxed);
+            let heard = self.heard.swap(false, Ordering::Relaxed) | has_progressed();
             if unanswered.count(heard || link.is_occupied() || record.is_told_to_end()) {
                 return;
             }
@@ -89,8 +96,19 @@ mod tests {
         in_virtual_time(async {
             let (silence, record, (link, _queue)) = (Silence::new(), worker(), Link::new());
             let began = Instant::now();
-            silence.lasts(LIMIT, &record, &link).await;
+            silence.lasts(LIMIT, &record, &link, || false).await;
             assert_eq!(began.elapsed(), LIMIT + LIMIT / QUESTIONS);
+        });
+    }
+
+    #[test]
+    fn a_worker_whose_answers_wait_behind_a_long_letter_is_not_silent_until_that_stops() {
+        in_virtual_time(async {
+            let (silence, record, (link, _queue)) = (Silence::new(), worker(), Link::new());
+            let (began, flows) = (Instant::now(), LIMIT * 3);
+            let has_progressed = || began.elapsed() <= flows;
+            silence.lasts(LIMIT, &record, &link, has_progressed).await;
+            assert_eq!(began.elapsed(), flows + LIMIT);
         });
     }
 
@@ -98,7 +116,7 @@ mod tests {
     fn a_worker_that_answers_or_loads_or_ends_is_not_silent() {
         in_virtual_time(async {
             let (silence, record, (link, mut queue)) = (Silence::new(), worker(), Link::new());
-            let mut lasts = std::pin::pin!(silence.lasts(LIMIT, &record, &link));
+            let mut lasts = std::pin::pin!(silence.lasts(LIMIT, &record, &link, || false));
             let answers = async {
                 // Every ninth question only.
                 for asked in 1..200 {

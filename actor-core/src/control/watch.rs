@@ -80,7 +80,7 @@ impl Watch {
                 let _ = timeout_at(until, frames).await;
                 until
             }
-            () = silence.lasts(limit, &self.record, &self.link) => {
+            () = silence.lasts(limit, &self.record, &self.link, || hub.has_progressed(self.peer)) => {
                 is_silent = true;
                 soon()
             }

@@ -177,6 +177,13 @@ struct WorkingHost {
     hub: Arc<Hub>,
 }
 
+impl WorkingHost {
+    fn driver_has_progressed(&self) -> bool {
+        let driver = self.hub.peer(ProcessId::HEAD);
+        driver.is_some_and(|driver| self.hub.has_progressed(driver))
+    }
+}
+
 /// Meets the driver, within the time that a worker waits for its driver.
 async fn meet_driver(means: Means, entry: Entry) -> Result<MetDriver, String> {
     let limit = driver_timeout();
@@ -276,6 +283,8 @@ fn work(mut worker: WorkingHost) -> ! {
                 limit = worker.way_back.within().saturating_add(silence);
                 continue;
             }
+            // A long letter of the driver is arriving, and its signs of life wait behind that.
+            Err(RecvTimeoutError::Timeout) if limit == silence && worker.driver_has_progressed() => continue,
             Err(RecvTimeoutError::Timeout) if worker.way_back.is_there() && limit == silence => {
                 let driver = worker.hub.peer(ProcessId::HEAD);
                 let why = format!("nothing was heard of it for {limit:?}");

@@ -75,6 +75,8 @@ pub(super) struct LinkState {
     armed: Option<Duration>,
     /// Whether letters have arrived since the timer fired last.
     is_in_use: bool,
+    /// Whether the peer has acknowledged some of the letters on their way, since that was asked last.
+    has_progressed: bool,
     /// The reason for which the link is about to end, or has ended.
     closing: Option<LinkEnd>,
     /// The fates of the letters that the peer has not acknowledged, from the end of the link to the announcement of the death.
@@ -105,6 +107,7 @@ impl LinkState {
             unacknowledged: (0, 0),
             armed: None,
             is_in_use: false,
+            has_progressed: false,
             closing: None,
             fates: None,
             is_resumable: false,
@@ -327,12 +330,18 @@ impl LinkState {
         })?;
         let settled = settled.count().min(self.window.len());
         self.window.drain(..settled);
+        self.has_progressed |= settled > 0 && !self.window.is_empty();
         if !letters.is_empty() {
             self.unacknowledged.0 += letters.len() as u64;
             self.unacknowledged.1 += frame.bytes;
             self.is_in_use = true;
         }
         Ok(letters)
+    }
+
+    /// Whether the peer has acknowledged letters, and not yet all that were sent, since the last call.
+    pub(super) fn take_progress(&mut self) -> bool {
+        std::mem::take(&mut self.has_progressed)
     }
 
     /// Whether the link has something to do beside what is sent anyway: to write, to acknowledge, to set its timer, or to end.

@@ -239,6 +239,13 @@ impl Hub {
         self.lead.set_processes(table.near() + 1);
     }
 
+    /// Whether long letters from or to a peer have come further since the last call: a sign of life, behind which others may wait in the
+    /// buffers of a slow network.
+    pub(crate) fn has_progressed(&self, peer: Peer) -> bool {
+        let known = self.table.lock().find(peer);
+        matches!(known, PeerStatus::Linked(link) if link.has_progressed())
+    }
+
     /// Asks the driver for the link of a peer to which the first letter waits.
     fn ask(&self, link: &PeerLink) {
         if let Role::Worker(ask) = &self.role {

@@ -151,6 +151,9 @@ impl PeerStream {
             decoder.filled(read);
         }
         let due = self.decode(reading)?;
+        if reading.decoder.part().is_some() {
+            self.link.progressed();
+        }
         let found = match read == most {
             true => ReadResult::Full,
             false => ReadResult::Some,
