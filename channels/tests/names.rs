@@ -1,5 +1,5 @@
 //! Names by which unrelated processes find a channel.
-#![cfg(not(loom))]
+#![cfg(all(not(loom), target_os = "linux", not(selvedge_portable)))]
 #![allow(
     missing_docs,
     clippy::unwrap_used,

@@ -46,7 +46,10 @@ impl Drop for AskedName<'_> {
     fn drop(&mut self) {
         if let Some(question) = self.question {
             let mut questions = self.naming.questions.lock();
-            questions.as_mut().and_then(|open| open.forget(question));
+            let forgotten = questions.as_mut().and_then(|open| open.forget(question));
+            drop(questions);
+            // The end of the promise may wake a task of the user.
+            drop(forgotten);
         }
     }
 }

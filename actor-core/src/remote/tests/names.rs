@@ -263,10 +263,14 @@ fn a_namer_that_dies_leaves_a_name_with_its_hold_or_neither() {
     let mut network_of = [Network::of(4), Network::of(4)];
     for (is_listed, (network, processes)) in [false, true].into_iter().zip(&mut network_of) {
         let value = kept(processes, 3, 4);
-        network.hold_after(4, NAMES, 0);
+        // The question of the head about its reference, and that about the name, or the latter alone.
+        match is_listed {
+            true => network.hold_after(4, NAMES, 0),
+            false => network.hold(4),
+        }
         thread::scope(|scope| {
             scope.spawn(|| processes[2].runtime.name("found", &value));
-            network.wait_until_held(1, 4, 1);
+            network.wait_until_held(1, 4, if is_listed { 1 } else { 2 });
             assert!(names(&processes[0]).is_empty(), "not before the owner holds it");
             if is_listed {
                 let head = processes[0].peer;
