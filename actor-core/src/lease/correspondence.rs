@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::body::{Body, BodyMemory, LentMemory};
 use crate::hub::post::{Letter, Post, Receiver};
 use crate::id::ProcessId;
+use crate::process_name::ProcessName;
 use crate::reference::edge::EdgePeers;
 use crate::runtime::Runtime;
 
@@ -189,6 +190,13 @@ impl Correspondence {
     #[must_use]
     pub fn id(&self) -> CorrespondenceId {
         self.id
+    }
+
+    /// A process that takes part, as errors name it.
+    #[must_use]
+    pub fn name_of(&self, process: ProcessId) -> Option<ProcessName> {
+        let peer = self.peers.get(process).ok()?;
+        Some(self.service.post.names().name(peer.process))
     }
 
     /// Has a correspondent hear the letters that arrive from now on.

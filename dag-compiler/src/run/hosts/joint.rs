@@ -193,8 +193,12 @@ impl Joint {
 
     /// Names another process and the edges to it.
     fn other(&self, process: ProcessId) -> String {
-        let edges = self.edges.get(&process);
-        edges.map_or_else(|| process.to_string(), |edges| format!("{process} ({edges})"))
+        let name = self.correspondence.name_of(process);
+        let name = name.map_or_else(|| process.to_string(), |name| name.to_string());
+        match self.edges.get(&process) {
+            Some(edges) => format!("{name} with its part in {edges}"),
+            None => name,
+        }
     }
 
     /// Notes what went wrong. It counts unless the graph ends for a better reason soon, which is the death of a process in most cases.
@@ -439,12 +443,6 @@ fn edges(plan: &Plan, process: ProcessId) -> IdMap<ProcessId, String> {
             }
         }
     }
-    let described = |(other, names): (ProcessId, Vec<String>)| {
-        let host = plan.host_of(other).unwrap_or(HostId::DRIVER);
-        (
-            other,
-            format!("on host {}, which {} crosses", host.0, names.join(", ")),
-        )
-    };
+    let described = |(other, names): (ProcessId, Vec<String>)| (other, names.join(", "));
     names.into_iter().map(described).collect()
 }
