@@ -42,18 +42,24 @@ fn a_worker_that_is_killed_is_named_to_everybody_who_waits() {
         .spawn::<Quiet>("quiet", ())
         .in_worker(&workers[0])
         .unwrap();
-    let kept = runtime.keep(pid::remote().on(&workers[0]));
-    kept.fetch().unwrap();
+    let kept: Ref<u32> = workers[0].keep(pid::remote());
+    kept.ready().unwrap();
     kill_9(victim);
-    let error = waiting.wait().unwrap_err().to_string();
-    assert!(error.contains("process ") && error.contains("died"), "{error}");
-    let error = actor.call().pid().wait().unwrap_err().to_string();
-    assert!(
-        error.contains(&victim.to_string()) && error.contains("SIGKILL"),
-        "{error}"
-    );
-    let error = runtime.call(pid::remote().on(&workers[0])).wait().unwrap_err();
-    assert!(!error.to_string().is_empty());
+    let errors = [
+        waiting.wait().unwrap_err().to_string(),
+        actor.call().pid().wait().unwrap_err().to_string(),
+        runtime
+            .call(pid::remote().on(&workers[0]))
+            .wait()
+            .unwrap_err()
+            .to_string(),
+        kept.fetch().unwrap_err().to_string(),
+    ];
+    for error in errors {
+        for part in ["`local 1`", &format!("pid {victim}"), "signal 9 (SIGKILL)"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
     assert_eq!(runtime.call(pid::remote().on(&workers[1])).wait().unwrap(), other);
 }
 

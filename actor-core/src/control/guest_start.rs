@@ -88,6 +88,7 @@ impl WorkerArgs {
         let guest = GuestLink::new(&self.directory.hub, peer);
         let started = NewProcess {
             peer,
+            child: None,
             handle: ProcessHandle::Guest(guest.clone()),
             process: WorkerProcess::Guest(guest),
             stderr: None,

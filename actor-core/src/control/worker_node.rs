@@ -287,6 +287,7 @@ mod tests {
             let link = Arc::new(link);
             let runs = RunningProcess {
                 pid: 0,
+                is_child: false,
                 peer: directory.hub.me(),
                 handle: ProcessHandle::Child(ChildHandle::of_nobody()),
                 link: Arc::clone(&link),

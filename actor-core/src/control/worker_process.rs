@@ -34,12 +34,12 @@ impl ProcessHandle {
         }
     }
 
-    /// Whether the process, whose pid this is, is known to have begun to end.
-    pub(crate) fn is_ending(&self, pid: u32) -> bool {
+    /// How the process, whose pid this is, ends, if it is known to have begun to end by a signal or with a code other than 0.
+    pub(crate) fn ends_by(&self, pid: u32) -> Option<Exit> {
         match self {
-            ProcessHandle::Child(child) => child.is_ending(pid),
+            ProcessHandle::Child(child) => child.ends_by(pid),
             #[cfg(feature = "hosts")]
-            ProcessHandle::Guest(_) => false,
+            ProcessHandle::Guest(_) => None,
         }
     }
 }

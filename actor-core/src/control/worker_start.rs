@@ -49,6 +49,8 @@ pub(crate) struct WorkerArgs {
 /// A process that was started, under its name among the peers.
 pub(super) struct NewProcess {
     pub(super) peer: Peer,
+    /// The pid of the child; `None` for a guest.
+    pub(super) child: Option<u32>,
     pub(super) handle: ProcessHandle,
     pub(super) process: WorkerProcess,
     /// `None` for a guest, whose output is its own.
@@ -113,6 +115,7 @@ impl WorkerArgs {
         };
         let started = NewProcess {
             peer,
+            child: Some(pid),
             handle: ProcessHandle::Child(child),
             process: WorkerProcess::Child(process),
             stderr: Some(stderr),
@@ -126,6 +129,7 @@ impl WorkerArgs {
     pub(super) fn join(&self, node: &NodeRef<WorkerMessage>, started: NewProcess, met: Met) {
         let NewProcess {
             peer,
+            child,
             handle,
             mut process,
             stderr,
@@ -143,6 +147,7 @@ impl WorkerArgs {
         let (record, killed) = (Arc::clone(&self.record), Arc::default());
         let running = RunningProcess {
             pid,
+            is_child: child == Some(pid),
             peer,
             handle,
             link: Arc::clone(&link),

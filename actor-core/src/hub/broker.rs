@@ -22,6 +22,11 @@ pub(crate) trait Courier: Send + Sync {
     /// Kills the worker, for this reason. Its death is noticed as any other.
     fn kill(&self, why: &str);
 
+    /// How the process of the worker ends, if that is seen already.
+    fn seen_end(&self) -> Option<ProcessEnd> {
+        None
+    }
+
     /// The worker, as errors name it.
     fn name(&self) -> Option<ProcessName> {
         None

@@ -45,8 +45,14 @@ impl Hub {
         }
     }
 
-    /// The end of the peer as the end of its link tells it.
+    /// The end of the peer as its driver sees it, or else as the end of its link tells it.
     fn end_by(&self, link: &PeerLink, why: &LinkEnd) -> ProcessEnd {
+        if let Role::Driver(driver) = &self.role {
+            let courier = driver.broker.lock().courier(link.peer()).cloned();
+            if let Some(seen) = courier.and_then(|courier| courier.seen_end()) {
+                return seen;
+            }
+        }
         let exit = match why {
             LinkEnd::Shutdown => Exit::Shutdown,
             why if matches!(self.role, Role::Driver(_)) && !link.is_resumable() => {

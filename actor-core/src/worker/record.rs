@@ -17,7 +17,10 @@ use crate::hub::broker::Courier;
 use crate::hub::notice::Notice;
 use crate::id::{HostId, LaneId, ProcessId};
 use crate::platform::peer_socket::PeerEnd;
+use crate::platform::signal::is_forced;
+use crate::process_end::ProcessEnd;
 use crate::process_name::{NameBook, ProcessName};
+use crate::worker::exit::EXIT_STUCK;
 use crate::worker::link::{Link, OnResponse};
 use crate::worker::protocol::ToWorker;
 
@@ -25,6 +28,8 @@ use crate::worker::protocol::ToWorker;
 #[derive(Clone)]
 pub(crate) struct RunningProcess {
     pub(crate) pid: u32,
+    /// Whether the process is the child itself, and no program such as `ssh` leads to it.
+    pub(crate) is_child: bool,
     pub(crate) peer: Peer,
     pub(crate) handle: ProcessHandle,
     pub(crate) link: Arc<Link>,
@@ -37,7 +42,7 @@ impl RunningProcess {
     /// Ends the process, by SIGKILL or by the end of its link. This exit is told of it.
     fn kill_as(&self, exit: Exit) {
         // A process that ends already has lost its link by that. Else the first reason is the one.
-        if !self.handle.is_ending(self.pid) {
+        if self.handle.ends_by(self.pid).is_none() {
             let _ = self.killed.set(exit);
         }
         self.handle.kill();
@@ -52,6 +57,20 @@ impl Courier for RunningProcess {
 
     fn kill(&self, why: &str) {
         self.kill_as(Exit::Severed(why.to_owned()));
+    }
+
+    fn seen_end(&self) -> Option<ProcessEnd> {
+        let exit = self.handle.ends_by(self.pid).filter(|_| self.is_child)?;
+        let exit = match (&exit, self.killed.get()) {
+            // A worker that does not end in time says so by its code, of which its watch tells.
+            (Exit::Code(EXIT_STUCK), _) => return None,
+            (_, Some(killed)) if is_forced(&exit) => killed.clone(),
+            _ => exit,
+        };
+        Some(ProcessEnd {
+            pid: Some(self.pid),
+            ..ProcessEnd::of(exit)
+        })
     }
 
     fn name(&self) -> Option<ProcessName> {

@@ -28,10 +28,10 @@ impl ChildHandle {
         let _ = pidfd_send_signal(&*self.0, Signal::KILL);
     }
 
-    /// Whether the process, whose pid this is, has begun to end.
-    pub(crate) fn is_ending(&self, pid: u32) -> bool {
+    /// How the process, whose pid this is, ends, once it has begun to end by a signal or with a code other than 0.
+    pub(crate) fn ends_by(&self, pid: u32) -> Option<Exit> {
         // The process is not reaped as long as it is watched, so the pid is its own.
-        ending_status(pid).is_some_and(|status| status != 0)
+        exit_of(ending_status(pid)?)
     }
 
     /// Sends SIGQUIT to the process, on which it may still say where it was.
@@ -133,13 +133,7 @@ impl Process {
             return None;
         }
         // The pid cannot be reused before the process is reaped, which happens in `reap`.
-        let status = ending_status(pid)?;
-        let signal = status & 0x7f;
-        match (status, signal) {
-            (0, _) => None,
-            (_, 0) => Some(Exit::Code(status >> 8 & 0xff)),
-            _ => Some(Exit::Signal(signal)),
-        }
+        exit_of(ending_status(pid)?)
     }
 
     /// Reaps the process, so that no zombie is left, and returns its exit.
@@ -162,6 +156,15 @@ impl Process {
                 Err(_) => return Exit::Unknown,
             }
         }
+    }
+}
+
+/// The exit that a status of `wait` tells; `None` for 0, which a process has that has not begun to end.
+fn exit_of(status: i32) -> Option<Exit> {
+    match (status, status & 0x7f) {
+        (0, _) => None,
+        (_, 0) => Some(Exit::Code(status >> 8 & 0xff)),
+        (_, signal) => Some(Exit::Signal(signal)),
     }
 }
 

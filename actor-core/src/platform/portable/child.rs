@@ -12,9 +12,9 @@ impl ChildHandle {
     /// Does nothing: there is no process.
     pub(crate) fn kill(&self) {}
 
-    /// Whether the process has begun to end, which none does.
-    pub(crate) fn is_ending(&self, _: u32) -> bool {
-        false
+    /// How the process ends, which none does.
+    pub(crate) fn ends_by(&self, _: u32) -> Option<Exit> {
+        None
     }
 
     /// Does nothing: there is no process.
