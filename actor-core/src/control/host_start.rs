@@ -9,8 +9,9 @@ use selvedge_cluster::peer::Peer;
 use tokio::time::timeout;
 
 use super::hosted::Hosted;
+use super::no_hello::NoHello;
 use super::tunnel::{Carrier, SidePrograms, Tunnel};
-use super::worker_start::{Met, NoHello, WorkerArgs, pump};
+use super::worker_start::{Met, WorkerArgs, pump};
 use crate::directory::Directory;
 use crate::hosts::dialing::Dialing;
 use crate::hosts::tunnelling::{Opening, Tunnelling};

@@ -25,6 +25,7 @@ mod host_start;
 mod hosted;
 pub(crate) mod launch_threads;
 pub(crate) mod messages;
+mod no_hello;
 pub(crate) mod node;
 pub(crate) mod silence;
 pub(crate) mod supervisor;

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use selvedge_cluster::peer::{Incarnation, Peer};
 use tokio::sync::watch;
@@ -11,6 +10,7 @@ use crate::boxed::boxed_task;
 use crate::control::hosted::Hosted;
 use crate::control::launch_threads::LaunchThreads;
 use crate::control::messages::WorkerMessage;
+use crate::control::no_hello::{NoHello, check_hello, too_slow};
 use crate::control::node::NodeRef;
 use crate::control::supervisor_message::SupervisorMessage;
 use crate::control::watch::Watch;
@@ -28,7 +28,7 @@ use crate::worker::hello::Hello;
 use crate::worker::launch::{Contact, Launched, LaunchedChild, Launcher};
 use crate::worker::link::{Link, write_frames};
 use crate::worker::output::{LineQueue, Pump, Target};
-use crate::worker::protocol::{FrameError, FromWorker, ToWorker};
+use crate::worker::protocol::ToWorker;
 use crate::worker::record::{RunningProcess, WorkerRecord};
 use crate::worker::words::Words;
 
@@ -304,47 +304,6 @@ pub(super) fn pump(
     let pump = Arc::new(Pump::new(pipe, begun, prefix, target, printer.clone()));
     tokio::spawn(boxed_task(Arc::clone(&pump).run()));
     pump
-}
-
-fn too_slow(limit: Duration) -> io::Error {
-    let text = format!(
-        "its process has not reached the program within {limit:?} (is it stopped, or the file system slow? \
-         help: Runtime::hello_timeout sets this time)"
-    );
-    io::Error::new(io::ErrorKind::TimedOut, text)
-}
-
-/// A message and its body.
-type Framed = (FromWorker, Vec<u8>);
-
-/// The reason that there was no hello.
-pub(super) enum NoHello {
-    /// The process is no longer wanted.
-    Unwanted(Box<SpawnError>),
-    /// The ends of the process cannot be watched.
-    Io(io::Error),
-    /// The process closed its link.
-    Ended,
-    /// The first message was wrong or did not arrive; the text gives the reason.
-    Said(String),
-}
-
-fn check_hello(
-    hello: Result<Result<Option<Framed>, FrameError>, tokio::time::error::Elapsed>,
-    limit: Duration,
-) -> Result<Vec<u32>, NoHello> {
-    match hello {
-        Ok(Ok(Some((FromWorker::Hello { hello, sentinels }, _)))) => Hello::mine()
-            .check(&hello)
-            .map(|()| sentinels)
-            .map_err(|error| NoHello::Said(error.to_string())),
-        Ok(Ok(Some(_))) => Err(NoHello::Said("it spoke before it said hello".to_owned())),
-        Ok(Ok(None)) => Err(NoHello::Ended),
-        Ok(Err(error)) => Err(NoHello::Said(error.to_string())),
-        Err(_) => Err(NoHello::Said(format!(
-            "it started but never called `selvedge::init()` ({limit:?} passed; help: Runtime::hello_timeout sets this time)"
-        ))),
-    }
 }
 
 /// Kills and reaps a process that is of no use.
