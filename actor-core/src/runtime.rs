@@ -28,7 +28,9 @@ use crate::spawn_error::SpawnError;
 /// The time that the drop of the last clone waits for lanes and workers.
 const DROP_GRACE: Duration = Duration::from_secs(2);
 /// The time that the control thread may take for workers that have not ended in time: they are quit, killed, and gone.
-const KILL_GRACE: Duration = Duration::from_secs(4);
+const CONTROL_GRACE: Duration = Duration::from_secs(4);
+/// The time that the last lines of workers, and the managers, may take each after that.
+const LAST_GRACE: Duration = Duration::from_secs(2);
 /// The time before the end of a shutdown at which the references that are left are listed: the deaths of workers that are killed then
 /// strike off what they hold.
 const LIST_AHEAD: Duration = Duration::from_millis(10);
@@ -324,7 +326,7 @@ impl Inner {
         let mut report = ShutdownReport::default();
         let ended = match &mut told {
             Some((control, answer)) if !control.is_current() => {
-                answer.wait(Some(deadline + KILL_GRACE)).and_then(Result::ok)
+                answer.wait(Some(deadline + CONTROL_GRACE)).and_then(Result::ok)
             }
             _ => None,
         };
@@ -342,11 +344,11 @@ impl Inner {
             control.join();
             report.killed_workers = ended.killed;
             if let Some(printer) = ended.printer {
-                printer.finish(Instant::now() + KILL_GRACE);
+                printer.finish(Instant::now() + LAST_GRACE);
             }
         }
         #[cfg(feature = "hosts")]
-        self.directory.wait_for_managers(Instant::now() + KILL_GRACE);
+        self.directory.wait_for_managers(Instant::now() + LAST_GRACE);
         self.directory.hub.close();
         #[cfg(feature = "hosts")]
         let leaks = self.leave.get().and_then(|leave| {

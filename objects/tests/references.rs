@@ -226,8 +226,8 @@ fn rref_12_a_parent_is_not_released_before_the_owner_has_confirmed_the_child() {
     net.drop(2, id);
     net.flush(2, 1);
     assert!(
-        !net.sent.iter().any(|it| it.0 == 2),
-        "the child is not confirmed: {:?}",
+        net.sent.iter().all(|it| (it.0, it.1) == (3, 1)),
+        "the child is not confirmed, and has only asked: {:?}",
         net.sent
     );
     net.deliver(3, 1);

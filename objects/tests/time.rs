@@ -295,14 +295,6 @@ fn a_message_waits_for_others_before_it_is_sent() {
     assert_eq!(bundle.messages.len(), 5);
 }
 
-/// Delivers what was sent, without letting time pass, until nothing more is sent.
-fn at_once(net: &mut Network) {
-    while !net.sent.is_empty() {
-        let bundles = std::mem::take(&mut net.sent);
-        net.arrive(bundles);
-    }
-}
-
 #[test]
 fn a_call_waits_for_its_fresh_references_without_the_pause_for_bundles() {
     let mut net = Network::new(3);
@@ -314,7 +306,7 @@ fn a_call_waits_for_its_fresh_references_without_the_pause_for_bundles() {
     let parcels = [kept[0], kept[1]].map(|id| net.at(2).pass(id, peer(3)).unwrap());
     let first = net.call(2, 3, &parcels);
     assert_eq!(net.sent.len(), 1, "{:?}", net.sent);
-    at_once(&mut net);
+    net.deliver_all();
     assert_eq!(net.did(3, &Action::Run { call: first }), 1);
 
     // The next one to the same process waits for the pause between bundles that calls wait for, not for the other one.
@@ -324,7 +316,7 @@ fn a_call_waits_for_its_fresh_references_without_the_pause_for_bundles() {
     assert_eq!(net.at(3).deadline(), Some(net.now + settings.prompt_after));
     for _ in 0..2 {
         net.wait(); // first the question, then the answer
-        at_once(&mut net);
+        net.deliver_all();
     }
     assert_eq!(net.did(3, &Action::Run { call: second }), 1);
 

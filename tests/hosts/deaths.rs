@@ -56,7 +56,13 @@ fn a_worker_that_is_killed_is_named_to_everybody_who_waits() {
         kept.fetch().unwrap_err().to_string(),
     ];
     for error in errors {
-        for part in ["`local 1`", &format!("pid {victim}"), "signal 9 (SIGKILL)"] {
+        for part in [
+            "process ",
+            "died",
+            "`local 1`",
+            &format!("pid {victim}"),
+            "signal 9 (SIGKILL)",
+        ] {
             assert!(error.contains(part), "{error}");
         }
     }

@@ -35,6 +35,7 @@ mod own;
 mod played;
 mod ports;
 mod refused;
+mod relay;
 mod resets;
 mod slow;
 mod slurm;

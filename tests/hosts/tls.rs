@@ -1,8 +1,7 @@
 //! Workers that are reached under TLS.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -15,6 +14,7 @@ use selvedge::hosts::{
 use selvedge::prelude::*;
 
 use crate::census::{Census, is_alive, settled, wait_until};
+use crate::relay::relay;
 use crate::resets::work_goes_on_over_resets;
 use crate::ssh::{Played, forwarding};
 use crate::workers::{numbers, sum, values_go_between};
@@ -74,26 +74,11 @@ impl Drop for Scratch {
 }
 
 /// Passes the first connection on, and records it.
-fn relay(listener: TcpListener, announced: PathBuf, record: Arc<Mutex<Vec<u8>>>) {
+fn record_one(listener: TcpListener, announced: PathBuf, record: Arc<Mutex<Vec<u8>>>) {
     let (near, _) = listener.accept().unwrap();
     let line = fs::read_to_string(announced).unwrap();
     let far = TcpStream::connect(line.trim().rsplit(' ').next().unwrap()).unwrap();
-    let pass = move |mut from: TcpStream, mut to: TcpStream| {
-        let record = Arc::clone(&record);
-        move || {
-            let mut bytes = [0; 4096];
-            while let Ok(read @ 1..) = from.read(&mut bytes) {
-                record.lock().unwrap().extend(&bytes[..read]);
-                if to.write_all(&bytes[..read]).is_err() {
-                    break;
-                }
-            }
-            let _ = to.shutdown(Shutdown::Write);
-        }
-    };
-    let there = thread::spawn(pass(near.try_clone().unwrap(), far.try_clone().unwrap()));
-    pass(far, near)();
-    there.join().unwrap();
+    relay(&near, &far, 4096, |bytes| record.lock().unwrap().extend(bytes));
 }
 
 /// Everything that went over the wire while a text was sent to a worker and came back.
@@ -107,7 +92,7 @@ fn recorded(transport: LinkTransport, text: &str) -> Vec<u8> {
     };
     let relaying = {
         let (announced, record) = (scratch.0.join("announced"), Arc::clone(&record));
-        thread::spawn(|| relay(listener, announced, record))
+        thread::spawn(|| record_one(listener, announced, record))
     };
     let runtime = Runtime::new().hello_timeout(Duration::from_secs(60));
     let workers = runtime.add(manager).unwrap();

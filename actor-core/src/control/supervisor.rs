@@ -138,9 +138,9 @@ impl Supervisor {
             },
         };
         #[cfg(feature = "hosts")]
-        launcher.quit_pause().into_iter().for_each(|pause| {
-            self.quit_pause = self.quit_pause.max(pause);
-        });
+        {
+            self.quit_pause = self.quit_pause.max(launcher.quit_pause().unwrap_or_default());
+        }
         let args = WorkerArgs {
             record: Arc::clone(record),
             directory: Arc::clone(&self.directory),

@@ -75,7 +75,7 @@ pub(super) struct LinkState {
     armed: Option<Duration>,
     /// Whether letters have arrived since the timer fired last.
     is_in_use: bool,
-    /// Whether the peer has acknowledged some of the letters on their way, since that was asked last.
+    /// Whether long letters from or to the peer have come further, since that was asked last.
     has_progressed: bool,
     /// The reason for which the link is about to end, or has ended.
     closing: Option<LinkEnd>,
@@ -330,7 +330,9 @@ impl LinkState {
         })?;
         let settled = settled.count().min(self.window.len());
         self.window.drain(..settled);
-        self.has_progressed |= settled > 0 && !self.window.is_empty();
+        if settled > 0 && !self.window.is_empty() {
+            self.note_progress();
+        }
         if !letters.is_empty() {
             self.unacknowledged.0 += letters.len() as u64;
             self.unacknowledged.1 += frame.bytes;
@@ -339,7 +341,12 @@ impl LinkState {
         Ok(letters)
     }
 
-    /// Whether the peer has acknowledged letters, and not yet all that were sent, since the last call.
+    /// A part of an unfinished body has arrived, or the peer has acknowledged some of the letters that are on their way to it.
+    pub(super) fn note_progress(&mut self) {
+        self.has_progressed = true;
+    }
+
+    /// Whether there was progress since the last call.
     pub(super) fn take_progress(&mut self) -> bool {
         std::mem::take(&mut self.has_progressed)
     }

@@ -243,7 +243,7 @@ impl Hub {
     /// buffers of a slow network.
     pub(crate) fn has_progressed(&self, peer: Peer) -> bool {
         let known = self.table.lock().find(peer);
-        matches!(known, PeerStatus::Linked(link) if link.has_progressed())
+        matches!(known, PeerStatus::Linked(link) if link.take_progress())
     }
 
     /// Asks the driver for the link of a peer to which the first letter waits.

@@ -37,8 +37,6 @@ pub(super) struct PeerLink {
     is_made: AtomicBool,
     /// Whether letters can still be sent.
     is_open: AtomicBool,
-    /// Whether a part of an unfinished body has arrived since that was asked last.
-    has_progressed: AtomicBool,
     /// Whether the peer's number is lower than this process's.
     #[cfg(any(test, feature = "hosts"))]
     is_to_lower: bool,
@@ -80,7 +78,6 @@ impl PeerLink {
             }),
             is_made: AtomicBool::new(false),
             is_open: AtomicBool::new(true),
-            has_progressed: AtomicBool::new(false),
             #[cfg(any(test, feature = "hosts"))]
             is_to_lower: peer < local,
             wake: Notify::new(),
@@ -259,17 +256,13 @@ impl PeerLink {
     }
 
     /// A part of a body has arrived that is not whole yet.
-    pub(super) fn progressed(&self) {
-        // Relaxed: the flag stands alone.
-        self.has_progressed.store(true, Ordering::Relaxed);
+    pub(super) fn note_progress(&self) {
+        self.parts.lock().state.note_progress();
     }
 
-    /// Whether the peer has sent more of an unfinished body, or acknowledged some of the letters that are on their way to it, since the
-    /// last call.
-    pub(super) fn has_progressed(&self) -> bool {
-        let has_acknowledged = self.parts.lock().state.take_progress();
-        // Relaxed: as above.
-        self.has_progressed.swap(false, Ordering::Relaxed) | has_acknowledged
+    /// Whether long letters from or to the peer have come further since the last call.
+    pub(super) fn take_progress(&self) -> bool {
+        self.parts.lock().state.take_progress()
     }
 
     /// Keeps the long message that a connection has left unfinished.

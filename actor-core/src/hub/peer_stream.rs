@@ -152,7 +152,7 @@ impl PeerStream {
         }
         let due = self.decode(reading)?;
         if reading.decoder.part().is_some() {
-            self.link.progressed();
+            self.link.note_progress();
         }
         let found = match read == most {
             true => ReadResult::Full,

@@ -438,10 +438,11 @@ impl Cluster {
 
 impl Scenario {
     fn settings(&self, at: usize) -> RefSettings {
+        let pause = if self.batches { Duration::from_secs(1) } else { NOW };
         RefSettings {
             batch_max: if self.batches { 64 } else { 1 },
-            batch_after: if self.batches { Duration::from_secs(1) } else { NOW },
-            prompt_after: if self.batches { Duration::from_secs(1) } else { NOW },
+            batch_after: pause,
+            prompt_after: pause,
             retry_first: NOW,
             retry_max: NOW,
             create_timeout: if self.is_impatient { NOW } else { Duration::MAX },

@@ -109,13 +109,18 @@ impl Network {
         (1..=self.tables.len()).for_each(|at| self.step(at, Event::Tick));
     }
 
+    /// Delivers what is on its way, and what is sent for that, without letting time pass.
+    pub(crate) fn deliver_all(&mut self) {
+        while !self.sent.is_empty() {
+            let bundles = std::mem::take(&mut self.sent);
+            self.arrive(bundles);
+        }
+    }
+
     /// Delivers everything until nothing is on its way and no message waits.
     pub(crate) fn settle(&mut self) {
         loop {
-            while !self.sent.is_empty() {
-                let bundles = std::mem::take(&mut self.sent);
-                self.arrive(bundles);
-            }
+            self.deliver_all();
             let open = |it: &Refs| it.stats().waiting + it.stats().questions;
             if self.tables.iter().all(|it| open(it) == 0) {
                 return;
