@@ -69,6 +69,38 @@ fn a_worker_that_is_killed_is_named_to_everybody_who_waits() {
     assert_eq!(runtime.call(pid::remote().on(&workers[1])).wait().unwrap(), other);
 }
 
+/// Says that it has begun, and never returns.
+#[remote]
+fn begins(begun: RemoteChannel<u32>) -> Result<()> {
+    begun.put(std::process::id())?;
+    forever();
+    Ok(())
+}
+
+/// The error of a call that this worker makes to another one.
+#[remote]
+fn error_of_begun(process: u32, begun: RemoteChannel<u32>) -> Result<String> {
+    let process = selvedge::hosts::ProcessId::new(process).unwrap();
+    let call = Runtime::current()?.call(begins::remote(&begun).on_process(process));
+    Ok(call.wait().unwrap_err().to_string())
+}
+
+#[test]
+fn a_worker_hears_how_another_one_has_ended() {
+    let _guard = beside_others();
+    let runtime = Runtime::new();
+    let workers = runtime.add(local(2)).unwrap();
+    let begun = runtime.channel::<u32>(1).unwrap();
+    let process = workers[1].process().number();
+    let error = runtime.call(error_of_begun::remote(process, &begun).on(&workers[0]));
+    let victim = begun.take().unwrap();
+    kill_9(victim);
+    let error = error.wait().unwrap();
+    for part in ["died", &format!("pid {victim}"), "signal 9 (SIGKILL)"] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
 #[test]
 fn an_actor_whose_worker_was_killed_is_built_again_in_a_new_process() {
     let _guard = beside_others();

@@ -48,6 +48,7 @@ impl SpentBodies {
 }
 
 pub(super) struct LinkState {
+    local: Peer,
     settings: LinkSettings,
     /// The session; `None` once the link has ended.
     session: Option<Session<Letter>>,
@@ -92,6 +93,7 @@ pub(super) struct LinkState {
 impl LinkState {
     pub(super) fn new(local: Peer, remote: Peer, settings: LinkSettings) -> Self {
         LinkState {
+            local,
             settings,
             session: Some(Session::new(local, remote, settings.session)),
             is_linked: false,
@@ -138,12 +140,14 @@ impl LinkState {
         self.session.is_some() && self.closing.is_none()
     }
 
-    /// Whether the death of the peer is announced with its burial: the driver sees how a process with a pair ends, and says so. A letter
-    /// that is sent meanwhile is not sent, and whoever waits for its answer hears the same. Nobody says that of the driver.
+    /// Whether the death of the peer is announced with its burial. The driver sees how a process with a pair ends, and tells the workers how
+    /// each process has ended, but nobody says that of the driver. A letter that is sent meanwhile is not sent, and whoever waits for
+    /// its answer hears the same.
     pub(super) fn awaits_burial(&self, peer: Peer) -> bool {
         let is_of_process = matches!(self.closing, Some(LinkEnd::Closed | LinkEnd::Reset));
         let is_announced = self.session.is_none() && self.fates.is_none();
-        is_of_process && !self.is_resumable && !is_announced && peer.process != ProcessId::HEAD
+        let is_told = !self.is_resumable || self.local.process != ProcessId::HEAD;
+        is_of_process && is_told && !is_announced && peer.process != ProcessId::HEAD
     }
 
     /// Accepts a letter and returns its number. [`begin_write`](Self::begin_write) sends it.
