@@ -20,7 +20,6 @@ pub enum SpawnError {
         actor: String,
         /// The failure of the constructor. [`Failure::Error`] holds the user's own error, if the constructor ran in this process or
         /// serde knows the error's type.
-        #[source]
         failure: Failure,
     },
     /// The actor's thread cannot be pinned to the core that was named.
@@ -120,7 +119,6 @@ pub enum SpawnError {
         /// The worker.
         worker: ProcessName,
         /// The error of the system.
-        #[source]
         error: std::io::Error,
     },
     /// The worker process did not say hello.
@@ -182,7 +180,7 @@ pub enum SpawnError {
     },
     /// A thread of the runtime could not be started.
     #[error("a thread of the runtime could not be started: {0}")]
-    Control(#[source] std::io::Error),
+    Control(std::io::Error),
     /// The runtime is shut down.
     #[error("the runtime is shut down")]
     Shutdown,

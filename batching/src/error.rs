@@ -42,7 +42,7 @@ pub enum BatchError {
     },
     /// The item's execution gave no value.
     #[error("{0}")]
-    Failed(#[source] ExecError),
+    Failed(ExecError),
     /// User code panicked: the cost function, a value of the graph, an item's `Clone`, or the sequence. A `Drop` that
     /// panics fails no item.
     #[error("{what} panicked: {message}")]
@@ -130,10 +130,16 @@ pub enum BatcherError {
     },
     /// The system could not start the batcher's thread.
     #[error("the thread of the batcher could not be started: {0}")]
-    Thread(#[from] io::Error),
+    Thread(io::Error),
 }
 
 selvedge_compiler::debug_is_report!(BatcherError);
+
+impl From<io::Error> for BatcherError {
+    fn from(error: io::Error) -> Self {
+        BatcherError::Thread(error)
+    }
+}
 
 /// Drops values of user-defined types, one by one: a drop that panics does not keep the others from being dropped.
 pub(crate) fn discard<T>(values: impl IntoIterator<Item = T>) {
@@ -148,7 +154,6 @@ pub struct Refused<I> {
     /// The item, unchanged.
     pub value: I,
     /// The reason for the refusal.
-    #[source]
     pub error: BatchError,
 }
 

@@ -68,8 +68,8 @@ impl fmt::Display for MemoryLimit {
 pub enum SegmentError {
     /// A system call failed.
     #[error(
-        "{what}, for {len_bytes} bytes: {source}{}",
-        platform::error::mend(what, source)
+        "{what}, for {len_bytes} bytes: {error}{}",
+        platform::error::mend(what, error)
     )]
     System {
         /// The call that failed, and its object.
@@ -77,7 +77,7 @@ pub enum SegmentError {
         /// The size of the segment.
         len_bytes: u64,
         /// The error of the system.
-        source: io::Error,
+        error: io::Error,
     },
     /// The size exceeds a limit.
     #[error(
@@ -128,21 +128,21 @@ crate::debug_is_report!(SegmentError);
 pub enum EncodeError {
     /// The value's `Serialize` returned an error.
     #[cfg(not(loom))]
-    #[error("a value of `{type_name}` cannot be serialised: {source}")]
+    #[error("a value of `{type_name}` cannot be serialised: {error}")]
     Serialize {
         /// The type of the value.
         type_name: &'static str,
         /// The error of `Serialize`, and its place in the value.
-        source: SerdeError,
+        error: SerdeError,
     },
     /// The value would be decoded as a different value, or not at all.
     #[cfg(not(loom))]
-    #[error("a value of `{type_name}` cannot travel as itself: {source}")]
+    #[error("a value of `{type_name}` cannot travel as itself: {error}")]
     Another {
         /// The type of the value.
         type_name: &'static str,
         /// The difference that was found when the value was read back.
-        source: SerdeError,
+        error: SerdeError,
     },
     /// The value nests deeper than a value may, or contains itself.
     #[error(
@@ -176,12 +176,12 @@ crate::debug_is_report!(EncodeError);
 pub enum DecodeError {
     /// The encoded head cannot be decoded.
     #[cfg(not(loom))]
-    #[error("the bytes are not a {type_name}: {source}")]
+    #[error("the bytes are not a {type_name}: {error}")]
     Deserialize {
         /// The type that was expected.
         type_name: &'static str,
         /// The error of the type's `Deserialize` or of the format, and its place in the value.
-        source: SerdeError,
+        error: SerdeError,
     },
     /// The bytes nest deeper than a value may.
     #[error("the bytes are not a {type_name}: they nest deeper than {levels_max} levels")]
@@ -296,7 +296,7 @@ pub enum ChannelError {
     Device(String),
     /// Something in a value cannot be passed to the other process, or taken over from it: [`RecordsOut`](crate::RecordsOut).
     #[error("{0}")]
-    Record(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Record(Box<dyn std::error::Error + Send + Sync>),
     /// A tensor is on a different device than the schema says.
     #[error("a tensor of `{edge}` is on device {found}, and its device is {expected}")]
     WrongDevice {
@@ -327,7 +327,7 @@ pub enum ChannelError {
     Segment(#[from] SegmentError),
     /// Memory or descriptors are lacking to read a message that must not be skipped: the channel ends.
     #[error("a message with references cannot be read, and must not be skipped: {0}")]
-    Unskippable(#[source] Box<ChannelError>),
+    Unskippable(Box<ChannelError>),
     /// The two ends have different types.
     #[error("expected a {expected}, found a {found}")]
     WrongType {
@@ -463,10 +463,10 @@ impl ChannelError {
 
     /// Whether this process has temporarily run out of descriptors or memory.
     pub(crate) fn is_shortage(&self) -> bool {
-        let ChannelError::Segment(SegmentError::System { source, .. }) = self else {
+        let ChannelError::Segment(SegmentError::System { error, .. }) = self else {
             return false;
         };
-        platform::error::is_shortage(source)
+        platform::error::is_shortage(error)
     }
 }
 

@@ -861,12 +861,12 @@ fn what_follows_a_swallowed_error_is_an_error_and_never_another_value() {
     arrives_as(PACKED, &value(5, 9));
     // A decoder that went on after the level would read the rest as `next`, and `next` as the length of the list.
     let error = decode::<Lenient<(Level, u8)>>(&bytes_of(&value(0, 9))).unwrap_err();
-    let DecodeError::Deserialize { source, .. } = &error else {
+    let DecodeError::Deserialize { error, .. } = &error else {
         panic!("{error}");
     };
     assert!(
-        source.to_string().contains("goes on after an error") && source.to_string().contains("`.next`"),
-        "{source}"
+        error.to_string().contains("goes on after an error") && error.to_string().contains("`.next`"),
+        "{error}"
     );
     // The error also comes where the following fields take no bytes.
     let alone = Some((Level(0), ()));

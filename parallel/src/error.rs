@@ -30,13 +30,25 @@ pub enum PoolError {
     },
     /// The pool was passed to a thread that runs no remote function.
     #[error("a pool that comes from another process is used in a remote function: {0}")]
-    NoRuntime(#[from] NoRuntime),
+    NoRuntime(NoRuntime),
     /// The channel of free workers cannot be used.
     #[error("the workers of the pool: {0}")]
-    Channel(#[from] RemoteChannelError),
+    Channel(RemoteChannelError),
 }
 
 selvedge_channels::debug_is_report!(PoolError);
+
+impl From<RemoteChannelError> for PoolError {
+    fn from(error: RemoteChannelError) -> Self {
+        PoolError::Channel(error)
+    }
+}
+
+impl From<NoRuntime> for PoolError {
+    fn from(error: NoRuntime) -> Self {
+        PoolError::NoRuntime(error)
+    }
+}
 
 /// The reason that work was not done.
 #[derive(thiserror::Error)]
@@ -48,7 +60,6 @@ pub enum MapError {
         /// The place of the item, from 0; of a batch, that of its first item.
         item: u64,
         /// The error.
-        #[source]
         error: CallError,
     },
     /// The call for a chunk of a loop gave no value.
@@ -57,7 +68,6 @@ pub enum MapError {
         /// The numbers of the chunk.
         chunk: Range<u64>,
         /// The error.
-        #[source]
         error: CallError,
     },
     /// No worker was there for the work: none lives, or all were busy for a minute before the work had begun.
@@ -68,7 +78,7 @@ pub enum MapError {
     Deadline(Duration),
     /// The function that waits for the work must not wait, or its call was cancelled.
     #[error("the work was not waited for: {0}")]
-    NotAwaited(#[source] CallError),
+    NotAwaited(CallError),
 }
 
 selvedge_channels::debug_is_report!(MapError);

@@ -39,7 +39,6 @@ pub enum CallError {
         method: &'static str,
         /// The failure. [`Failure::Error`] holds the user's own error, if the method ran in this process or serde knows
         /// the error's type.
-        #[source]
         failure: Failure,
     },
     /// The actor is dead.
@@ -120,7 +119,6 @@ pub enum CallError {
         /// The process that the function was to run in.
         process: ProcessName,
         /// The reason.
-        #[source]
         error: Box<RemoteError>,
     },
 }
@@ -130,7 +128,7 @@ selvedge_channels::debug_is_report!(CallError);
 /// The failure of a result that has come as bytes.
 #[derive(thiserror::Error)]
 #[error("the calling process cannot decode its result: {0}")]
-struct Undecoded(#[source] Failure);
+struct Undecoded(Failure);
 
 selvedge_channels::debug_is_report!(Undecoded);
 

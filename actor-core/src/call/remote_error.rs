@@ -19,7 +19,7 @@ use crate::waiting::Unanswered;
 pub enum RemoteError {
     /// The function returned an error, panicked, or its value could not be sent.
     #[error("failed: {0}")]
-    Failed(#[source] Failure),
+    Failed(Failure),
     /// The process died before it answered.
     #[error(
         "the process died {}: {end}",
@@ -108,7 +108,7 @@ pub enum RemoteError {
     },
     /// The arguments could not be encoded here, or not be decoded there. The function did not run.
     #[error("the arguments cannot be passed: {0}")]
-    Arguments(#[source] FailureReport),
+    Arguments(FailureReport),
     /// The arguments, or the result, are longer than a message may be.
     #[error(
         "{bytes} bytes are more than the {limit} that a message may have (help: pass them in several calls)"
@@ -134,7 +134,7 @@ pub enum RemoteError {
     NoLink(String),
     /// A `#[worker_init]` function of the process failed, so no function runs there.
     #[error("a `#[worker_init]` function failed there: {0}")]
-    WorkerInit(#[source] FailureReport),
+    WorkerInit(FailureReport),
     /// The deadline of the call has passed; the call is cancelled.
     #[error("no answer within its deadline of {0:?}")]
     Deadline(Duration),

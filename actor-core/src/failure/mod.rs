@@ -25,7 +25,7 @@ pub use self::place::FunctionPlace;
 use self::place::{keep_first_to_fail, write_functions};
 pub use self::report::{FailureKind, FailureReport};
 pub use self::text::panic_message;
-use self::text::{sources, text};
+use self::text::{sources, text, write_error};
 pub(crate) use self::wake::Waking;
 pub use self::wake::wake;
 use crate::BoxError;
@@ -212,9 +212,9 @@ impl From<ChannelError> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Error { error, .. } => write!(f, "{error}"),
+            Failure::Error { error, .. } => write_error(error.as_ref(), f),
             Failure::Panic { message } => write!(f, "panicked: {message}"),
-            Failure::Channel(error) => write!(f, "{error}"),
+            Failure::Channel(error) => write_error(error.as_ref(), f),
             Failure::Busy(text) => f.write_str(text),
             Failure::Interrupted => f.write_str(
                 "dropped where it awaited: nobody wants its result any more, or its worker was interrupted",
@@ -229,20 +229,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl Error for Failure {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Failure::Error { error, .. } => error.source(),
-            Failure::Channel(error) => error.source(),
-            Failure::Unmade { failure, .. } => failure.source(),
-            Failure::Panic { .. }
-            | Failure::Busy(_)
-            | Failure::Interrupted
-            | Failure::TimedOut(_)
-            | Failure::Internal(_) => None,
-        }
-    }
-}
+impl Error for Failure {}
 
 #[cfg(test)]
 mod tests {
@@ -250,6 +237,14 @@ mod tests {
 
     use super::*;
     use crate::process_name::ProcessName;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the outer: {0}")]
+    struct Outer(#[source] std::io::Error);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("loading")]
+    struct Silent(#[source] Outer);
 
     #[test]
     fn a_report_keeps_the_text_and_the_sources() {
@@ -263,10 +258,6 @@ mod tests {
 
     #[test]
     fn a_report_tells_each_source_and_each_function_once() {
-        #[derive(Debug, thiserror::Error)]
-        #[error("the outer: {0}")]
-        struct Outer(#[source] std::io::Error);
-
         let place = |path: &str, number| FunctionPlace {
             path: path.to_owned(),
             process: Some(ProcessName::of_number(ProcessId::new(number).unwrap())),
@@ -281,6 +272,18 @@ mod tests {
         let report = failure.report();
         assert_eq!(report.to_string(), text);
         assert_eq!(Failure::from_error(report.clone()).report(), report);
+    }
+
+    #[test]
+    fn a_failure_says_the_sources_of_its_error_once() {
+        let outer = || Outer(std::io::Error::other("disk on fire"));
+        assert_eq!(
+            Failure::from_error(Silent(outer())).to_string(),
+            "loading: the outer: disk on fire"
+        );
+        let failure = Failure::from_error(outer());
+        assert_eq!(failure.to_string(), "the outer: disk on fire");
+        assert!(Error::source(&failure).is_none(), "its text says all");
     }
 
     #[test]

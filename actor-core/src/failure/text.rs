@@ -28,6 +28,14 @@ pub(super) fn sources(error: &(dyn Error + 'static), said: &str) -> Box<[String]
     texts.into()
 }
 
+/// Writes the message of an error, and those of its sources that the message does not contain.
+pub(super) fn write_error(error: &(dyn Error + 'static), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let message = text(error);
+    f.write_str(&message)?;
+    let sources = sources(error, &message);
+    sources.iter().try_for_each(|source| write!(f, ": {source}"))
+}
+
 /// Returns the message of an error. `Display` is user code, so a panic in it is caught.
 pub(super) fn text(error: &(dyn Error + 'static)) -> String {
     let said = catch_unwind(AssertUnwindSafe(|| error.to_string()));

@@ -12,7 +12,6 @@ pub struct HeadLogError {
     /// The file.
     pub path: PathBuf,
     /// The reason.
-    #[source]
     pub cause: HeadLogCause,
 }
 
@@ -28,7 +27,6 @@ pub enum HeadLogCause {
         /// The step that failed.
         doing: &'static str,
         /// The system's reason.
-        #[source]
         error: io::Error,
     },
     /// A head has it.

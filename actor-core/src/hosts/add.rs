@@ -30,14 +30,13 @@ use crate::topology::Topology;
 pub enum AddError {
     /// The manager failed.
     #[error("the manager of workers failed: {0}")]
-    Manager(#[source] BoxError),
+    Manager(BoxError),
     /// The command of a worker cannot be given to a process.
     #[error("worker `{worker}`: {error}")]
     Command {
         /// The name of the worker.
         worker: String,
         /// The part that is wrong.
-        #[source]
         error: CommandError,
     },
     /// A configuration does not say by which command the worker is started, and the manager has no door.
@@ -96,7 +95,7 @@ pub enum AddError {
     Cookie(#[from] NoRandomness),
     /// The keys for links under TLS cannot be made or used.
     #[error("the keys for the links of workers: {0}")]
-    Keys(#[source] BoxError),
+    Keys(BoxError),
     /// A worker is reached through a tunnel of `ssh`, and the transport is the user's own.
     #[error(
         "worker `{worker}` is behind a tunnel of `ssh`, which carries TCP, and the transport is `{transport}`: leave out one of the two"

@@ -125,7 +125,7 @@ pub enum HeadError {
     Door(#[from] AddError),
     /// The system refuses a thread.
     #[error("the threads of the head: {0}")]
-    System(#[source] io::Error),
+    System(io::Error),
     /// The control thread does not start.
     #[error(transparent)]
     Control(#[from] SpawnError),

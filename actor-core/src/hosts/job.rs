@@ -55,7 +55,6 @@ pub enum ConnectError {
         /// The address, as it was given.
         address: String,
         /// The system's reason.
-        #[source]
         error: io::Error,
     },
     /// The handshake failed, or was not begun: no answer, another cookie, or another build of the program.
@@ -64,7 +63,6 @@ pub enum ConnectError {
         /// The address, as it was given.
         address: String,
         /// The reason.
-        #[source]
         error: Box<LinkError>,
     },
     /// Nothing was heard of the runtime in time. It may be one that has not called `Runtime::accept_jobs`.
@@ -87,7 +85,7 @@ pub enum ConnectError {
     },
     /// The system refuses a thread or a descriptor.
     #[error("the links of this job: {0}")]
-    System(#[source] io::Error),
+    System(io::Error),
 }
 
 selvedge_channels::debug_is_report!(ConnectError);

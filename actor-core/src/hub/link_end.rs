@@ -15,9 +15,9 @@ pub(crate) enum LinkEnd {
     Reset,
     #[error("the link cannot be read or written: {0}")]
     Io(io::ErrorKind),
-    #[error("{0}")]
+    #[error(transparent)]
     Frame(#[from] FrameError),
-    #[error("{0}")]
+    #[error(transparent)]
     Session(#[from] SessionError),
     #[error("a letter for service {}, which no process has: the peer violates the protocol", .0.0)]
     UnknownService(Service),

@@ -49,7 +49,7 @@ pub fn inspect(
         Absent::Process => InspectError::NoProcess { pid },
         Absent::OtherUser => InspectError::OtherUser { pid },
         Absent::OtherNetwork => InspectError::OtherNetwork { pid },
-        Absent::System(source) => InspectError::System { pid, source },
+        Absent::System(error) => InspectError::System { pid, error },
     })?;
     let question = InspectQuestion {
         topic,
@@ -111,7 +111,7 @@ fn ask(
                     _ => Err(InspectError::CutOff { pid }),
                 }
             }
-            _ => Err(InspectError::System { pid, source: error }),
+            _ => Err(InspectError::System { pid, error }),
         },
     }
 }

@@ -78,12 +78,12 @@ pub enum InspectError {
         what: &'static str,
     },
     /// The system refuses the question.
-    #[error("process {pid} cannot be asked: {source}")]
+    #[error("process {pid} cannot be asked: {error}")]
     System {
         /// The pid.
         pid: u32,
         /// The error of the system.
-        source: io::Error,
+        error: io::Error,
     },
 }
 

@@ -71,7 +71,7 @@ pub enum NameError {
     },
     /// The reference cannot be named.
     #[error("the reference cannot have a name: {0}")]
-    Reference(#[source] RefError),
+    Reference(RefError),
     /// The runtime has too many names.
     #[error("the runtime has {limit} names already: take some away")]
     TooMany {

@@ -22,7 +22,6 @@ pub enum FetchError {
         id: NamedRef,
         /// The failure: [`Failure::Unmade`] with the function, its process, and its own failure, in which [`Failure::Error`]
         /// holds the user's own error, if serde knows the error's type.
-        #[source]
         failure: Failure,
     },
     /// The value cannot be encoded by its owner or decoded here.
@@ -31,7 +30,6 @@ pub enum FetchError {
         /// The reference.
         id: NamedRef,
         /// The failure.
-        #[source]
         failure: Failure,
     },
     /// The store of the owner's host cannot provide the value: it is full, say, and the value was spilled. A later fetch may find
@@ -41,7 +39,6 @@ pub enum FetchError {
         /// The reference.
         id: NamedRef,
         /// The reason.
-        #[source]
         error: StoreError,
     },
     /// The process that held the value is dead, and the value is lost.

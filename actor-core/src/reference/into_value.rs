@@ -20,7 +20,6 @@ pub struct IntoValueError<T> {
     /// The reference, for another attempt.
     pub reference: Ref<T>,
     /// The reason.
-    #[source]
     pub error: FetchError,
 }
 

@@ -32,12 +32,11 @@ pub enum SetError {
         /// The reference.
         id: NamedRef,
         /// The failure.
-        #[source]
         failure: Failure,
     },
     /// The owner has not answered, so it is not known whether the value is set; or the runtime was shut down.
     #[error("the value was perhaps not set: {0}")]
-    NoAnswer(#[source] FetchError),
+    NoAnswer(FetchError),
 }
 
 selvedge_channels::debug_is_report!(SetError);

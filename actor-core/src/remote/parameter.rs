@@ -152,7 +152,6 @@ pub struct UnencodableArgument {
     /// The place of the argument, from 1.
     number: usize,
     type_name: &'static str,
-    #[source]
     failure: Failure,
 }
 

@@ -39,13 +39,13 @@ use crate::waiting::{Unanswered, WaitPermit, wait_for};
 pub enum PutError {
     /// The value cannot be encoded.
     #[error("the value cannot be put: {0}")]
-    Unwritable(#[source] Failure),
+    Unwritable(Failure),
     /// The store has no room, or no memory.
     #[error("the value was not put: {0}")]
-    Store(#[source] StoreError),
+    Store(StoreError),
     /// The owner of the value, which is the process that made the runtime, cannot hold the reference, or is dead.
     #[error("the value was not put: {0}")]
-    Reference(#[source] RefError),
+    Reference(RefError),
     /// The owner of the value cannot be told.
     #[error(
         "the value was not put: its owner, the process that made the runtime, cannot be reached: {reason}"

@@ -42,7 +42,6 @@ pub enum RemoteChannelError {
         /// The process.
         process: ProcessName,
         /// The reason.
-        #[source]
         error: Box<RemoteError>,
     },
     /// The call of the function that waited was cancelled, or its deadline has passed. A value that was to be taken stays in
@@ -66,7 +65,6 @@ pub enum RemoteChannelError {
         /// The channel.
         channel: RefId,
         /// The failure.
-        #[source]
         failure: Failure,
     },
     /// The request could not be sent.

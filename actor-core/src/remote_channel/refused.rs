@@ -23,7 +23,6 @@ pub struct PutRefused<T> {
     /// encoded for another process is decoded; `None` if that fails.
     pub value: Option<T>,
     /// The reason.
-    #[source]
     pub error: RemoteChannelError,
 }
 

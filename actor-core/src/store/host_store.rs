@@ -79,10 +79,10 @@ impl HostStore {
             this: Weak::clone(this),
         });
         let disk = Disk::start(threads, Arc::downgrade(&host), options.folder());
-        let _ = host.disk.set(disk.map_err(|source| SegmentError::System {
+        let _ = host.disk.set(disk.map_err(|error| SegmentError::System {
             what: "starting a thread".into(),
             len_bytes: 0,
-            source,
+            error,
         })?);
         Ok(host)
     }

@@ -151,12 +151,24 @@ pub(crate) enum FrameError {
     #[error("a frame announces a body of {0} bytes, {BODY_BYTES_MAX} are allowed")]
     BodyTooLarge(u64),
     #[error("a message cannot be read or written: {0}")]
-    Postcard(#[from] postcard::Error),
+    Postcard(postcard::Error),
     #[error("it cannot be sent: {0}")]
     #[cfg(feature = "hosts")]
     NotSent(String),
     #[error("the stream ended inside a frame or failed: {0}")]
-    Io(#[from] std::io::Error),
+    Io(std::io::Error),
+}
+
+impl From<std::io::Error> for FrameError {
+    fn from(error: std::io::Error) -> Self {
+        FrameError::Io(error)
+    }
+}
+
+impl From<postcard::Error> for FrameError {
+    fn from(error: postcard::Error) -> Self {
+        FrameError::Postcard(error)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

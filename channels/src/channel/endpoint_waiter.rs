@@ -171,12 +171,12 @@ impl EndpointWaiter {
             Some(helper) => helper,
             None => match Helper::start(self.bell.clone()) {
                 Ok(helper) => self.helper.insert(helper),
-                Err(source) => {
+                Err(error) => {
                     self.bell.retract();
                     let error = SegmentError::System {
                         what: "starting a thread".into(),
                         len_bytes: 0,
-                        source,
+                        error,
                     };
                     return Poll::Ready(Err(error.into()));
                 }

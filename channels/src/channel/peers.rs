@@ -108,11 +108,11 @@ impl Peers {
 
     /// The error of a wait that nothing but its time limit would end if a peer died, because the system refused to watch that peer.
     pub(super) fn take_refusal(&mut self) -> Option<ChannelError> {
-        let source = self.others.take_refusal()?;
+        let error = self.others.take_refusal()?;
         let error = SegmentError::System {
             what: "watching a peer, which a wait without a time limit needs".into(),
             len_bytes: 0,
-            source,
+            error,
         };
         Some(error.into())
     }

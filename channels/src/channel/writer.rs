@@ -30,7 +30,6 @@ pub struct SendError<T> {
     /// The value, unchanged.
     pub value: T,
     /// The reason that the value was not sent.
-    #[source]
     pub error: ChannelError,
 }
 

@@ -28,14 +28,14 @@ pub(super) fn read<T: for<'de> serde::Deserialize<'de>, const NAMED: bool>(
 ) -> Result<T, DecodeError> {
     let mut reader = ValueReader::<NAMED>::new(head);
     let read = T::deserialize(&mut reader).and_then(|value| reader.finish().map(|()| value));
-    read.map_err(|source| match reader.is_too_deep {
+    read.map_err(|error| match reader.is_too_deep {
         true => DecodeError::TooDeep {
             type_name: type_name::<T>(),
             levels_max: LEVELS_MAX,
         },
         false => DecodeError::Deserialize {
             type_name: type_name::<T>(),
-            source,
+            error,
         },
     })
 }

@@ -57,10 +57,10 @@ pub(crate) fn write_short<T: Wire>(
     if writer.stop.is_some() {
         return None;
     }
-    if let Err(source) = written {
+    if let Err(error) = written {
         return Some(Err(EncodeError::Serialize {
             type_name: type_name::<T>(),
-            source,
+            error,
         }));
     }
     *before = prefix(writer.sink.len, 0, Form::Tree)?;

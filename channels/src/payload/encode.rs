@@ -228,21 +228,21 @@ fn too_deep<T>() -> EncodeError {
 }
 
 #[cold]
-fn another<T>(source: SerdeError) -> EncodeError {
-    match source.is_too_deep() {
+fn another<T>(error: SerdeError) -> EncodeError {
+    match error.is_too_deep() {
         true => too_deep::<T>(),
         false => EncodeError::Another {
             type_name: type_name::<T>(),
-            source,
+            error,
         },
     }
 }
 
 #[cold]
-fn refused<T>(source: SerdeError) -> EncodeError {
+fn refused<T>(error: SerdeError) -> EncodeError {
     EncodeError::Serialize {
         type_name: type_name::<T>(),
-        source,
+        error,
     }
 }
 

@@ -25,7 +25,7 @@ pub fn to_packed<T: Serialize>(value: &T) -> Result<Vec<u8>, EncodeError> {
         true => Ok(bytes.as_slice().to_vec()),
         false => Err(EncodeError::Serialize {
             type_name: type_name::<T>(),
-            source: SerdeError::said("a tensor travels in a payload only"),
+            error: SerdeError::said("a tensor travels in a payload only"),
         }),
     }
 }

@@ -159,7 +159,7 @@ pub(crate) fn reserved<T>(what: &'static str, many: usize) -> Result<Vec<T>, Cha
         Err(_) => Err(ChannelError::Segment(SegmentError::System {
             what: what.into(),
             len_bytes: (many as u64).saturating_mul(size_of::<T>() as u64),
-            source: io::ErrorKind::OutOfMemory.into(),
+            error: io::ErrorKind::OutOfMemory.into(),
         })),
     }
 }

@@ -62,7 +62,6 @@ pub enum CookieError {
         /// The place of the text.
         place: String,
         /// The reason.
-        #[source]
         error: io::Error,
     },
     /// The path leads to something else than a file.

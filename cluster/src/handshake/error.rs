@@ -10,7 +10,7 @@ use crate::frame::FrameError;
 pub enum HandshakeError {
     /// The bytes are no frames within the limits.
     #[error("the peer does not speak the handshake: {0}")]
-    Frame(#[from] FrameError),
+    Frame(FrameError),
     /// The peer sent more before its proof than is read.
     #[error("the peer sent more than 4 KiB before its proof: does another program use this address?")]
     TooMuch,
@@ -59,4 +59,10 @@ pub enum HandshakeError {
         /// The build there.
         theirs: String,
     },
+}
+
+impl From<FrameError> for HandshakeError {
+    fn from(error: FrameError) -> Self {
+        HandshakeError::Frame(error)
+    }
 }

@@ -9,7 +9,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum HostsError {
     /// This machine cannot have test hosts, so the test is to be left out.
-    #[error("{0}")]
+    #[error(transparent)]
     LeftOut(#[from] LeftOut),
     /// The system refused a step that it should not refuse.
     #[error("{what}: {error}")]
@@ -17,7 +17,6 @@ pub enum HostsError {
         /// The step.
         what: String,
         /// The error of the system.
-        #[source]
         error: io::Error,
     },
     /// There cannot be so many hosts.

@@ -181,8 +181,8 @@ impl AsMut<Participant> for Participant {
 /// that it ends.
 fn is_of_the_dying(error: &CommError) -> bool {
     match error {
-        CommError::Segment(SegmentError::System { source, .. }) => {
-            source.kind() == std::io::ErrorKind::NotFound
+        CommError::Segment(SegmentError::System { error, .. }) => {
+            error.kind() == std::io::ErrorKind::NotFound
         }
         CommError::Segment(SegmentError::Foreign { .. }) => true,
         _ => false,

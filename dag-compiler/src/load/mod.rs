@@ -70,7 +70,7 @@ pub(crate) enum LoadError {
     #[error(transparent)]
     Channel(#[from] ChannelError),
     #[error("the plan could not be read: {0}")]
-    Decode(#[from] postcard::Error),
+    Decode(postcard::Error),
     #[error(transparent)]
     Group(#[from] CommError),
     #[error("{0}")]
@@ -85,11 +85,17 @@ pub(crate) enum LoadError {
     #[error(transparent)]
     NoRuntime(#[from] NoRuntime),
     #[error("the system has no thread for the edges to other hosts: {0}")]
-    NoThread(#[source] std::io::Error),
+    NoThread(std::io::Error),
     #[error("the plan is inconsistent: {0}")]
     Inconsistent(&'static str),
     #[error(transparent)]
     Bug(#[from] NoSuchItem),
+}
+
+impl From<postcard::Error> for LoadError {
+    fn from(error: postcard::Error) -> Self {
+        LoadError::Decode(error)
+    }
 }
 
 #[linkme::distributed_slice(selvedge_core::LOADERS)]

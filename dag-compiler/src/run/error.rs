@@ -287,7 +287,6 @@ pub struct Refused<In> {
     /// The value, unchanged.
     pub value: In,
     /// The reason why it was refused.
-    #[source]
     pub error: ExecError,
 }
 

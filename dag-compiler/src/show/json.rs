@@ -5,9 +5,15 @@ use crate::ir::Plan;
 /// The error of a text that is not a plan.
 #[derive(thiserror::Error)]
 #[error("not a plan: {0}")]
-pub struct BadPlan(#[from] serde_json::Error);
+pub struct BadPlan(serde_json::Error);
 
 selvedge_channels::debug_is_report!(BadPlan);
+
+impl From<serde_json::Error> for BadPlan {
+    fn from(error: serde_json::Error) -> Self {
+        BadPlan(error)
+    }
+}
 
 impl Plan {
     /// Returns the whole plan as JSON, for [`from_json`](Self::from_json), `selvedge explain` and other programs.

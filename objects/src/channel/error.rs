@@ -33,6 +33,5 @@ pub struct NotPut<V> {
     /// The value.
     pub value: V,
     /// The reason.
-    #[source]
     pub reason: ChannelError,
 }

@@ -32,7 +32,6 @@ pub enum GlobalError {
         /// The name of the global.
         name: String,
         /// The reason.
-        #[source]
         error: Box<SetError>,
     },
     /// The value did not come.
@@ -41,7 +40,6 @@ pub enum GlobalError {
         /// The name of the global.
         name: String,
         /// The reason.
-        #[source]
         error: Box<FetchError>,
     },
     /// A process did not drop its copy.
@@ -50,7 +48,6 @@ pub enum GlobalError {
         /// The name of the global.
         name: String,
         /// The reason.
-        #[source]
         error: Box<CallError>,
     },
 }

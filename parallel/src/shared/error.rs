@@ -68,13 +68,12 @@ pub enum SharedArrayError {
         path: PathBuf,
     },
     /// The file cannot be opened in this mode.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {error}", path.display())]
     File {
         /// The path.
         path: PathBuf,
         /// The error of the system.
-        #[source]
-        source: io::Error,
+        error: io::Error,
     },
     /// Another array has the file open, and one of both can write it.
     #[error(
@@ -98,16 +97,22 @@ pub enum SharedArrayError {
     },
     /// A process did not map the array.
     #[error("a process did not map the array: {0}")]
-    Unmapped(#[source] FetchError),
+    Unmapped(FetchError),
     /// The call of a function for an array gave no value.
     #[error(transparent)]
     Call(#[from] CallError),
     /// The function that waits for others is not run by a runtime.
     #[error("an array that was passed is worked at by others from outside of a remote function: {0}")]
-    NoRuntime(#[from] NoRuntime),
+    NoRuntime(NoRuntime),
 }
 
 selvedge_channels::debug_is_report!(SharedArrayError);
+
+impl From<NoRuntime> for SharedArrayError {
+    fn from(error: NoRuntime) -> Self {
+        SharedArrayError::NoRuntime(error)
+    }
+}
 
 fn not_mapped(process: Option<u32>, is_member: Option<bool>, processes: &[u32]) -> String {
     let process = process.map_or("this process".to_owned(), |number| format!("process {number}"));

@@ -39,9 +39,9 @@ impl FileMode {
         if path.is_relative() {
             return Err(SharedArrayError::RelativePath { path: path_of() });
         }
-        let failed = |source| SharedArrayError::File {
+        let failed = |error| SharedArrayError::File {
             path: path_of(),
-            source,
+            error,
         };
         // To open a pipe would wait for its other end.
         if path.metadata().is_ok_and(|found| !found.is_file()) {

@@ -36,6 +36,7 @@ impl Default for Limits {
             ("silent exits on an index", (0, 0)),
             ("unsafe code allowed without a reason", (0, 0)),
             ("sleeps", (1, 1)),
+            ("errors that give their source twice", (0, 0)),
             ("clocks and hash maps in the compiler", (0, 0)),
             ("lines of one system outside `platform`", (11, 0)),
             ("dependencies on a higher floor", (0, 0)),

@@ -24,6 +24,24 @@ pub(crate) fn sleeps(packages: &[Package]) -> Measure {
     )
 }
 
+/// The errors whose text says the error that made them, and that return that one as their source too: whoever prints an error with its
+/// sources would print that one twice. The text says all, so that it can be printed by itself.
+pub(crate) fn doubled_sources(packages: &[Package]) -> Measure {
+    let modules = packages.iter().flat_map(|package| &package.modules);
+    let places = modules.flat_map(|module| {
+        let mut is_transparent = false;
+        let doubled = module.lines().filter(move |(_, line)| {
+            let line = line.trim();
+            if line.starts_with("#[error(") {
+                is_transparent = line.contains("(transparent)");
+            }
+            line.contains("#[source]") || (line.contains("#[from]") && !is_transparent)
+        });
+        doubled.map(|(number, line)| module.place(number, line.trim()))
+    });
+    Measure::count("errors that give their source twice", places.collect())
+}
+
 /// The lines of the compiler's stages whose result may differ from run to run.
 pub(crate) fn chance(packages: &[Package]) -> Measure {
     let is_stage = |module: &Module| {

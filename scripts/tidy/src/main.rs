@@ -84,6 +84,7 @@ fn main() -> anyhow::Result<ExitCode> {
         exits::silent(&packages),
         lines::unsafe_without_reason(&packages),
         lines::sleeps(&packages),
+        lines::doubled_sources(&packages),
         lines::chance(&packages),
         lines::systems(&packages),
         floors::upwards(&root, &PACKAGES)?,

@@ -201,7 +201,7 @@ fn ring_bell(bell: &OwnedFd) {
 
 fn system(error: SegmentError) -> io::Error {
     match error {
-        SegmentError::System { source, .. } => source,
+        SegmentError::System { error, .. } => error,
         other => io::Error::other(other),
     }
 }

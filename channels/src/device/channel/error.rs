@@ -51,14 +51,14 @@ pub enum DeviceChannelError {
     #[error("this process made the channel: take its ends from the channel itself, not from its descriptor")]
     OwnChannel,
     /// The device memory could not be obtained from the process that created the channel.
-    #[error("the channel's memory could not be had from process {pid}: {what}: {source}")]
+    #[error("the channel's memory could not be had from process {pid}: {what}: {error}")]
     Handover {
         /// The process that created the channel.
         pid: u32,
         /// The step that failed.
         what: &'static str,
         /// The error of the system.
-        source: io::Error,
+        error: io::Error,
     },
 }
 

@@ -96,7 +96,7 @@ impl Manifest {
         let bytes = postcard::to_allocvec(self).map_err(|error| {
             ChannelError::Encode(EncodeError::Serialize {
                 type_name: MANIFEST,
-                source: SerdeError::said(error),
+                error: SerdeError::said(error),
             })
         })?;
         let len = bytes.len().next_multiple_of(8) + 8;
@@ -134,7 +134,7 @@ impl Manifest {
         let manifest: Manifest = postcard::from_bytes(&bytes).map_err(|error| {
             ChannelError::Decode(DecodeError::Deserialize {
                 type_name: MANIFEST,
-                source: SerdeError::said(error),
+                error: SerdeError::said(error),
             })
         })?;
         manifest.check()?;

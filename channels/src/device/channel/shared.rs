@@ -51,10 +51,10 @@ fn travels(memory: &DeviceMemory) -> Result<(MemoryExport, Option<Offer>), Devic
     if !memory.is_mapped() {
         return Ok((MemoryExport::Handle(memory.export_plain()?), None));
     }
-    let offer = handover::offer(memory.export_descriptor()?).map_err(|source| {
+    let offer = handover::offer(memory.export_descriptor()?).map_err(|error| {
         let what = "offering its descriptor";
         let pid = std::process::id();
-        DeviceChannelError::Handover { pid, what, source }
+        DeviceChannelError::Handover { pid, what, error }
     })?;
     Ok((MemoryExport::Descriptor(offer.address().clone()), Some(offer)))
 }
@@ -65,9 +65,9 @@ fn fetched(gpu: &Gpu, manifest: &Manifest) -> Result<DeviceMemory, DeviceChannel
     let memory = match &manifest.travels {
         MemoryExport::Descriptor(address) => {
             let fetched = handover::fetch(address);
-            let descriptor = fetched.map_err(|(what, source)| {
+            let descriptor = fetched.map_err(|(what, error)| {
                 let pid = address.pid();
-                DeviceChannelError::Handover { pid, what, source }
+                DeviceChannelError::Handover { pid, what, error }
             })?;
             DeviceMemory::import_descriptor(gpu, descriptor.as_fd(), bytes, manifest.whole_bytes()?)?
         }

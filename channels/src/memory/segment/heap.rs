@@ -23,7 +23,7 @@ impl Heap {
         let refused = |kind| SegmentError::System {
             what: "allocation".into(),
             len_bytes: len_bytes as u64,
-            source: io::Error::from(kind),
+            error: io::Error::from(kind),
         };
         let layout =
             Layout::from_size_align(len_bytes, 64).map_err(|_| refused(io::ErrorKind::InvalidInput))?;

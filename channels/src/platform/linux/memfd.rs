@@ -38,10 +38,10 @@ pub(super) fn system(
     len_bytes: usize,
 ) -> impl FnOnce(io::Error) -> SegmentError {
     let what = what.into();
-    move |source| SegmentError::System {
+    move |error| SegmentError::System {
         what,
         len_bytes: len_bytes as u64,
-        source,
+        error,
     }
 }
 

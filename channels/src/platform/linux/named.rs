@@ -42,7 +42,7 @@ fn system(what: String, len_bytes: usize) -> impl FnOnce(ShmemError) -> SegmentE
     move |error| SegmentError::System {
         what: what.into(),
         len_bytes: len_bytes as u64,
-        source: io::Error::other(error),
+        error: io::Error::other(error),
     }
 }
 
@@ -94,10 +94,10 @@ impl Named {
     /// later.
     fn reserve(&self, len_bytes: usize) -> Result<(), SegmentError> {
         let path = format!("{DIRECTORY}/{}", name(&self.id));
-        let system = |source: io::Error| SegmentError::System {
+        let system = |error: io::Error| SegmentError::System {
             what: format!("fallocate of {path}").into(),
             len_bytes: len_bytes as u64,
-            source,
+            error,
         };
         let file = fs::File::options().write(true).open(&path).map_err(system)?;
         let reserved = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len_bytes as u64);

@@ -15,7 +15,6 @@ pub enum CredentialsError {
         /// The path.
         path: PathBuf,
         /// The reason.
-        #[source]
         error: io::Error,
     },
     /// The path leads to something else than a file.
