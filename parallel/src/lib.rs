@@ -74,7 +74,7 @@ use selvedge_core::{
 
 /// How a runtime makes pools and globals. The trait cannot be implemented outside.
 pub trait Parallel: sealed::Sealed {
-    /// A pool of all workers that live; of this process if there is none.
+    /// A pool of all workers that live, also in a worker or a job; of the process that made the runtime if there is none.
     ///
     /// # Errors
     /// [`PoolError::Channel`]: the runtime was shut down.
@@ -107,7 +107,7 @@ impl sealed::Sealed for Runtime {}
 
 impl Parallel for Runtime {
     fn pool(&self) -> Result<Pool, PoolError> {
-        Pool::new(self, &self.workers())
+        Pool::of_all(self)
     }
 
     fn pool_of(&self, workers: &[Worker]) -> Result<Pool, PoolError> {

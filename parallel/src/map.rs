@@ -171,7 +171,7 @@ where
     fn done(self, stops: bool) -> Result<Vec<Result<F::Output, CallError>>, MapError> {
         let runtime = self.pool.runtime()?;
         let here = match self.is_here {
-            true => Some(Pool::new(&runtime, &[])?),
+            true => Some(Pool::here(&runtime)?),
             false => None,
         };
         let pool = here.as_ref().unwrap_or(self.pool);

@@ -77,19 +77,42 @@ impl PoolWorker {
 }
 
 impl Pool {
-    /// A pool of these workers; of this process if there is none.
+    /// A pool of these workers.
     pub(crate) fn new(runtime: &Runtime, workers: &[Worker]) -> Result<Self, PoolError> {
-        let pool = Pool {
+        let pool = Pool::empty(runtime)?;
+        workers.iter().try_for_each(|worker| pool.add(worker))?;
+        Ok(pool)
+    }
+
+    /// A pool of this process alone.
+    pub(crate) fn here(runtime: &Runtime) -> Result<Self, PoolError> {
+        let pool = Pool::empty(runtime)?;
+        pool.insert(runtime.process(), None)?;
+        Ok(pool)
+    }
+
+    /// A pool of all workers; of the process that made the runtime if there is none.
+    pub(crate) fn of_all(runtime: &Runtime) -> Result<Self, PoolError> {
+        // Only that process has handles of workers, which keep them alive.
+        let pool = Pool::new(runtime, &runtime.workers())?;
+        if runtime.process() != ProcessId::HEAD {
+            let processes = runtime.processes().into_iter().map(|name| name.process());
+            let mut workers = processes.filter(|process| *process != ProcessId::HEAD);
+            workers.try_for_each(|worker| pool.insert(worker, None))?;
+        }
+        if pool.members.lock().is_empty() {
+            pool.insert(ProcessId::HEAD, None)?;
+        }
+        Ok(pool)
+    }
+
+    fn empty(runtime: &Runtime) -> Result<Self, PoolError> {
+        Ok(Pool {
             // More workers than this are a mistake, and their addition an error.
             free: runtime.channel(MEMBERS_MAX)?,
             members: Arc::default(),
             runtime: Some(runtime.clone()),
-        };
-        workers.iter().try_for_each(|worker| pool.add(worker))?;
-        if workers.is_empty() {
-            pool.insert(runtime.process(), None)?;
-        }
-        Ok(pool)
+        })
     }
 
     /// Adds a worker that is not in the pool. The pool keeps it alive.
@@ -329,7 +352,7 @@ mod tests {
     #[test]
     fn a_take_looks_at_no_more_workers_than_it_needs_and_counts_them_for_its_error() {
         let runtime = Runtime::new();
-        let pool = Pool::new(&runtime, &[]).unwrap();
+        let pool = Pool::here(&runtime).unwrap();
         for number in 2..=100 {
             pool.insert(ProcessId::new(number).unwrap(), None).unwrap();
         }
@@ -354,7 +377,7 @@ mod tests {
     #[test]
     fn a_worker_that_comes_back_and_is_added_while_it_is_found_dead_stays() {
         let runtime = Runtime::new();
-        let pool = Pool::new(&runtime, &[]).unwrap();
+        let pool = Pool::here(&runtime).unwrap();
         let back = ProcessId::new(2).unwrap();
         // Other workers are busy, so that it is the next one.
         let busy = pool.take_reached(true, Duration::ZERO, |_| true).unwrap();

@@ -307,6 +307,35 @@ fn when_an_agent_is_killed_views_stay_and_another_process_is_the_agent() {
     assert!(places[0].0 != 0 && places[0] == places[1], "{places:?}");
 }
 
+/// Says that it begins, and puts a value then.
+#[remote]
+fn begins_and_puts(begun: RemoteChannel<u32>, seed: u8) -> Result<Ref<Tensor>> {
+    begun.put(1)?;
+    Ok(Runtime::current()?.put(tensor(seed, 4 << 20))?)
+}
+
+#[test]
+fn a_value_that_is_put_while_the_agent_dies_is_put_all_the_same() {
+    let _beside = beside_others();
+    let runtime = Runtime::new();
+    let far = runtime.add(Elsewhere(&["b", "b", "b"])).unwrap();
+    let put = runtime.put(tensor(3, 4 << 20)).unwrap();
+    runtime.call(fetched::remote(&put, 3).on(&far[0])).wait().unwrap();
+    let agent = far[0].process().number();
+    assert!(wait_until(&true, || holders(&runtime).contains(&agent)));
+    runtime.call(fetched::remote(&put, 3).on(&far[1])).wait().unwrap();
+    // A stopped agent gives no answer.
+    signal(far[0].pid().unwrap(), Signal::STOP);
+    let begun = runtime.channel::<u32>(1).unwrap();
+    let other = runtime.call(begins_and_puts::remote(&begun, 4).on(&far[1]));
+    begun.take().unwrap();
+    kill_9(far[0].pid().unwrap());
+    let other = other.wait().unwrap();
+    assert!(is_right(&other.fetch().unwrap(), 4));
+    let there = runtime.call(fetched::remote(&other, 4).on(&far[2])).wait();
+    assert!(there.unwrap().1);
+}
+
 #[test]
 fn a_value_whose_last_copy_dies_with_its_host_is_lost_with_a_typed_error() {
     let _beside = beside_others();

@@ -11,6 +11,7 @@ use selvedge::prelude::*;
 use selvedge::{CallError, RemoteError};
 use serde::{Deserialize, Serialize};
 
+use crate::census::wait_until;
 use crate::{add_line, fresh_file, lines, pool_of, whereabouts};
 
 #[remote]
@@ -53,6 +54,33 @@ fn jpar_11_values_come_in_the_order_of_the_items_and_collections_go_together() {
         .map_tuples(remote_fn!(joins), words.into_iter().zip(1_u32..))
         .batch(2);
     assert_eq!(joined.collect().unwrap(), ["a1", "b2", "c3"]);
+}
+
+/// The processes that run the items of a map over all workers, which this process makes.
+#[remote]
+fn whereabouts_of_all(items: u64) -> Result<Vec<u32>> {
+    let runtime = Runtime::current()?;
+    Ok(runtime
+        .pool()?
+        .map(remote_fn!(whereabouts), 0..items)
+        .batch(1)
+        .collect()?)
+}
+
+#[test]
+fn a_pool_that_a_worker_makes_has_all_workers() {
+    let runtime = Runtime::new();
+    let workers = ["a", "b"].map(|name| runtime.worker(name).unwrap());
+    let numbers = workers.each_ref().map(|worker| worker.process().number());
+    // A worker may not have heard of the other one yet.
+    assert!(wait_until(&true, || {
+        let found = runtime
+            .call(whereabouts_of_all::remote(20).on(&workers[0]))
+            .wait()
+            .unwrap();
+        assert!(found.iter().all(|number| numbers.contains(number)), "{found:?}");
+        numbers.iter().all(|number| found.contains(number))
+    }));
 }
 
 #[test]

@@ -9,6 +9,8 @@ use selvedge::Call;
 use selvedge::prelude::*;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::census::wait_until;
+
 #[remote]
 fn refuses(x: u64) -> Result<u64> {
     Err(format!("no {x}").into())
@@ -234,6 +236,55 @@ fn a_panic_in_the_drop_of_a_value_does_not_leave_the_drop_of_its_call() {
         Some(0)
     );
     assert!(std::panic::catch_unwind(AssertUnwindSafe(|| drop(calls))).is_ok());
+}
+
+/// A large value whose drop panics in the process that has made it.
+#[derive(Clone, Serialize, Deserialize)]
+struct LargeBomb {
+    made_in: u32,
+    bytes: Vec<u8>,
+}
+
+impl Drop for LargeBomb {
+    fn drop(&mut self) {
+        // Two panics at once would be the end.
+        let is_made_here = self.made_in == process::id();
+        assert!(
+            !is_made_here || std::thread::panicking(),
+            "a test's panic in a drop"
+        );
+    }
+}
+
+#[remote]
+fn length_of(bomb: &LargeBomb) -> usize {
+    bomb.bytes.len()
+}
+
+#[test]
+fn a_panic_in_the_drop_of_what_is_passed_does_not_leave_the_verb_that_passes_it() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    let bomb = || LargeBomb {
+        made_in: process::id(),
+        bytes: vec![0; 300_000],
+    };
+    let put = runtime.put(bomb()).unwrap();
+    assert_eq!(runtime.objects().objects.len(), 1);
+    drop(put);
+    wait_until(&0, || runtime.objects().objects.len());
+    assert_eq!(
+        runtime
+            .call(length_of::remote(bomb()).on(&worker))
+            .wait()
+            .unwrap(),
+        300_000
+    );
+    assert_eq!(
+        *runtime.submit(length_of::remote(bomb())).fetch().unwrap(),
+        300_000
+    );
+    wait_until(&0, || runtime.objects().objects.len());
 }
 
 #[test]

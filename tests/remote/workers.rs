@@ -1,8 +1,12 @@
 //! What a worker process has, and what it has not.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use selvedge::prelude::*;
+
+use super::census::wait_until;
+use super::gate::{Gate, wait_at};
 
 /// A global variable, which each process has for itself.
 static GLOBAL: AtomicU64 = AtomicU64::new(1);
@@ -52,4 +56,50 @@ fn jcode_09_a_worker_gets_the_environment_of_its_driver_and_its_own() {
     assert_eq!(variable("SELVEDGE_TEST_PROJECT").as_deref(), Some("digits"));
     assert_eq!(variable("PATH"), std::env::var("PATH").ok());
     assert!(std::env::var("SELVEDGE_TEST_PROJECT").is_err());
+}
+
+#[remote]
+fn pid() -> u32 {
+    std::process::id()
+}
+
+/// Begins, and works until the gate is open, whoever interrupts it.
+#[remote]
+fn works_on(begun: RemoteChannel<u32>, gate: &str) -> Result<()> {
+    begun.put(std::process::id())?;
+    wait_at(gate);
+    Ok(())
+}
+
+#[test]
+fn calls_that_name_no_process_go_to_none_that_was_told_to_end() {
+    let runtime = Runtime::new();
+    let [ends, stays] = ["ends", "stays"].map(|name| runtime.worker(name).unwrap());
+    let stays_pid = runtime.call(pid::remote().on(&stays)).wait().unwrap();
+    // Whoever schedules knows both.
+    runtime.submit(pid::remote()).fetch().unwrap();
+    let begun = runtime.channel::<u32>(1).unwrap();
+    let gate = Gate::closed("leaving");
+    let works = runtime.call(works_on::remote(&begun, &gate.path).on(&ends));
+    begun.take().unwrap();
+    std::thread::scope(|scope| {
+        let ended = scope.spawn(|| ends.end(Duration::from_secs(60)));
+        assert!(wait_until(&true, || runtime.workers().len() == 1));
+        for _ in 0..10 {
+            assert_eq!(runtime.call(pid::remote()).wait().unwrap(), stays_pid);
+            assert_eq!(*runtime.submit(pid::remote()).fetch().unwrap(), stays_pid);
+        }
+        let everywhere = runtime.everywhere(pid::remote()).unwrap();
+        assert_eq!(everywhere.len(), 2, "{everywhere:?}");
+        drop(gate);
+        ended.join().unwrap().unwrap();
+    });
+    drop(works);
+    // Without workers this process runs the calls.
+    drop(stays);
+    assert_eq!(runtime.call(pid::remote()).wait().unwrap(), std::process::id());
+    assert_eq!(
+        *runtime.submit(pid::remote()).fetch().unwrap(),
+        std::process::id()
+    );
 }

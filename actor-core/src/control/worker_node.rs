@@ -292,6 +292,7 @@ mod tests {
                 handle: ProcessHandle::Child(ChildHandle::of_nobody()),
                 link: Arc::clone(&link),
                 name: process.process_name(),
+                hub: Arc::downgrade(&directory.hub),
                 killed: Arc::default(),
             };
             let lane = worker.lane("l");

@@ -152,6 +152,7 @@ impl WorkerArgs {
             handle,
             link: Arc::clone(&link),
             name: record.process_name(),
+            hub: Arc::downgrade(&self.directory.hub),
             killed: Arc::clone(&killed),
         };
         let courier = Arc::new(running.clone());

@@ -389,7 +389,7 @@ impl Worker {
     }
 
     /// Ends the worker for good: its actors die, its remote functions are [interrupted](Self::interrupt), and its process ends within
-    /// `grace` or is killed. Functions that have not begun are lost with the process.
+    /// `grace` or is killed. Functions that have not begun are lost with the process. From now on, calls that name no process go to others.
     ///
     /// # Errors
     /// [`EndError::Killed`] if the process did not end by itself and was killed; [`EndError::CutOff`] if it has dialled in.
@@ -398,7 +398,7 @@ impl Worker {
         let record = &self.keep.record;
         let directory = &self.runtime.inner().directory;
         end_for_good(directory, &directory.records_in(record.id()), WORKER_ENDED);
-        record.end(deadline);
+        record.leave(deadline);
         directory
             .leases
             .wait(deadline + KILL_GRACE, || record.over().is_some());

@@ -191,7 +191,7 @@ pub(crate) struct WorkerKeep {
 impl Drop for WorkerKeep {
     fn drop(&mut self) {
         if self.made_in.is_here() {
-            self.record.end(Instant::now() + UNUSED_GRACE);
+            self.record.leave(Instant::now() + UNUSED_GRACE);
         }
     }
 }

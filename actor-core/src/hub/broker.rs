@@ -131,14 +131,12 @@ impl Broker {
 
     /// A member of the head's last life is dead. All are told: some may have known it.
     #[cfg(feature = "hosts")]
-    pub(super) fn stayed_away(&mut self, peer: Peer) {
+    pub(super) fn stayed_away(&mut self, peer: Peer, end: &ProcessEnd) {
         if self.away.remove(&peer).is_none() {
             return;
         }
         for member in self.members.values() {
-            member
-                .courier
-                .tell(Notice::Died(peer, ProcessEnd::unknown()), None);
+            member.courier.tell(Notice::Died(peer, end.clone()), None);
         }
     }
 
@@ -235,6 +233,15 @@ impl Broker {
     #[cfg(feature = "hosts")]
     pub(super) fn set_keys(&mut self, keys: Secret) {
         self.keys = Some(keys);
+    }
+
+    /// A worker was told to end. Tells the others.
+    pub(super) fn leaves(&self, peer: Peer) {
+        if self.courier(peer).is_none() {
+            return;
+        }
+        let others = self.members.values().filter(|member| member.peer != peer);
+        others.for_each(|other| other.courier.tell(Notice::Leaves(peer), None));
     }
 
     /// Removes a worker that is dead, and tells the others how it ended. Returns the way to it.
@@ -430,8 +437,8 @@ mod tests {
             keys: None,
         };
         assert_eq!(at_one.take(), [joined, dial]);
-        broker.stayed_away(three);
-        broker.stayed_away(three);
+        broker.stayed_away(three, &ProcessEnd::unknown());
+        broker.stayed_away(three, &ProcessEnd::unknown());
         assert!(broker.expects(two) && !broker.expects(three));
         assert_eq!(at_one.take(), [Notice::Died(three, ProcessEnd::unknown())]);
         assert_eq!(

@@ -19,6 +19,8 @@ use super::post::{Post, PostError};
 use super::settings::LinkSettings;
 use super::{Hub, Role};
 use crate::boxed::boxed_task;
+#[cfg(feature = "hosts")]
+use crate::death::Exit;
 use crate::platform::peer_socket::pair;
 use crate::process_end::ProcessEnd;
 use crate::topology::Station;
@@ -116,10 +118,12 @@ impl Hub {
     /// A member of the head's last life does not come back.
     #[cfg(feature = "hosts")]
     pub(crate) fn stayed_away(&self, peer: Peer) {
+        let why = "it has not come back to its head in time (help: HeadOptions::grace sets this time)";
+        let end = ProcessEnd::of(Exit::Fenced(why.to_owned()));
         if let Role::Driver(driver) = &self.role {
-            driver.broker.lock().stayed_away(peer);
+            driver.broker.lock().stayed_away(peer, &end);
         }
-        self.buried(peer, ProcessEnd::unknown());
+        self.buried(peer, end);
     }
 
     /// Sets the keys that workers of this host get when they have to dial others.
@@ -142,6 +146,15 @@ impl Hub {
     pub(crate) fn not_linked(&self, from: Peer, about: Peer, why: String) {
         if let Role::Driver(driver) = &self.role {
             driver.broker.lock().not_linked(from, about, why);
+        }
+    }
+
+    /// A worker was told to end: calls that name no process go to others from now on.
+    pub(crate) fn leaves(&self, peer: Peer) {
+        if let Role::Driver(driver) = &self.role {
+            self.table.lock().note_leaving(peer);
+            driver.broker.lock().leaves(peer);
+            self.services.leaves(peer);
         }
     }
 

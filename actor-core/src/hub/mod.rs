@@ -193,14 +193,22 @@ impl Hub {
         self.services.clear();
     }
 
-    /// Returns what is known about a peer that is alive according to somebody. If nothing was, it is expected now.
+    /// Returns what is known about a peer that has joined. If nothing was, it is expected now.
     fn expect(&self, peer: Peer) -> PeerStatus {
+        let known = self.hear(peer);
+        self.table.lock().confirm(peer);
+        known
+    }
+
+    /// Returns what is known about a peer that is alive according to somebody. If nothing was, it is expected now.
+    fn hear(&self, peer: Peer) -> PeerStatus {
         let mut table = self.table.lock();
         if let known @ (PeerStatus::Linked(_) | PeerStatus::Dead) = table.find(peer) {
             return known;
         }
         let link = Arc::new(PeerLink::new(self.me, peer, self.settings));
         table.insert(Arc::clone(&link));
+        table.note_rumour(peer);
         self.count_processes(&table);
         PeerStatus::Linked(link)
     }
@@ -211,7 +219,7 @@ impl Hub {
             _ if to == self.me => PeerStatus::Unknown,
             Role::Driver(_) => self.table.lock().find(to),
             // The notice that a process has joined may come later than its name, through another process.
-            Role::Worker(_) => self.expect(to),
+            Role::Worker(_) => self.hear(to),
         };
         let link = match known {
             PeerStatus::Linked(link) => link,

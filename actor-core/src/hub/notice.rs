@@ -16,6 +16,8 @@ pub(crate) enum Notice {
     Joined(Peer, Option<ProcessName>),
     /// The peer is a job, which lives and takes no work.
     Job(Peer, Option<ProcessName>),
+    /// The worker was told to end: calls that name no process go to others.
+    Leaves(Peer),
     /// The peer is dead, by this end, or has never lived.
     Died(Peer, ProcessEnd),
     /// Of the processes with numbers below this one, these are all that live: the rest has died while this worker had no head.

@@ -29,6 +29,10 @@ pub(super) struct PeerTable {
     far: IdSet<Peer>,
     /// The living processes that are jobs, and take no work.
     jobs: IdSet<ProcessId>,
+    /// The peers that somebody has named, and of which nobody has said that they have joined.
+    rumours: IdSet<Peer>,
+    /// The workers that were told to end.
+    leaving: IdSet<Peer>,
     /// The cores of processes on other hosts, as they have said. A process that is started again has those that it had.
     cores: IdMap<ProcessId, u32>,
     #[cfg(test)]
@@ -81,6 +85,30 @@ impl PeerTable {
         }
     }
 
+    /// Notes that somebody has named a peer, of which nothing was known.
+    pub(super) fn note_rumour(&mut self, peer: Peer) {
+        self.rumours.insert(peer);
+    }
+
+    /// Notes that a peer has joined.
+    pub(super) fn confirm(&mut self, peer: Peer) {
+        self.rumours.remove(&peer);
+    }
+
+    /// Notes that a worker was told to end.
+    pub(super) fn note_leaving(&mut self, peer: Peer) {
+        if self.link(peer).is_some() {
+            self.leaving.insert(peer);
+        }
+    }
+
+    /// Whether the peer of a link gets calls that name no process: it has joined, is about to stay, and is no job.
+    pub(super) fn takes_work(&self, link: &PeerLink) -> bool {
+        let peer = link.peer();
+        let stays = !self.rumours.contains(&peer) && !self.leaving.contains(&peer);
+        link.is_open() && stays && !self.is_job(peer.process)
+    }
+
     /// Everybody knows that a process has died. A job is not started again.
     pub(super) fn forget_job(&mut self, process: ProcessId) {
         if self.jobs.remove(&process) {
@@ -130,6 +158,8 @@ impl PeerTable {
     /// Removes a peer for good. Returns its link, which is dropped outside the lock.
     pub(super) fn bury(&mut self, peer: Peer) -> Option<Arc<PeerLink>> {
         self.far.remove(&peer);
+        self.rumours.remove(&peer);
+        self.leaving.remove(&peer);
         #[cfg(test)]
         if self.mutant == MemberMutant::Resurrects {
             return self.remove(peer);

@@ -157,6 +157,9 @@ pub(crate) trait Receiver: Send + Sync {
     /// Letters reach `peer` from now on. Called in the driver alone.
     fn joined(&self, _peer: Peer) {}
 
+    /// `peer` was told to end, and gets no further call that names no process. Called in the driver alone.
+    fn leaves(&self, _peer: Peer) {}
+
     /// The process of `peer` has ended, as its parent has seen. Called in the driver alone, before or after `died`.
     fn ended(&self, _peer: Peer) {}
 

@@ -24,9 +24,8 @@ impl Post for Hub {
 
     fn peers(&self) -> Vec<Peer> {
         let table = self.table.lock();
-        let open = table.all_lives().filter(|link| link.is_open());
-        let peers = open.map(|link| link.peer());
-        peers.filter(|peer| !table.is_job(peer.process)).collect()
+        let workers = table.all_lives().filter(|link| table.takes_work(link));
+        workers.map(|link| link.peer()).collect()
     }
 
     fn peer_after(&self, process: ProcessId) -> Option<Peer> {
@@ -35,10 +34,8 @@ impl Post for Hub {
         loop {
             let lives = table.lives_after(last);
             last = lives.first()?.peer().process;
-            if let Some(open) = lives.iter().find(|link| link.is_open())
-                && !table.is_job(last)
-            {
-                return Some(open.peer());
+            if let Some(worker) = lives.iter().find(|link| table.takes_work(link)) {
+                return Some(worker.peer());
             }
         }
     }
@@ -77,7 +74,7 @@ impl Post for Hub {
     fn is_near(&self, peer: Peer) -> bool {
         let known = match &self.role {
             Role::Driver(_) => self.table.lock().find(peer),
-            Role::Worker(_) => self.expect(peer),
+            Role::Worker(_) => self.hear(peer),
         };
         matches!(known, PeerStatus::Linked(link) if !link.is_resumable())
     }

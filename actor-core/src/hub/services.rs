@@ -70,6 +70,11 @@ impl Services {
         self.tell(|receiver| receiver.joined(peer));
     }
 
+    /// Tells every service that a peer was told to end.
+    pub(super) fn leaves(&self, peer: Peer) {
+        self.tell(|receiver| receiver.leaves(peer));
+    }
+
     /// Tells every service that the process of a peer has ended.
     pub(super) fn ended(&self, peer: Peer) {
         self.tell(|receiver| receiver.ended(peer));

@@ -56,6 +56,7 @@ impl Hub {
                     self.expect(peer);
                 }
             }
+            Notice::Leaves(peer) => self.table.lock().note_leaving(peer),
             Notice::Died(peer, end) => {
                 self.ends.told(peer, end);
                 // Known from now on, so that its death is announced even if no letter ever went there.
@@ -114,7 +115,35 @@ impl Hub {
 mod tests {
     use super::*;
     use crate::hub::post::Post;
+    use crate::process_end::ProcessEnd;
     use crate::testing::peer;
+
+    #[test]
+    fn work_goes_to_peers_that_have_joined_and_stay_and_to_no_other() {
+        let hub = Hub::of_worker(peer(2), peer(1), LinkSettings::default(), |_| {});
+        // Somebody has named it.
+        assert!(hub.is_near(peer(3)));
+        assert_eq!(
+            (hub.peers(), hub.peer_after(peer(2).process)),
+            (vec![peer(1)], None)
+        );
+        hub.notice(Notice::Joined(peer(3), None), None);
+        assert_eq!(hub.peers(), [peer(1), peer(3)]);
+        assert_eq!(hub.peer_after(peer(2).process), Some(peer(3)));
+        hub.notice(Notice::Leaves(peer(3)), None);
+        assert_eq!(
+            (hub.peers(), hub.peer_after(peer(2).process)),
+            (vec![peer(1)], None)
+        );
+        assert_eq!(
+            hub.peer(peer(3).process),
+            Some(peer(3)),
+            "whoever names it reaches it"
+        );
+        hub.notice(Notice::Died(peer(3), ProcessEnd::unknown()), None);
+        hub.notice(Notice::Joined(peer(4), None), None);
+        assert_eq!(hub.peers(), [peer(1), peer(4)]);
+    }
 
     #[test]
     fn of_the_processes_of_earlier_lives_of_the_head_only_those_live_that_the_next_one_names() {

@@ -163,6 +163,7 @@ impl Remote {
             let encoded = request.encode()?;
             Ok(self.ask_peer(peer, request.function, encoded, wants, request.deadline))
         });
+        dispose(request);
         sent.unwrap_or_else(|error| Asking::failed(process, error))
     }
 
@@ -200,7 +201,9 @@ impl Remote {
             self.run_own(function, invocation, Arc::default(), reply);
             return Ok(());
         }
-        let (peer, encoded) = (self.find(process)?, request.encode()?);
+        let found = self.find(process).and_then(|peer| Ok((peer, request.encode()?)));
+        dispose(request);
+        let (peer, encoded) = found?;
         let call = self.asked.lock().number();
         self.send_call(peer, call, (function, Wants::Nothing, None), encoded, None)
             .map(drop)
@@ -250,6 +253,7 @@ impl Remote {
             self.send_call(peer, call, (function, Wants::Kept, None), encoded, Some(parcel))?;
             Ok(handle)
         });
+        dispose(request);
         sent.unwrap_or_else(|error| self.not_kept(function, process, error))
     }
 

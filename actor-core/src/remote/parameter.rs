@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use selvedge_channels::{Traits, Wire};
+use selvedge_channels::{Traits, Wire, dispose};
 
 use crate::body::Body;
 use crate::failure::Failure;
@@ -92,7 +92,11 @@ impl<T: Wire> Parameter for T {
     fn stored(passed: Argument<T>, store: &mut ArgumentStore<'_>) -> Argument<T> {
         match passed {
             Argument::Value(value) => match store.put(&value) {
-                Some(handle) => Argument::Reference(Ref::of(handle)),
+                Some(handle) => {
+                    // A panic here would leave the object to nobody.
+                    dispose(value);
+                    Argument::Reference(Ref::of(handle))
+                }
                 None => Argument::Value(value),
             },
             Argument::Reference(reference) => Argument::Reference(reference),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use selvedge_channels::{Encoded, Traits, Wire, encode};
+use selvedge_channels::{Encoded, Traits, Wire, dispose, encode};
 use selvedge_cluster::peer::{Peer, ProcessId};
 use selvedge_objects::refs::RefError;
 use selvedge_objects::store::{StoreError, StoreReport};
@@ -149,6 +149,9 @@ impl Runtime {
     }
 }
 
+/// The number of stores that a value is offered to: the process that has one may end meanwhile.
+const STORES_MAX: usize = 4;
+
 impl Remote {
     fn put<T: Wire>(&self, value: T) -> Result<Arc<Handle>, PutError> {
         let owner = self.owner_of_puts()?;
@@ -182,19 +185,41 @@ impl Remote {
                 self.put_here(ObjectValue::new(value, const { &Traits::LETTER })),
             ));
         }
-        let place = wait_for(&mut self.stores.place(), CALL_TIMEOUT)?;
-        let place = place.map_err(|_| PutError::Shutdown)??;
-        let put = match place {
-            StorePlace::Nowhere => Err(StoreError::NoStore.into()),
-            _ => self.put_encoded(&place, &encoded, handles, StoredValue::of::<T>),
-        };
-        if let Err(PutError::Store(StoreError::NoStore)) = put {
-            drop(encoded);
+        let put = self.put_stored(&encoded, &handles, StoredValue::of::<T>);
+        drop(encoded);
+        if let Err(PutError::Store(StoreError::NoStore | StoreError::Gone)) = put {
             return Ok(named(
                 self.put_here(ObjectValue::new(value, const { &Traits::LETTER })),
             ));
         }
+        // A panic here would leave the object to nobody.
+        dispose(value);
         put.map(named)
+    }
+
+    /// Puts an encoded value into the store of this host. If the process that has the store ends meanwhile, or cannot be reached, another one may
+    /// have a store.
+    ///
+    /// # Errors
+    /// [`PutError`]. [`StoreError::Gone`]: no process has kept a store for long enough.
+    fn put_stored(
+        &self,
+        encoded: &Encoded<'_>,
+        handles: &[Arc<Handle>],
+        kept: KeptAs,
+    ) -> Result<Arc<Handle>, PutError> {
+        for _ in 0..STORES_MAX {
+            let place = wait_for(&mut self.stores.place(), CALL_TIMEOUT)?;
+            let place = place.map_err(|_| PutError::Shutdown)??;
+            if matches!(place, StorePlace::Nowhere) {
+                return Err(StoreError::NoStore.into());
+            }
+            match self.put_encoded(&place, encoded, handles.to_vec(), kept) {
+                Err(PutError::Store(StoreError::Gone)) => {}
+                put => return put,
+            }
+        }
+        Err(StoreError::Gone.into())
     }
 
     /// Puts an encoded value into a store.
@@ -287,14 +312,12 @@ impl Remote {
     ) -> Option<Arc<Handle>> {
         // Also if the store does not take it, so that the places of what follows are those of any other run.
         let name = outer.map(|outer| put_name(outer, argument.encoded, &argument.handles));
-        let place = wait_for(&mut self.stores.place(), CALL_TIMEOUT).ok()?.ok()?.ok();
-        let place = place.filter(|place| !matches!(place, StorePlace::Nowhere))?;
         let LargeArgument {
             encoded,
             handles,
             kept,
         } = argument;
-        let handle = self.put_encoded(&place, encoded, handles, kept).ok()?;
+        let handle = self.put_stored(encoded, &handles, kept).ok()?;
         if let (Some(outer), Some(name)) = (outer, name) {
             outer.note(handle.id(), name);
         }

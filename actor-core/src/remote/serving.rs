@@ -111,8 +111,12 @@ impl Receiver for Remote {
     }
 
     fn joined(&self, peer: Peer) {
-        self.tasks.worker_joined();
+        self.tasks.workers_changed();
         self.naming().joined(peer);
+    }
+
+    fn leaves(&self, _: Peer) {
+        self.tasks.workers_changed();
     }
 
     fn ended(&self, peer: Peer) {

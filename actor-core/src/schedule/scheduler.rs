@@ -125,7 +125,13 @@ impl Scheduler {
         self.workers.get(&worker).is_some_and(|load| !load.is_closed())
     }
 
-    /// The workers that get calls.
+    /// The workers that get calls, for whoever closes some.
+    pub(crate) fn open_workers(&self) -> Vec<Peer> {
+        let open = self.workers.iter().filter(|(_, load)| !load.is_closed());
+        open.map(|(worker, _)| *worker).collect()
+    }
+
+    /// The loads of the workers that get calls.
     fn open(&self) -> impl Iterator<Item = &WorkerLoad> {
         self.workers.values().filter(|load| !load.is_closed())
     }

@@ -201,8 +201,8 @@ pub(crate) enum TaskEvent {
     },
     Freed(RefId),
     Cancelled(RefId),
-    /// One more worker is there. It is met before and after each event.
-    WorkerJoined,
+    /// The workers that take work are others. They are met before and after each event.
+    WorkersChanged,
     WorkerDied(Peer),
     /// A job has ended.
     JobEnded(Peer),
@@ -336,7 +336,7 @@ impl Board {
 
     /// Whether the workers have to be looked at before an event. The head is told of each that comes or goes.
     pub(super) fn is_to_meet(&mut self, event: &TaskEvent) -> bool {
-        let changes = matches!(event, TaskEvent::WorkerJoined | TaskEvent::WorkerDied(_));
+        let changes = matches!(event, TaskEvent::WorkersChanged | TaskEvent::WorkerDied(_));
         // The first of these notes that the process schedules, and from then on it is told.
         let schedules = matches!(event, TaskEvent::Submitted(_) | TaskEvent::Offers(..));
         let has_met = self.has_met;

@@ -81,7 +81,7 @@ impl Board {
             TaskEvent::Freed(object) => self.freed(object, &mut effects),
             TaskEvent::Cancelled(object) => self.cancelled(object, &mut effects),
             TaskEvent::JobEnded(job) => self.job_ended(job, &mut effects),
-            TaskEvent::WorkerJoined => {}
+            TaskEvent::WorkersChanged => {}
             TaskEvent::WorkerDied(worker) => {
                 self.offers.remove(&worker);
                 self.dead.note(worker);
@@ -195,10 +195,11 @@ impl Board {
                 self.infeasible(hopeless, effects);
             }
         }
-        let is_worker = workers.contains(&self.me);
-        if !is_worker && self.scheduler.is_open(self.me) {
-            let hopeless = self.scheduler.close_worker(self.me);
-            self.infeasible(hopeless, effects);
+        for peer in self.scheduler.open_workers() {
+            if !workers.contains(&peer) {
+                let hopeless = self.scheduler.close_worker(peer);
+                self.infeasible(hopeless, effects);
+            }
         }
     }
 

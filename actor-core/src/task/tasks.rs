@@ -95,10 +95,10 @@ impl Tasks {
         self.inbox.lock().is_used
     }
 
-    /// A process has joined: a call that waits for room may start there.
-    pub(crate) fn worker_joined(self: &Arc<Self>) {
+    /// A process has joined, where a call that waits for room may start; or one was told to end, where no other call starts.
+    pub(crate) fn workers_changed(self: &Arc<Self>) {
         if self.is_used() {
-            self.event(TaskEvent::WorkerJoined);
+            self.event(TaskEvent::WorkersChanged);
         }
     }
 

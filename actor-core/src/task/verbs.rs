@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use selvedge_channels::Wire;
+use selvedge_channels::{Wire, dispose};
 use selvedge_cluster::peer::ProcessId;
 
 use super::board::{NewTask, ReferenceOf, TaskArguments};
@@ -187,8 +187,10 @@ impl Remote {
         let room = OuterCall::carried_bytes_max(outer);
         let put = |argument: LargeArgument<'_>| self.put_argument(argument, outer);
         let mut store = ArgumentStore::new(&put, room);
-        let encoded = request.stored(&mut store)?.encode_with(room)?;
-        Ok((encoded, store.bytes))
+        let stored = request.stored(&mut store)?;
+        let encoded = stored.encode_with(room);
+        dispose(stored);
+        Ok((encoded?, store.bytes))
     }
 
     /// Submits a call to the process that schedules.

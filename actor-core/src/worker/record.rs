@@ -1,6 +1,6 @@
 //! Worker records: the driver's data about one worker process, that is its place in the plan, its present pid and link.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -13,6 +13,7 @@ use crate::control::worker_process::ProcessHandle;
 use crate::death::Exit;
 #[cfg(feature = "hosts")]
 use crate::hosts::host_key::Machine;
+use crate::hub::Hub;
 use crate::hub::broker::Courier;
 use crate::hub::notice::Notice;
 use crate::id::{HostId, LaneId, ProcessId};
@@ -34,6 +35,7 @@ pub(crate) struct RunningProcess {
     pub(crate) handle: ProcessHandle,
     pub(crate) link: Arc<Link>,
     pub(crate) name: ProcessName,
+    pub(crate) hub: Weak<Hub>,
     /// The exit that is told of the process, once the runtime has killed it.
     pub(crate) killed: Arc<OnceLock<Exit>>,
 }
@@ -245,6 +247,17 @@ impl WorkerRecord {
             // A node that has stopped has no process.
             node.send(WorkerMessage::Interrupt);
         }
+    }
+
+    /// Ends the worker while the runtime goes on: as [`end`](Self::end), but first has the calls that name no process go to others.
+    pub(crate) fn leave(&self, deadline: Instant) {
+        let current = self.current.lock().clone();
+        if let Some(running) = current
+            && let Some(hub) = running.hub.upgrade()
+        {
+            hub.leaves(running.peer);
+        }
+        self.end(deadline);
     }
 
     /// Asks the worker to end, by force after the deadline. Returns whether its node runs: one that has stopped has no process.

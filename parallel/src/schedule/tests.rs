@@ -20,7 +20,7 @@ fn piece(runtime: &Runtime, number: u64, due: Option<Instant>) -> Piece<u64, u64
 #[test]
 fn a_worker_that_is_taken_again_gets_a_place_that_is_there() {
     let runtime = Runtime::new();
-    let pool = Pool::new(&runtime, &[]).unwrap();
+    let pool = Pool::here(&runtime).unwrap();
     let mut schedule = Schedule::new(&pool, runtime.clone(), None);
     let mut numbers = 0..100;
     let mut source = || Ok(numbers.next().map(|number| piece(&runtime, number, None)));
@@ -41,7 +41,7 @@ fn a_worker_that_is_taken_again_gets_a_place_that_is_there() {
 #[test]
 fn what_is_to_be_done_again_is_done_in_the_order_in_which_it_became_due() {
     let runtime = Runtime::new();
-    let pool = Pool::new(&runtime, &[]).unwrap();
+    let pool = Pool::here(&runtime).unwrap();
     let mut schedule = Schedule::new(&pool, runtime.clone(), None);
     let now = Instant::now();
     let ago = |millis| Some(now.checked_sub(Duration::from_millis(millis)).unwrap());
@@ -71,7 +71,7 @@ fn begun_without_worker<'a>(pool: &'a Pool, runtime: &Runtime) -> (Schedule<'a, 
 #[test]
 fn work_that_has_begun_waits_for_a_worker_that_others_have() {
     let runtime = Runtime::new();
-    let pool = Pool::new(&runtime, &[]).unwrap();
+    let pool = Pool::here(&runtime).unwrap();
     let (mut schedule, other) = begun_without_worker(&pool, &runtime);
     let mut second = Some(piece(&runtime, 1, None));
     // Far longer than the work's patience; how long exactly decides nothing.
@@ -87,7 +87,7 @@ fn work_that_has_begun_waits_for_a_worker_that_others_have() {
 #[test]
 fn work_that_has_begun_waits_for_a_worker_until_its_deadline() {
     let runtime = Runtime::new();
-    let pool = Pool::new(&runtime, &[]).unwrap();
+    let pool = Pool::here(&runtime).unwrap();
     let (mut schedule, _other) = begun_without_worker(&pool, &runtime);
     let deadline = Duration::from_millis(50);
     schedule.deadline = Some((deadline, Instant::now() + deadline));
@@ -102,7 +102,7 @@ fn work_that_has_begun_waits_for_a_worker_until_its_deadline() {
 #[test]
 fn work_that_has_not_begun_ends_when_no_worker_is_free() {
     let runtime = Runtime::new();
-    let pool = Pool::new(&runtime, &[]).unwrap();
+    let pool = Pool::here(&runtime).unwrap();
     let _other = pool.take().unwrap();
     let mut schedule = Schedule::new(&pool, runtime.clone(), None);
     schedule.patience = Duration::from_millis(1);

@@ -151,6 +151,14 @@ struct MemberWorld {
     broken: Option<String>,
 }
 
+/// The peers of which a process has heard that they live, by their driver or by somebody who has named them.
+fn known_to(hub: &Hub) -> Vec<Peer> {
+    let table = hub.table.lock();
+    let open = table.all_lives().filter(|link| link.is_open());
+    let peers = open.map(|link| link.peer());
+    peers.filter(|peer| !table.is_job(peer.process)).collect()
+}
+
 impl MemberWorld {
     fn new(scenario: MemberScenario) -> Self {
         let mut broker = Broker::default();
@@ -282,7 +290,7 @@ impl MemberWorld {
             MemberAction::Return(member) => self.come_back(member),
             MemberAction::GiveUp(member) => {
                 self.away.remove(&member);
-                self.broker.stayed_away(member);
+                self.broker.stayed_away(member, &ProcessEnd::unknown());
             }
         }
     }
@@ -356,7 +364,7 @@ impl MemberWorld {
                 match &notice {
                     Notice::Died(peer, _) => _ = process.told_dead.insert(*peer),
                     Notice::Survivors { below, living } => {
-                        let known = process.hub.peers().into_iter();
+                        let known = known_to(&process.hub).into_iter();
                         let dead = known.filter(|it| it.process.number() < *below && !living.contains(it));
                         process.told_dead.extend(dead);
                     }
@@ -417,7 +425,7 @@ impl MemberWorld {
     fn violation_at_rest(&self) -> Option<String> {
         self.members.iter().find_map(|member| {
             let process = &self.processes[member];
-            let known: BTreeSet<Peer> = process.hub.peers().into_iter().collect();
+            let known: BTreeSet<Peer> = known_to(&process.hub).into_iter().collect();
             let others = self.members.iter().filter(|other| *other != member);
             // A head with a log takes no work, and is no peer.
             let head = (self.scenario.restarts == 0).then_some(self.head);
@@ -443,7 +451,7 @@ impl MemberWorld {
                 .keys()
                 .map(|it| process.hub.is_buried(*it))
                 .collect();
-            let expected = process.hub.peers();
+            let expected = known_to(&process.hub);
             let questions = process.questions.lock().clone();
             let MemberProcess {
                 sent_to,
