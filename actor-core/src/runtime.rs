@@ -224,8 +224,8 @@ impl Runtime {
         Sleeper::looking(Some(self.remote().lead()), looking)
     }
 
-    /// The living processes of the runtime that run functions, by name and number, in the order of their numbers: its workers, and the
-    /// process that made it. Each process of the runtime knows them, a job too; [`RemoteCall::on_process`](crate::RemoteCall::on_process)
+    /// The living processes of the runtime that run functions, by name and number, in the order of their numbers: its workers, but for those
+    /// that were told to end, and the process that made it. Each process of the runtime knows them, a job too; [`RemoteCall::on_process`](crate::RemoteCall::on_process)
     /// takes their numbers. [`members`](Self::members) has the workers that start or have ended, too.
     #[must_use]
     pub fn processes(&self) -> Vec<ProcessName> {

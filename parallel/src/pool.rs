@@ -93,13 +93,18 @@ impl Pool {
 
     /// A pool of all workers; of the process that made the runtime if there is none.
     pub(crate) fn of_all(runtime: &Runtime) -> Result<Self, PoolError> {
-        // Only that process has handles of workers, which keep them alive.
-        let pool = Pool::new(runtime, &runtime.workers())?;
-        if runtime.process() != ProcessId::HEAD {
-            let processes = runtime.processes().into_iter().map(|name| name.process());
-            let mut workers = processes.filter(|process| *process != ProcessId::HEAD);
-            workers.try_for_each(|worker| pool.insert(worker, None))?;
+        if runtime.process() == ProcessId::HEAD {
+            // The handles keep the workers alive.
+            let workers = runtime.workers();
+            return match workers.is_empty() {
+                true => Pool::here(runtime),
+                false => Pool::new(runtime, &workers),
+            };
         }
+        let pool = Pool::empty(runtime)?;
+        let processes = runtime.processes().into_iter().map(|name| name.process());
+        let mut workers = processes.filter(|process| *process != ProcessId::HEAD);
+        workers.try_for_each(|worker| pool.insert(worker, None))?;
         if pool.members.lock().is_empty() {
             pool.insert(ProcessId::HEAD, None)?;
         }

@@ -140,8 +140,7 @@ fn an_error_of_a_task_comes_back_as_itself_from_every_place() {
             assert!(error.downcast_ref::<Opaque>().is_none());
             assert!(error.to_string().contains(&expected.to_string()), "{error}");
             assert!(matches!(error.cause(), Cause::Error { sources, .. } if sources.len() == 1));
-            let source = std::error::Error::source(&error).unwrap();
-            assert_eq!(source.downcast_ref::<Refusal>(), Some(&expected));
+            assert!(std::error::Error::source(&error).is_none(), "its text says all");
         }
         assert_eq!(graph.run(5).unwrap(), 5, "the graph goes on");
         drop(graph);

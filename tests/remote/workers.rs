@@ -84,7 +84,10 @@ fn calls_that_name_no_process_go_to_none_that_was_told_to_end() {
     begun.take().unwrap();
     std::thread::scope(|scope| {
         let ended = scope.spawn(|| ends.end(Duration::from_secs(60)));
-        assert!(wait_until(&true, || runtime.workers().len() == 1));
+        let number = ends.process();
+        wait_until(&false, || {
+            runtime.processes().iter().any(|name| name.process() == number)
+        });
         for _ in 0..10 {
             assert_eq!(runtime.call(pid::remote()).wait().unwrap(), stays_pid);
             assert_eq!(*runtime.submit(pid::remote()).fetch().unwrap(), stays_pid);

@@ -158,6 +158,9 @@ impl WorkerArgs {
         let courier = Arc::new(running.clone());
         self.tell_hub(peer, courier, met.station);
         record.set_current(Some(running));
+        if record.is_told_to_end() && !self.directory.is_closed() {
+            self.directory.hub.leaves(peer);
+        }
         hosted.joined();
         let watch = Watch {
             record,

@@ -24,8 +24,9 @@ use selvedge_channels::{ChannelError, dispose};
 pub use self::place::FunctionPlace;
 use self::place::{keep_first_to_fail, write_functions};
 pub use self::report::{FailureKind, FailureReport};
+pub(crate) use self::text::WithSources;
 pub use self::text::panic_message;
-use self::text::{sources, text, write_error};
+use self::text::{sources, text};
 pub(crate) use self::wake::Waking;
 pub use self::wake::wake;
 use crate::BoxError;
@@ -45,6 +46,9 @@ pub enum Failure {
         /// The codec of the error's type, if serde knows the type.
         #[doc(hidden)]
         codec: Option<&'static ErrorCodec>,
+        /// The user's own error, if the error is made of it.
+        #[doc(hidden)]
+        original: Option<SharedError>,
     },
     /// The method panicked.
     Panic {
@@ -79,6 +83,18 @@ impl Failure {
             type_name: std::any::type_name::<E>(),
             error: Arc::from(error.into()),
             codec: None,
+            original: None,
+        }
+    }
+
+    /// Creates the failure for an error of selvedge that is made of a user's own one.
+    #[doc(hidden)] // for the crates of selvedge
+    pub fn made_of<E: Into<BoxError>>(error: E, original: Option<SharedError>) -> Self {
+        Failure::Error {
+            type_name: std::any::type_name::<E>(),
+            error: Arc::from(error.into()),
+            codec: None,
+            original,
         }
     }
 
@@ -88,6 +104,7 @@ impl Failure {
             type_name: codec.type_name(),
             error,
             codec: Some(codec),
+            original: None,
         }
     }
 
@@ -125,10 +142,13 @@ impl Failure {
     #[must_use]
     pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
         match self {
-            Failure::Error { error, .. } => {
-                let first: &(dyn Error + 'static) = error.as_ref();
-                std::iter::successors(Some(first), |error| Error::source(*error))
-                    .find_map(|error| error.downcast_ref())
+            Failure::Error { error, original, .. } => {
+                let chains = std::iter::once(error).chain(original);
+                chains.into_iter().find_map(|error| {
+                    let first: &(dyn Error + 'static) = error.as_ref();
+                    std::iter::successors(Some(first), |error| Error::source(*error))
+                        .find_map(|error| error.downcast_ref())
+                })
             }
             Failure::Unmade { failure, .. } => failure.downcast_ref(),
             _ => None,
@@ -165,6 +185,7 @@ impl Failure {
                 type_name,
                 error,
                 codec,
+                ..
             } => {
                 if let Some(remote) = error.downcast_ref::<FailureReport>() {
                     return remote.clone();
@@ -212,9 +233,9 @@ impl From<ChannelError> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Error { error, .. } => write_error(error.as_ref(), f),
+            Failure::Error { error, .. } => WithSources(error.as_ref()).fmt(f),
             Failure::Panic { message } => write!(f, "panicked: {message}"),
-            Failure::Channel(error) => write_error(error.as_ref(), f),
+            Failure::Channel(error) => WithSources(error.as_ref()).fmt(f),
             Failure::Busy(text) => f.write_str(text),
             Failure::Interrupted => f.write_str(
                 "dropped where it awaited: nobody wants its result any more, or its worker was interrupted",

@@ -28,12 +28,16 @@ pub(super) fn sources(error: &(dyn Error + 'static), said: &str) -> Box<[String]
     texts.into()
 }
 
-/// Writes the message of an error, and those of its sources that the message does not contain.
-pub(super) fn write_error(error: &(dyn Error + 'static), f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let message = text(error);
-    f.write_str(&message)?;
-    let sources = sources(error, &message);
-    sources.iter().try_for_each(|source| write!(f, ": {source}"))
+/// An error of user code as text: its message, and those of its sources that the message does not contain.
+pub(crate) struct WithSources<'a>(pub(crate) &'a (dyn Error + 'static));
+
+impl fmt::Display for WithSources<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message = text(self.0);
+        f.write_str(&message)?;
+        let sources = sources(self.0, &message);
+        sources.iter().try_for_each(|source| write!(f, ": {source}"))
+    }
 }
 
 /// Returns the message of an error. `Display` is user code, so a panic in it is caught.

@@ -18,6 +18,7 @@ use super::manager::ClusterManager;
 use super::managing::Managing;
 use super::terms::Terms;
 use crate::BoxError;
+use crate::failure::WithSources;
 use crate::home::handles::Worker;
 use crate::process_name::ProcessName;
 use crate::runtime::Runtime;
@@ -29,7 +30,7 @@ use crate::topology::Topology;
 #[non_exhaustive]
 pub enum AddError {
     /// The manager failed.
-    #[error("the manager of workers failed: {0}")]
+    #[error("the manager of workers failed: {}", WithSources(.0.as_ref()))]
     Manager(BoxError),
     /// The command of a worker cannot be given to a process.
     #[error("worker `{worker}`: {error}")]
@@ -94,7 +95,7 @@ pub enum AddError {
     #[error(transparent)]
     Cookie(#[from] NoRandomness),
     /// The keys for links under TLS cannot be made or used.
-    #[error("the keys for the links of workers: {0}")]
+    #[error("the keys for the links of workers: {}", WithSources(.0.as_ref()))]
     Keys(BoxError),
     /// A worker is reached through a tunnel of `ssh`, and the transport is the user's own.
     #[error(

@@ -80,6 +80,8 @@ struct Member {
     station: Option<Station>,
     /// The workers to which a pair was made.
     linked: IdSet<ProcessId>,
+    /// Whether the worker was told to end.
+    leaves: bool,
     /// Whether the worker was a member in the head's last life, and so has its links to others that were.
     is_back: bool,
 }
@@ -157,6 +159,9 @@ impl Broker {
             tell(other.peer, &other.courier, joins_as.notice(peer, courier.name()));
             let known = other.joins_as.notice(other.peer, other.courier.name());
             tell(peer, &courier, known);
+            if other.leaves {
+                tell(peer, &courier, Notice::Leaves(other.peer));
+            }
         }
         if let Some(head) = self.only_head {
             tell(peer, &courier, Notice::Job(head, None));
@@ -179,6 +184,7 @@ impl Broker {
             courier,
             station,
             linked,
+            leaves: false,
             is_back: wanted.is_some(),
         };
         self.members.insert(peer.process, member);
@@ -235,11 +241,13 @@ impl Broker {
         self.keys = Some(keys);
     }
 
-    /// A worker was told to end. Tells the others.
-    pub(super) fn leaves(&self, peer: Peer) {
-        if self.courier(peer).is_none() {
+    /// A worker was told to end. Tells the others, and those that join later.
+    pub(super) fn leaves(&mut self, peer: Peer) {
+        let member = self.members.get_mut(&peer.process);
+        let Some(member) = member.filter(|member| member.peer == peer) else {
             return;
-        }
+        };
+        member.leaves = true;
         let others = self.members.values().filter(|member| member.peer != peer);
         others.for_each(|other| other.courier.tell(Notice::Leaves(peer), None));
     }
@@ -451,6 +459,22 @@ mod tests {
         let at_new = join(&mut broker, peer(7)).take();
         let is_of_dead = |notice: &Notice| matches!(notice, Notice::Died(..) | Notice::Survivors { .. });
         assert!(!at_new.iter().any(is_of_dead));
+    }
+
+    #[test]
+    fn whoever_joins_while_a_worker_leaves_hears_of_both() {
+        let mut broker = Broker::default();
+        let (leaves, stays, new) = (peer(2), peer(3), peer(4));
+        let [at_leaves, at_stays] = [leaves, stays].map(|member| join(&mut broker, member));
+        at_leaves.take();
+        at_stays.take();
+        broker.leaves(leaves);
+        broker.leaves(peer(9));
+        assert_eq!(at_leaves.take(), []);
+        assert_eq!(at_stays.take(), [Notice::Leaves(leaves)]);
+        let told = join(&mut broker, new).take();
+        let about_leaving = [Notice::Joined(leaves, None), Notice::Leaves(leaves)];
+        assert!(told.windows(2).any(|two| two == about_leaving), "{told:?}");
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Hub {
         let is_buried = self.table.lock().is_buried(peer);
         match self.reactor.get() {
             Some(reactor) if link.awaits_burial() && !is_buried => {
-                let late = bury_late(self.myself.clone(), Arc::clone(link));
+                let late = bury_late(self.myself.clone(), Arc::clone(link), why);
                 drop(reactor.spawn(boxed_task(late)));
             }
             _ => {
@@ -100,11 +100,11 @@ impl Hub {
 }
 
 /// Announces the death of a peer whose burial was not heard of.
-async fn bury_late(hub: Weak<Hub>, link: Arc<PeerLink>) {
+async fn bury_late(hub: Weak<Hub>, link: Arc<PeerLink>, why: LinkEnd) {
     tokio::time::sleep(BURIAL_TIMEOUT).await;
     let Some(hub) = hub.upgrade() else { return };
     if link.awaits_burial() {
-        hub.ends.guessed(link.peer(), hub.end_by(&link, &LinkEnd::Closed));
+        hub.ends.guessed(link.peer(), hub.end_by(&link, &why));
         hub.announce(&link);
     }
 }

@@ -25,7 +25,7 @@ impl Hub {
         if self.table.lock().is_no_survivor(peer) {
             return Ok(false);
         }
-        let PeerStatus::Linked(link) = self.expect(peer) else {
+        let PeerStatus::Linked(link) = self.hear(peer) else {
             return Ok(false);
         };
         if !link.made(resume) {

@@ -140,14 +140,17 @@ impl LinkState {
         self.session.is_some() && self.closing.is_none()
     }
 
-    /// Whether the death of the peer is announced with its burial. The driver sees how a process with a pair ends, and tells the workers how
+    /// Whether the death of the peer is announced with its burial. The driver sees how a process with a pair ends, and tells all others how
     /// each process has ended, but nobody says that of the driver. A letter that is sent meanwhile is not sent, and whoever waits for
     /// its answer hears the same.
     pub(super) fn awaits_burial(&self, peer: Peer) -> bool {
-        let is_of_process = matches!(self.closing, Some(LinkEnd::Closed | LinkEnd::Reset));
+        let is_told = match (&self.closing, self.local.process) {
+            (Some(LinkEnd::Closed | LinkEnd::Reset), ProcessId::HEAD) => !self.is_resumable,
+            (Some(LinkEnd::Closed | LinkEnd::Reset | LinkEnd::Lost(_)), _) => peer.process != ProcessId::HEAD,
+            _ => false,
+        };
         let is_announced = self.session.is_none() && self.fates.is_none();
-        let is_told = !self.is_resumable || self.local.process != ProcessId::HEAD;
-        is_of_process && is_told && !is_announced && peer.process != ProcessId::HEAD
+        is_told && !is_announced
     }
 
     /// Accepts a letter and returns its number. [`begin_write`](Self::begin_write) sends it.

@@ -45,7 +45,7 @@ impl Receiver for Membership {
     fn received(&self, from: Peer, letter: Letter) {
         let Some(hub) = self.hub.upgrade() else { return };
         let (peer, notice) = match postcard::from_bytes(&letter.head) {
-            Ok(notice @ (Notice::Joined(peer, _) | Notice::Job(peer, _)))
+            Ok(notice @ (Notice::Joined(peer, _) | Notice::Job(peer, _) | Notice::Leaves(peer)))
                 if from.process == ProcessId::HEAD =>
             {
                 (peer, notice)

@@ -65,6 +65,8 @@ impl PeerTable {
     /// Notes that of the processes with numbers under `below` only these live. Returns the known peers that are dead by this.
     pub(super) fn note_survivors(&mut self, below: u32, living: IdSet<Peer>) -> Vec<Peer> {
         self.survivors = Some((below, living));
+        // The last life of the head may have ended before it could tell them to end.
+        self.leaving.clear();
         let peers = self.all_lives().map(|link| link.peer());
         peers.filter(|peer| self.is_no_survivor(*peer)).collect()
     }
@@ -95,14 +97,14 @@ impl PeerTable {
         self.rumours.remove(&peer);
     }
 
-    /// Notes that a worker was told to end.
+    /// Notes that a worker was told to end. The notice that it has joined may come later.
     pub(super) fn note_leaving(&mut self, peer: Peer) {
-        if self.link(peer).is_some() {
+        if !matches!(self.find(peer), PeerStatus::Dead) {
             self.leaving.insert(peer);
         }
     }
 
-    /// Whether the peer of a link gets calls that name no process: it has joined, is about to stay, and is no job.
+    /// Whether the peer of a link gets calls that name no process: it has joined, stays, and is no job.
     pub(super) fn takes_work(&self, link: &PeerLink) -> bool {
         let peer = link.peer();
         let stays = !self.rumours.contains(&peer) && !self.leaving.contains(&peer);

@@ -60,10 +60,11 @@ pub(crate) trait Post: Send + Sync {
     /// The name of this process.
     fn me(&self) -> Peer;
 
-    /// The living processes that letters reach, this one not among them, in the order of their numbers.
+    /// The living processes that letters reach and that take work, this one not among them, in the order of their numbers: neither jobs, nor workers that
+    /// were told to end, nor processes that were only named and have not joined.
     fn peers(&self) -> Vec<Peer>;
 
-    /// The first of the living processes that letters reach whose number is higher than this one.
+    /// The first of these [`peers`](Self::peers) whose number is higher than this one.
     fn peer_after(&self, process: ProcessId) -> Option<Peer> {
         self.peers().into_iter().find(|peer| peer.process > process)
     }

@@ -143,6 +143,17 @@ mod tests {
         hub.notice(Notice::Died(peer(3), ProcessEnd::unknown()), None);
         hub.notice(Notice::Joined(peer(4), None), None);
         assert_eq!(hub.peers(), [peer(1), peer(4)]);
+        // The two notices come by different ways.
+        hub.notice(Notice::Leaves(peer(5)), None);
+        hub.notice(Notice::Joined(peer(5), None), None);
+        assert_eq!(hub.peers(), [peer(1), peer(4)]);
+        let living = [1, 4, 5].map(peer).to_vec();
+        hub.notice(Notice::Survivors { below: 6, living }, None);
+        assert_eq!(
+            hub.peers(),
+            [peer(1), peer(4), peer(5)],
+            "the next head has not told it to end"
+        );
     }
 
     #[test]

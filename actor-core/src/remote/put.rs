@@ -112,7 +112,8 @@ impl Runtime {
     ///
     /// A value of more than 16 KiB lies in the host's object store, encoded. [`Ref::fetch`] maps it there: a tensor that is
     /// fetched is a view of the store, in every process of the host, and no byte is copied. Smaller values are kept beside the
-    /// reference. The owner is the process that made the runtime, so the value outlives a worker that has put it. The bytes stay on the
+    /// reference. The owner is the process that made the runtime, so the value outlives a worker that has put it; a worker whose host
+    /// has no store keeps the value itself. The bytes stay on the
     /// host where they were put; another host gets a copy in its own store when somebody fetches the value there.
     ///
     /// ```
@@ -187,7 +188,13 @@ impl Remote {
         }
         let put = self.put_stored(&encoded, &handles, StoredValue::of::<T>);
         drop(encoded);
-        if let Err(PutError::Store(StoreError::NoStore | StoreError::Gone)) = put {
+        let has_no_store = match &put {
+            Err(PutError::Store(StoreError::NoStore)) => true,
+            // The store of the process that made the runtime ends with the runtime.
+            Err(PutError::Store(StoreError::Gone)) => owner.is_some(),
+            _ => false,
+        };
+        if has_no_store {
             return Ok(named(
                 self.put_here(ObjectValue::new(value, const { &Traits::LETTER })),
             ));

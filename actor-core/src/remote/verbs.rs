@@ -120,7 +120,7 @@ impl Runtime {
         accepted.map_err(|error| remote.callee(function, process).error(error))
     }
 
-    /// Calls a remote function in every process, this one included, and returns the values in the order of the processes'
+    /// Calls a remote function in every process of [`processes`](Self::processes), and in this one, and returns the values in the order of the processes'
     /// numbers. The calls to other processes are sent before the function runs in this one.
     ///
     /// # Errors

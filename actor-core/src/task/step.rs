@@ -196,7 +196,8 @@ impl Board {
             }
         }
         for peer in self.scheduler.open_workers() {
-            if !workers.contains(&peer) {
+            // They are in the order of their numbers.
+            if workers.binary_search(&peer).is_err() {
                 let hopeless = self.scheduler.close_worker(peer);
                 self.infeasible(hopeless, effects);
             }

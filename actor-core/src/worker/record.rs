@@ -251,6 +251,8 @@ impl WorkerRecord {
 
     /// Ends the worker while the runtime goes on: as [`end`](Self::end), but first has the calls that name no process go to others.
     pub(crate) fn leave(&self, deadline: Instant) {
+        // First, so that a process that joins meanwhile is seen to leave by whoever has it join.
+        self.told.send_replace(true);
         let current = self.current.lock().clone();
         if let Some(running) = current
             && let Some(hub) = running.hub.upgrade()

@@ -79,7 +79,10 @@ impl<Out> Execution<Out> {
 /// The failure of an object whose execution gave no value.
 fn failure(error: ExecError, graph: &str) -> Failure {
     match error.graph_goes_on() {
-        true => Failure::from_error(error),
+        true => {
+            let original = error.as_task().and_then(|task| task.original().cloned());
+            Failure::made_of(error, original)
+        }
         false => Failure::from(Lost::GraphEnded {
             graph: graph.to_owned(),
             reason: error.to_string(),

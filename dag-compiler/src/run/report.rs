@@ -145,7 +145,7 @@ struct Failed {
     info: TaskInfo,
     execution: u64,
     cause: Cause,
-    original: Option<Arc<dyn Error + Send + Sync>>,
+    original: Option<SharedError>,
 }
 
 impl TaskError {
@@ -162,6 +162,11 @@ impl TaskError {
     /// The cause of the failure.
     pub fn cause(&self) -> &Cause {
         &self.0.cause
+    }
+
+    /// The user's own error, if it has arrived.
+    pub(crate) fn original(&self) -> Option<&SharedError> {
+        self.0.original.as_ref()
     }
 
     /// Whether the method panicked.
@@ -250,14 +255,7 @@ impl fmt::Display for TaskError {
     }
 }
 
-impl Error for TaskError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.0
-            .original
-            .as_deref()
-            .map(|error| error as &(dyn Error + 'static))
-    }
-}
+impl Error for TaskError {}
 
 /// Converts a method's failure to the fault that is sent on.
 pub(crate) fn fault_of(info: &TaskInfo, execution: u64, failure: Failure) -> Fault {

@@ -1,5 +1,7 @@
 //! Lines that a rule forbids: the rules that a look at single lines of code can check.
 
+use syn::{Attribute, Item};
+
 use crate::Measure;
 use crate::source::{Module, Package};
 
@@ -30,16 +32,49 @@ pub(crate) fn doubled_sources(packages: &[Package]) -> Measure {
     let modules = packages.iter().flat_map(|package| &package.modules);
     let places = modules.flat_map(|module| {
         let mut is_transparent = false;
-        let doubled = module.lines().filter(move |(_, line)| {
-            let line = line.trim();
+        let mut is_doubled = move |line: &str| {
             if line.starts_with("#[error(") {
                 is_transparent = line.contains("(transparent)");
             }
-            line.contains("#[source]") || (line.contains("#[from]") && !is_transparent)
-        });
-        doubled.map(|(number, line)| module.place(number, line.trim()))
+            line.contains("#[source]")
+                || line.contains("fn source(&self) -> Option<&(dyn")
+                || (line.contains("#[from]") && !is_transparent)
+        };
+        let code = module.lines().map(|(number, line)| (number, line.trim()));
+        let code = code.filter(|(_, line)| !line.starts_with("//"));
+        let doubled = code.filter(move |(_, line)| is_doubled(line));
+        let named = module.syntax.items.iter().flat_map(fields_called_source);
+        doubled
+            .map(|(number, line)| module.place(number, line))
+            .chain(named.map(|number| module.place(number, "a field `source`")))
     });
     Measure::count("errors that give their source twice", places.collect())
+}
+
+/// The lines of the fields that an error returns as its source because of their name.
+fn fields_called_source(item: &Item) -> Vec<usize> {
+    let (attributes, all_fields) = match item {
+        Item::Enum(item) => (&item.attrs, item.variants.iter().map(|it| &it.fields).collect()),
+        Item::Struct(item) => (&item.attrs, vec![&item.fields]),
+        _ => return Vec::new(),
+    };
+    let derives = |attribute: &Attribute| {
+        let list = attribute
+            .meta
+            .require_list()
+            .ok()
+            .filter(|list| list.path.is_ident("derive"));
+        list.is_some_and(|list| list.tokens.to_string().contains("Error"))
+    };
+    if !attributes.iter().any(derives) {
+        return Vec::new();
+    }
+    let names = all_fields
+        .into_iter()
+        .flatten()
+        .filter_map(|field| field.ident.as_ref());
+    let sources = names.filter(|name| *name == "source");
+    sources.map(|name| name.span().start().line).collect()
 }
 
 /// The lines of the compiler's stages whose result may differ from run to run.
