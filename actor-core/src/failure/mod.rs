@@ -79,12 +79,7 @@ selvedge_channels::debug_is_report!(Failure);
 impl Failure {
     /// Creates the failure for an error value of a user-defined type `E`.
     pub fn from_error<E: Into<BoxError>>(error: E) -> Self {
-        Failure::Error {
-            type_name: std::any::type_name::<E>(),
-            error: Arc::from(error.into()),
-            codec: None,
-            original: None,
-        }
+        Failure::made_of(error, None)
     }
 
     /// Creates the failure for an error of selvedge that is made of a user's own one.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::place::{FunctionPlace, write_functions};
 use super::reading::{read_encoded, read_functions, read_sources};
-use super::text::{cut, read_text};
+use super::text::{cut, read_text, write_sources};
 
 /// The kind of a [`Failure`](super::Failure), as plain data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,10 +78,7 @@ impl fmt::Display for FailureReport {
                 f.write_str(&self.message)?
             }
         }
-        for source in &self.sources {
-            write!(f, ": {source}")?;
-        }
-        Ok(())
+        write_sources(&self.sources, f)
     }
 }
 

@@ -35,9 +35,13 @@ impl fmt::Display for WithSources<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = text(self.0);
         f.write_str(&message)?;
-        let sources = sources(self.0, &message);
-        sources.iter().try_for_each(|source| write!(f, ": {source}"))
+        write_sources(&sources(self.0, &message), f)
     }
+}
+
+/// Writes the texts of sources behind a message.
+pub(super) fn write_sources(sources: &[String], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    sources.iter().try_for_each(|source| write!(f, ": {source}"))
 }
 
 /// Returns the message of an error. `Display` is user code, so a panic in it is caught.

@@ -137,9 +137,7 @@ impl Broker {
         if self.away.remove(&peer).is_none() {
             return;
         }
-        for member in self.members.values() {
-            member.courier.tell(Notice::Died(peer, end.clone()), None);
-        }
+        self.tell_others(&Notice::Died(peer, end.clone()), peer);
     }
 
     /// Adds a worker. Once the worker and all others have been told of each other, [`link_joined`](Self::link_joined) makes its links.
@@ -248,8 +246,7 @@ impl Broker {
             return;
         };
         member.leaves = true;
-        let others = self.members.values().filter(|member| member.peer != peer);
-        others.for_each(|other| other.courier.tell(Notice::Leaves(peer), None));
+        self.tell_others(&Notice::Leaves(peer), peer);
     }
 
     /// Removes a worker that is dead, and tells the others how it ended. Returns the way to it.
@@ -262,9 +259,15 @@ impl Broker {
         }
         for other in self.members.values_mut() {
             other.linked.remove(&peer.process);
-            other.courier.tell(Notice::Died(peer, end.clone()), None);
         }
+        self.tell_others(&Notice::Died(peer, end.clone()), peer);
         Some(member.courier)
+    }
+
+    /// Tells all members but the one that it is about.
+    fn tell_others(&self, notice: &Notice, about: Peer) {
+        let others = self.members.values().filter(|member| member.peer != about);
+        others.for_each(|other| other.courier.tell(notice.clone(), None));
     }
 
     /// The way to a worker, if this incarnation of it lives.

@@ -40,9 +40,7 @@ pub(crate) fn doubled_sources(packages: &[Package]) -> Measure {
                 || line.contains("fn source(&self) -> Option<&(dyn")
                 || (line.contains("#[from]") && !is_transparent)
         };
-        let code = module.lines().map(|(number, line)| (number, line.trim()));
-        let code = code.filter(|(_, line)| !line.starts_with("//"));
-        let doubled = code.filter(move |(_, line)| is_doubled(line));
+        let doubled = code(module).filter(move |(_, line)| is_doubled(line));
         let named = module.syntax.items.iter().flat_map(fields_called_source);
         doubled
             .map(|(number, line)| module.place(number, line))
@@ -117,12 +115,17 @@ fn found(
     forbidden: impl Fn(&str) -> bool,
 ) -> Vec<String> {
     let modules = packages.iter().flat_map(|package| &package.modules);
-    let lines = modules.filter(|module| among(module)).flat_map(|module| {
-        module
-            .lines()
-            .map(move |(number, line)| (module, number, line.trim()))
-    });
-    let code = lines.filter(|(_, _, line)| !line.starts_with("//") && forbidden(line));
-    code.map(|(module, number, line)| module.place(number, line))
+    let lines = modules
+        .filter(|module| among(module))
+        .flat_map(|module| code(module).map(move |(number, line)| (module, number, line)));
+    let found = lines.filter(|(_, _, line)| forbidden(line));
+    found
+        .map(|(module, number, line)| module.place(number, line))
         .collect()
+}
+
+/// The lines of a module with their numbers, without comments.
+fn code(module: &Module) -> impl Iterator<Item = (usize, &str)> {
+    let lines = module.lines().map(|(number, line)| (number, line.trim()));
+    lines.filter(|(_, line)| !line.starts_with("//"))
 }
